@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Every target sets itself up in the folder build; nothing need be installed by hand.
+
+PYTHON := build/venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+
+# Ansible looks for collections in the set-up's folder alone, and writes nothing to the home folder.
+export ANSIBLE_HOME := $(CURDIR)/build/ansible-home
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
+
+# The whole suite: quick parts first, then the longest, so that it is not left for the end.
+SUITE := tests/checks/test_style.py tests/unit tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
+    tests/integration
+# Much of it is waiting. A file's tests stay together, files begin in the order above.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-unit test-long lint sanity bench
+
+help:
+	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
+	@echo 'make test       the whole test suite'
+	@echo 'make test-unit  the unit tests alone'
+	@echo 'make lint       ruff, shellcheck, ansible-lint, changelog, documentation, package'
+	@echo 'make sanity     ansible-test sanity'
+	@echo 'make test-long  chaos, fuzz and version matrix at full length'
+	@echo 'make bench      the benchmarks, each with its peer in the same run'
+
+demo:
+	@tests/setup.sh demo
+	$(PYTHON) tests/demo/run.py
+
+test:
+	@tests/setup.sh test
+	$(PYTEST) $(PARALLEL) $(SUITE)
+
+test-unit:
+	@tests/setup.sh
+	$(PYTEST) tests/unit
+
+lint:
+	@tests/setup.sh test
+	$(PYTEST) tests/checks/test_style.py tests/checks/test_collection.py
+
+sanity:
+	@tests/setup.sh
+	$(PYTEST) tests/checks/test_sanity.py
+
+test-long:
+	@tests/setup.sh test
+	HYPOTHESIS_PROFILE=long $(PYTEST) -o timeout=3600 -m 'long or not long' $(PARALLEL) $(SUITE)
+
+bench:
+	@tests/setup.sh demo
+	$(PYTHON) tests/bench/run.py

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.haproxy_info): its wait goes on across a lost connection to the balancer."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._patient import PatientAction
+
+
+class ActionModule(PatientAction):
+    def finished(self, result):
+        return bool(result.get("failed") or result.get("idle"))
+
+    def progress(self, result):
+        busy = [
+            f"{server['sessions']} sessions, {server['queue']} queued on {server['backend']}/{server['server']}"
+            for server in (result or {}).get("servers", [])
+            if self._named(server["server"]) and (server["sessions"] or server["queue"])
+        ]
+        return "; ".join(busy) or "the balancer's servers to be idle"
+
+    def _named(self, name):
+        servers = self._task.args.get("servers")
+        if isinstance(servers, str):
+            servers = servers.split(",")
+        return servers is None or name in servers

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.plan); see its module for the options.
+
+Gathers what every host registered, lets the pure plan decide, shows what changed. Nothing is
+decided here and nothing is changed on any machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH, looks
+
+REMINDER = 5.0
+"""Seconds after which a host's line is shown again though nothing changed."""
+RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
+
+display = Display()
+
+
+def _clock(at):
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def _duration(seconds):
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _table(events):
+    """The closing table, a line for each event and each of its hosts."""
+    if not events:
+        return ["No event names any of the targets."]
+    lines = []
+    for event in events:
+        lines.append(f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}")
+        lines.extend(f"    {name}: {said['state']}, {said['reason']}" for name, said in event["hosts"].items())
+    return lines
+
+
+class ActionModule(ActionBase):
+    """Phase C(settings) checks the variables; phase C(pass) makes the plan of one pass."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        args = self._task.args
+        result["changed"] = False
+        hosts = task_vars["ansible_play_hosts_all"]
+        known = {name: task_vars["hostvars"].raw_get(name) for name in hosts}
+        if args.get("phase") == "settings":
+            result.update(self._check(args, known, list(task_vars["hostvars"])))
+        else:
+            result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
+        return result
+
+    @staticmethod
+    def _check(args, known, inventory):
+        """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
+        variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
+        settings, mistakes = read_settings(variables, set(inventory))
+        run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False))}
+        for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
+            try:
+                run[option] = float(args[option])
+            except (TypeError, ValueError):
+                run[option] = math.nan
+            if not math.isfinite(run[option]) or run[option] < least:
+                mistakes.append(f"handle_events_{option}: {args[option]!r} is no number of seconds from {least:g} up")
+        rounds = 1
+        if run["wait"] and not mistakes:
+            # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
+            seconds = run["timeout"] + (WATCH if run["watch"] else 0)
+            rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
+        return {
+            "mistakes": mistakes,
+            "settings": settings,
+            "run": run,
+            "rounds": rounds,
+            "looks": {} if mistakes else looks(settings),
+            "number": 0,
+            "memory": {},
+        }
+
+    def _pass(self, args, known, last):
+        world = {
+            "now": time.time(),
+            "pass": last["number"] + 1,
+            "run": last["run"],
+            "settings": last["settings"],
+            "hosts": {name: facts.get("graceful_azure_host") or {} for name, facts in known.items()},
+            "balancers": self._balancers(known),
+            "results": {name: self._results(facts) for name, facts in known.items()},
+            "memory": last["memory"],
+        }
+        # The plan works on plain data, as it would on a pass read from a file.
+        outcome = plan(json.loads(json.dumps(world, default=str)))
+        self._tell(outcome, last, world)
+        if args.get("journal"):
+            self._write(args["journal"], world, outcome)
+        carried = {key: last[key] for key in ("settings", "run", "rounds", "looks", "mistakes")}
+        return dict(carried, number=world["pass"], table=_table(outcome["events"]), **outcome)
+
+    @staticmethod
+    def _balancers(known):
+        """Every look at a balancer that any host made in this pass, by the balancer's key."""
+        return {
+            item["look"]["key"]: item
+            for facts in known.values()
+            for item in (facts.get("graceful_azure_balancers") or {}).get("results") or ()
+            if isinstance(item.get("look"), dict)
+        }
+
+    @staticmethod
+    def _results(facts):
+        results = {role: facts[f"{role}_result"] for role in RESULTS if f"{role}_result" in facts}
+        results["failure"] = facts.get("graceful_azure_failure")
+        return results
+
+    @staticmethod
+    def _tell(outcome, last, world):
+        """Show a line for every host whose state or reason changed, or that has been long in the same."""
+        told = dict(last["memory"].get("told") or {})
+        for name, decision in outcome["hosts"].items():
+            before = told.get(name) or {}
+            said = [decision["state"], decision["reason"], decision["event"]]
+            fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and world["now"] - before["at"] >= 1
+            still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= REMINDER
+            quiet = not before and decision["state"] == "in_service"
+            if quiet or not (fresh or still):
+                continue
+            told[name] = {"said": said, "at": world["now"]}
+            line = f"{_clock(world['now'])}  {name}  {decision['state']}"
+            if decision["event"]:
+                line += f"  {decision['event']}"
+            line += f"  {decision['reason']}"
+            waited = world["now"] - decision["since"]
+            if waited >= 1:
+                line += f"  (for {_duration(waited)}"
+                line += f", until {_clock(decision['until'])})" if decision["until"] else ")"
+            elif decision["until"]:
+                line += f"  (until {_clock(decision['until'])})"
+            display.display(line, color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)
+        outcome["memory"]["told"] = told
+
+    @staticmethod
+    def _write(path, world, outcome):
+        """Append the pass to the journal: what was observed, so that it can be planned again, and what came of it."""
+        hosts = {
+            name: {key: decision[key] for key in ("state", "reason", "until", "events", "step")}
+            for name, decision in outcome["hosts"].items()
+        }
+        line = {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "world": world}
+        with open(path, "a", encoding="utf-8") as journal:
+            journal.write(json.dumps(line, default=str) + "\n")

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this document fragment is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    # A module that deviates says so in its own attributes.
+    DOCUMENTATION = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying the target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    support: none
+  idempotent:
+    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+    support: full
+  platform:
+    description: Target OS/families that can be operated against.
+    support: full
+    platforms: linux
+"""
+
+    # For modules of the action group.
+    IMDS = r"""
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/graceful.azure.imds) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership:
+      - graceful.azure.imds
+"""

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this document fragment is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  event_types:
+    description:
+      - Only events of these types.
+    type: list
+    elements: str
+    choices: [Freeze, Reboot, Redeploy, Preempt, Terminate]
+  event_statuses:
+    description:
+      - Only events that have one of these statuses. There is none for an event that is over, it is gone.
+    type: list
+    elements: str
+    choices: [Scheduled, Started]
+  query:
+    description:
+      - A JMESPath expression over the list of the events that the other options select, with the keys that events are
+        returned with. It must yield a list of these events.
+      - A word that is no key of an event is an error, since a comparison with it would never match. Strings stand in single
+        quotes.
+    type: str
+"""
+
+    # For modules; the terms of a lookup are its event ids.
+    EVENT_IDS = r"""
+options:
+  event_ids:
+    description:
+      - Only events with these ids, compared without case. An empty list is an error.
+    type: list
+    elements: str
+"""
+
+    # What differs between reading and waiting.
+    AFFECTING_ANY = r"""
+options:
+  affecting_host_only:
+    description:
+      - Only events whose C(Resources) name this host. The service tells the events of all its neighbours, too.
+    type: bool
+    default: false
+"""
+
+    AFFECTING_HOST = r"""
+options:
+  affecting_host_only:
+    description:
+      - Only events whose C(Resources) name this host. The service tells the events of all its neighbours, too.
+    type: bool
+    default: true
+"""
+
+    WAIT = r"""
+options:
+  state:
+    description:
+      - The states any of which ends the wait. Where several are met, the outcome is the first of them in the order given.
+      - V(present) - a selected event stands.
+      - V(scheduled) - at least one selected event has that status.
+      - V(started) - at least one selected event has that status.
+      - V(absent) - no selected event stands. An event that is over is gone.
+    type: list
+    elements: str
+    choices: [present, scheduled, started, absent]
+    default: [present]
+  timeout:
+    description:
+      - Seconds for the whole wait. V(0) sets no limit.
+      - Timing out is a failure.
+    type: float
+    default: 300
+  sleep:
+    description:
+      - Seconds between two reads. The service takes five requests per second for each VM, from all who ask together.
+    type: float
+    default: 1
+  delay:
+    description:
+      - Seconds before the first read. They are part of O(timeout).
+    type: float
+    default: 0
+"""

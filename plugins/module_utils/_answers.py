@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Whether a service on this machine answers: one try, over HTTP or with a bare TCP connection."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import signal
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+# What goes wrong on the way to an answer; each is a reason to try again.
+_TROUBLE = (OSError, http.client.HTTPException)
+
+
+class AddressError(ValueError):
+    """A URL that cannot be asked. Its text is a whole sentence."""
+
+
+def split_url(url):
+    """The parts of a URL that are needed to ask it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise AddressError("url %r cannot be understood: %s" % (url, error)) from None
+    if parts.username is not None or parts.password is not None:
+        # The URL itself is not shown: it has a password in it.
+        raise AddressError("url must not carry a user name or password")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise AddressError("url must be like http://localhost:8080/health, not %r" % (url,))
+    if any(character <= " " or character == "\x7f" for character in url) or not url.isascii():
+        raise AddressError("url must be plain ASCII without spaces, not %r" % (url,))
+    target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+    return parts.scheme, parts.hostname, port, target
+
+
+@contextlib.contextmanager
+def _at_most(seconds):
+    # The time-out of a socket is one for each of its operations; a server that sends an answer letter by letter
+    # would never meet it.
+    def stop(signum, frame):
+        raise socket.timeout("timed out")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _why(error):
+    if isinstance(error, socket.timeout):
+        return "no answer in time"
+    if isinstance(error, http.client.HTTPException):
+        return "the answer is no HTTP (%s)" % (type(error).__name__,)
+    return error.strerror or str(error)
+
+
+def ask_url(url, request_timeout, validate_certs):
+    """None where the URL answers with a status 2xx or 3xx, else why not. Redirects are an answer and not followed; no proxy is asked."""
+    scheme, host, port, target = split_url(url)
+    if scheme == "https":
+        context = ssl.create_default_context()
+        if not validate_certs:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, port, timeout=request_timeout, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=request_timeout)
+    try:
+        with _at_most(request_timeout):
+            connection.request("GET", target, headers={"User-Agent": "graceful.azure", "Connection": "close"})
+            status = connection.getresponse().status
+    except _TROUBLE as error:
+        return "%s: %s" % (url, _why(error))
+    finally:
+        connection.close()
+    return None if 200 <= status <= 399 else "%s: status %d" % (url, status)
+
+
+def ask_port(host, port, request_timeout):
+    """None where something accepts connections on the port, else why not."""
+    try:
+        with _at_most(request_timeout), socket.create_connection((host, port), request_timeout):
+            return None
+    except OSError as error:
+        return "port %d of %s: %s" % (port, host, _why(error))

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The established TCP connections of this machine, counted by local port and peer.
+
+Read from the kernel's tables, so that neither a tool nor a special right is needed. The tables are those of the
+network namespace in which the reader runs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+
+# The second table is missing where the kernel runs without IPv6, which is no mistake.
+TABLE_V4 = "/proc/net/tcp"
+TABLE_V6 = "/proc/net/tcp6"
+
+_ESTABLISHED = "01"
+
+
+class ConnectionsError(Exception):
+    """A table that cannot be read or understood, or an address that is none. Its text is a whole sentence."""
+
+
+def parse_address(address):
+    """An address in the one form in which addresses are compared: an IPv4-mapped one becomes IPv4."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        raise ConnectionsError("%r is no IPv4 or IPv6 address" % (address,)) from None
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def _decode(digits):
+    # The kernel prints an address as 32-bit words, each in the byte order of the machine.
+    words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
+    return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words)))
+
+
+def parse_table(text, ports):
+    """The established connections to one of the local ports: a list of (port, peer), one entry for each connection."""
+    found = []
+    # The first line is the heading.
+    for line in text.splitlines()[1:]:
+        try:
+            local, remote, state = line.split()[1:4]
+            port = int(local.rsplit(":", 1)[1], 16)
+            if state == _ESTABLISHED and port in ports:
+                found.append((port, _decode(remote.rsplit(":", 1)[0])))
+        except (ValueError, IndexError, struct.error):
+            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+    return found
+
+
+def _read(path, optional):
+    try:
+        with open(path) as table:
+            return table.read()
+    except FileNotFoundError:
+        if optional:
+            return ""
+        raise ConnectionsError("%s does not exist: connections can be counted on Linux only" % path) from None
+    except OSError as error:
+        raise ConnectionsError("%s cannot be read: %s" % (path, error.strerror)) from error
+
+
+def established(ports, table_v4=TABLE_V4, table_v6=TABLE_V6):
+    """The established connections whose local port is one of C(ports): a sorted list of {port, peer, count}."""
+    ports = set(ports)
+    counts = {}
+    for path, optional in ((table_v4, False), (table_v6, True)):
+        for connection in parse_table(_read(path, optional), ports):
+            counts[connection] = counts.get(connection, 0) + 1
+    return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]

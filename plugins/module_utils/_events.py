@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documents of Scheduled Events, of every api-version, in one shape. Private to the collection; pure.
+
+Whatever stands in a document is data from outside: strings are taken over as they are and never
+interpreted. What makes a document useless as a whole is an EventsError; a single field that
+cannot be read is null, with a warning, so that it never costs the other events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from datetime import datetime, timedelta, timezone
+
+API_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01")
+# In the preview, names in Resources carry a leading underscore, and an approval the incarnation.
+PREVIEW = "2017-03-01"
+
+EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+EVENT_STATUSES = ("Scheduled", "Started")
+
+EVENT_KEYS = (
+    "event_id",
+    "event_type",
+    "event_status",
+    "event_source",
+    "resource_type",
+    "resources",
+    "not_before",
+    "description",
+    "duration_in_seconds",
+    "affects_host",
+    "seconds_until_not_before",
+)
+
+Document = namedtuple("Document", ("events", "incarnation", "warnings"))
+
+_SPELLING = {name.lower(): name for name in EVENT_TYPES + EVENT_STATUSES}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ?(Z|UTC|GMT|[+-]\d\d:?\d\d)?\Z",
+    re.IGNORECASE | re.ASCII,
+)
+# The weekday is left unread: published documents have wrong ones.
+_RFC = re.compile(
+    r"(?:[a-z]{3,9}, *)?(\d{1,2}) ([a-z]{3})[a-z]* (\d{4}) (\d\d):(\d\d):(\d\d) ?(?:GMT|UTC|Z|[+-]0000)?\Z",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class EventsError(ValueError):
+    """A document that is not what the service sends."""
+
+
+def parse_time(text):
+    """The aware time of an RFC 1123 or ISO 8601 text, whatever the locale; ValueError where it is neither."""
+    match = _RFC.match(text.strip())
+    if match:
+        day, month, year, hour, minute, second = match.groups()
+        if month.lower() not in _MONTHS:
+            raise ValueError(f"{text!r} has no month that is known")
+        numbers = (year, _MONTHS.index(month.lower()) + 1, day, hour, minute, second)
+        return datetime(*(int(number) for number in numbers), tzinfo=timezone.utc)
+    match = _ISO.match(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no time")
+    fraction, zone = match.group(7), match.group(8)
+    offset = timedelta(0)
+    if zone and zone[0] in "+-":
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+        offset = -offset if zone[0] == "-" else offset
+    numbers = [int(number) for number in match.groups()[:6]]
+    microsecond = int(((fraction or "") + "000000")[:6])
+    try:
+        return datetime(*numbers, microsecond=microsecond, tzinfo=timezone.utc) - offset
+    except OverflowError:
+        raise ValueError(f"{text!r} lies outside of the calendar") from None
+
+
+def format_time(time):
+    """ISO 8601 in UTC with Z; part of a second is cut off, which for a deadline is the safe side."""
+    return time.astimezone(timezone.utc).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
+
+
+def clip(value, length=200):
+    """A value from outside for a message: quoted, on one line, of bounded length."""
+    text = repr(value)
+    return text if len(text) <= length else text[:length] + "..."
+
+
+def describe(event):
+    """An event in a few words for a message, on one line of bounded length."""
+    return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
+
+
+def parse_document(document, api_version, resource_name=None, service_time=None):
+    """Events of a document as every plugin returns them; without a name affects_host is null, without a time seconds_until_not_before."""
+    if not isinstance(document, dict):
+        raise EventsError(f"it is {_json_type(document)} instead of an object")
+    incarnation = _incarnation(document)
+    entries = document.get("Events")
+    if not isinstance(entries, list):
+        raise EventsError("Events is {0} instead of an array".format(_json_type(entries) if "Events" in document else "missing"))
+
+    preview = api_version == PREVIEW
+    own_name = None
+    if resource_name:
+        own_name = _bare(resource_name, preview).lower()
+    events = []
+    warnings = []
+    seen = set()
+    for entry in entries:
+        event = _parse_event(entry, preview, warnings)
+        folded = event["event_id"].lower()
+        if folded in seen:
+            # Which of the two would be true? Nothing may be approved or restored on such ground.
+            raise EventsError("EventId {0} stands in it twice".format(clip(event["event_id"])))
+        seen.add(folded)
+        if own_name is not None:
+            event["affects_host"] = any(name.lower() == own_name for name in event["resources"])
+        events.append(event)
+    if service_time is not None:
+        set_seconds_until(events, service_time)
+    return Document(events, incarnation, warnings)
+
+
+def set_seconds_until(events, service_time):
+    """Bring seconds_until_not_before up to date."""
+    for event in events:
+        if event["not_before"] is not None:
+            event["seconds_until_not_before"] = (parse_time(event["not_before"]) - service_time).total_seconds()
+
+
+def _incarnation(document):
+    value = document.get("DocumentIncarnation")
+    if isinstance(value, str) and re.match(r"\s*-?[0-9]{1,30}\s*\Z", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EventsError("DocumentIncarnation is {0} instead of a number".format(clip(value) if "DocumentIncarnation" in document else "missing"))
+    return value
+
+
+def _parse_event(entry, preview, warnings):
+    if not isinstance(entry, dict):
+        raise EventsError(f"an entry of Events is {_json_type(entry)} instead of an object")
+    event_id = entry.get("EventId")
+    if not isinstance(event_id, str) or not event_id.strip():
+        raise EventsError("the EventId of an event is {0} instead of a string".format(clip(event_id) if "EventId" in entry else "missing"))
+    event_id = _clean(event_id)
+
+    def doubt(field, value, meaning):
+        warnings.append(f"{field} of event {clip(event_id)} is {clip(value)}, which is {meaning}; it is returned as null")
+
+    def text(field):
+        value = entry.get(field)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            doubt(field, value, "no text")
+            return None
+        return _clean(value)
+
+    event_type = text("EventType")
+    event_status = text("EventStatus")
+    return {
+        "event_id": event_id,
+        "event_type": event_type and _SPELLING.get(event_type.lower(), event_type),
+        "event_status": event_status and _SPELLING.get(event_status.lower(), event_status),
+        "event_source": text("EventSource"),
+        "resource_type": text("ResourceType"),
+        "resources": _resources(entry, event_id, preview),
+        "not_before": _not_before(text("NotBefore"), doubt),
+        "description": text("Description"),
+        "duration_in_seconds": _duration(entry.get("DurationInSeconds"), doubt),
+        "affects_host": None,
+        "seconds_until_not_before": None,
+    }
+
+
+def _not_before(value, doubt):
+    # Empty once started. What cannot be read is unknown, never "now".
+    if value is None or not value.strip():
+        return None
+    try:
+        return format_time(parse_time(value))
+    except ValueError:
+        doubt("NotBefore", value, "no time that could be read")
+        return None
+
+
+def _duration(value, doubt):
+    if value is None or value == "":
+        return None
+    number = value
+    if isinstance(value, str) and re.match(r"\s*[+-]?[0-9]{1,15}(\.0*)?\s*\Z", value):
+        number = float(value)
+    # Infinity and what is not a number are not less, either.
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) < 1e15 or number != int(number):
+        doubt("DurationInSeconds", value, "no number of whole seconds")
+        return None
+    return int(number)
+
+
+def _resources(entry, event_id, preview):
+    # A name that is not seen would be a host that is hit unprepared: a list that cannot be read is an error.
+    names = entry.get("Resources")
+    if names is None:
+        return []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise EventsError(f"Resources of event {clip(event_id)} is {clip(names)} instead of an array of names")
+    return [_bare(_clean(name), preview) for name in names]
+
+
+def _bare(name, preview):
+    return name[1:] if preview and name.startswith("_") else name
+
+
+def _clean(text):
+    # JSON can carry half of a surrogate pair, which no UTF-8 output can.
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
+
+
+def _json_type(value):
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

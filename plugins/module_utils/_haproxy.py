@@ -1,0 +1,676 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""HAProxy through its runtime socket: what its servers do, and holds on them."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import errno
+import io
+import ipaddress
+import os
+import re
+import socket
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    CHANGING,
+    HELD,
+    RESTORING,
+    holders,
+    new_record,
+    same_content,
+)
+
+KIND = "haproxy_server"
+DEFAULT_SOCKET = "/run/haproxy/admin.sock"
+COMMAND_SECONDS = 3.0
+# A HAProxy that is being restarted is away for a moment.
+AWAY_SECONDS = 1.0
+ANSWER_LIMIT = 64 << 20
+
+READY, DRAIN, MAINT = "ready", "drain", "maint"
+
+# Flags of srv_admin_state in `show servers state`.
+F_MAINT = 0x01  # forced: set through the runtime socket or by `disabled`
+I_MAINT = 0x02  # inherited from a tracked server
+C_MAINT = 0x04  # the configuration says `disabled`
+F_DRAIN = 0x08
+I_DRAIN = 0x10
+R_MAINT = 0x20  # its name does not resolve
+
+OPERATIONAL = {0: "down", 1: "starting", 2: "up", 3: "stopping"}
+
+# What HAProxy accepts in the names of servers and proxies. Everything else could end the command or begin another.
+NAME = re.compile(r"[A-Za-z0-9_.:-]+\Z")
+
+# Conditions of a server.
+NONE = "none"
+ALREADY_OUT = "already_out"
+CHANGED_MEANWHILE = "changed_meanwhile"
+LOST = "lost"
+
+ROUNDS = 5
+
+Process = collections.namedtuple("Process", "pid started exact")
+
+
+class HaproxyError(Exception):
+    """HAProxy cannot be asked, or does not do what it is told; the text is a full sentence."""
+
+
+class Refused(HaproxyError):
+    """HAProxy answered that it did not do what it was told."""
+
+
+class Haproxy:
+    """The runtime socket of one HAProxy. Every command has a connection of its own, bounded in time and size."""
+
+    def __init__(self, path, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
+        self.path = path
+        self._command_seconds = command_seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def command(self, line):
+        started = self._monotonic()
+        deadline = started + self._command_seconds
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                self._connect(connection, deadline, started + AWAY_SECONDS)
+                connection.sendall(line.encode("ascii") + b"\n")
+                return self._read(connection, deadline).decode("utf-8", "replace")
+            except socket.timeout:
+                raise HaproxyError(
+                    "HAProxy did not answer %r on socket %s within %g seconds." % (line, self.path, self._command_seconds)
+                ) from None
+            except (OSError, OverflowError) as error:
+                raise HaproxyError(self._unreachable(error)) from error
+
+    def _connect(self, connection, deadline, back):
+        while True:
+            self._limit(connection, deadline)
+            try:
+                return connection.connect(self.path)
+            except BlockingIOError:  # its queue of new connections is full
+                self._sleep(0.02)
+            except (FileNotFoundError, ConnectionRefusedError):
+                if self._monotonic() >= back:
+                    raise
+                self._sleep(0.05)
+
+    def _read(self, connection, deadline):
+        pieces, size = [], 0
+        while True:
+            self._limit(connection, deadline)
+            piece = connection.recv(1 << 16)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+            if size > ANSWER_LIMIT:
+                raise HaproxyError("HAProxy on socket %s answers more than %d bytes." % (self.path, ANSWER_LIMIT))
+
+    def _limit(self, connection, deadline):
+        left = deadline - self._monotonic()
+        if left <= 0:
+            raise socket.timeout()
+        connection.settimeout(left)
+
+    def _unreachable(self, error):
+        number = getattr(error, "errno", None)
+        if number == errno.ENOENT:
+            return "There is no HAProxy socket %s. Is HAProxy running, and does its 'stats socket' lie there?" % self.path
+        if number == errno.EACCES:
+            return (
+                "User id %d may not use the HAProxy socket %s. Give the task the rights (become), or the socket another "
+                "mode or owner." % (os.geteuid(), self.path)
+            )
+        if number == errno.ECONNREFUSED:
+            return "Nobody listens on the HAProxy socket %s. Is HAProxy running?" % self.path
+        return "The HAProxy socket %s cannot be used: %s." % (self.path, getattr(error, "strerror", None) or error)
+
+    def process(self):
+        return parse_info(self.command("show info"), self.path)
+
+    def level(self):
+        """What this socket allows: user, operator or admin."""
+        words = self.command("show cli level").split()
+        return words[0] if len(words) == 1 else None
+
+    def look(self):
+        """One look: the process, and its backends and servers, all from the same process."""
+        for _dummy in range(ROUNDS):
+            process = self.process()
+            state = parse_servers_state(self.command("show servers state"), self.path)
+            # Backends and servers (types 2 and 4) of every proxy.
+            stat = parse_stat(self.command("show stat -1 6 -1"), self.path)
+            if same_process(process, self.process()):
+                look = Look(process, state, stat)
+                look.add_sessions(former_connections(process.pid))
+                return look
+        raise HaproxyError("HAProxy on socket %s is another process at every look." % self.path)
+
+    def sticky_backends(self, look):
+        """Which backends send a known client back to a server that drains.
+
+        A cookie shows in the statistics, a table in its stored fields. Which backend uses a table in a section that has
+        no server of its own cannot be asked, so that every backend counts as its user.
+        """
+        sticky = {name for name, row in look.backends.items() if row.get("cookie")}
+        tables = {name for name in self._tables() if self._stores_server_id(name)}
+        if tables - set(look.backends_with_servers):
+            return set(look.backends_with_servers)
+        return sticky | tables
+
+    def _tables(self):
+        return re.findall(r"^# table: ([^,\s]+),", self.command("show table"), re.MULTILINE)
+
+    def _stores_server_id(self, table):
+        # A filter that cannot be right: it is refused before the table is walked, however large that is, and for
+        # another reason when the field is not stored.
+        answer = self.command("show table %s data.server_id is 0" % table)
+        return "not stored" not in answer and "No such table" not in answer
+
+    def set_state(self, backend, server, state):
+        answer = self.command("set server %s/%s state %s" % (backend, server, state)).strip()
+        if answer:
+            raise Refused(
+                "HAProxy on socket %s refuses to set %s/%s to %s: %s"
+                % (self.path, backend, server, state, " ".join(answer.split()))
+            )
+
+
+class DryHaproxy:
+    """A HAProxy that remembers what it was told instead of doing it: for check mode."""
+
+    def __init__(self, haproxy):
+        self._haproxy = haproxy
+        self._told = {}
+        self.path = haproxy.path
+
+    def level(self):
+        return self._haproxy.level()
+
+    def sticky_backends(self, look):
+        return self._haproxy.sticky_backends(look)
+
+    def look(self):
+        look = self._haproxy.look()
+        for key, state in self._told.items():
+            server = look.servers.get(key)
+            if server:
+                server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
+        return look
+
+    def set_state(self, backend, server, state):
+        self._told[backend, server] = state
+
+
+class Look:
+    """What one look at HAProxy saw."""
+
+    def __init__(self, process, state, stat):
+        self.process = process
+        self.backends = {}
+        self.servers = collections.OrderedDict()
+        rows = {}
+        for row in stat:
+            if row["svname"] == "BACKEND":
+                self.backends[row["pxname"]] = row
+            else:
+                rows[row["pxname"], row["svname"]] = row
+        for line in state:
+            key = line["be_name"], line["srv_name"]
+            row = rows.get(key)
+            if row is not None:  # not one that was added or deleted between the two answers
+                self.servers[key] = Server(key, line, row)
+
+    def add_sessions(self, connections):
+        """Count what a former process still serves along with the sessions of the one that answers."""
+        if connections:
+            for server in self.servers.values():
+                server.sessions += connections.get((server.address, server.port), 0)
+
+    @property
+    def backends_with_servers(self):
+        return list(collections.OrderedDict((backend, None) for backend, dummy in self.servers))
+
+    def backends_of(self, name):
+        return [backend for backend, server in self.servers if server == name]
+
+
+class Server:
+    """One server of one backend, as `show servers state` and `show stat` describe it."""
+
+    def __init__(self, key, line, row):
+        self.backend, self.name = key
+        self.flags = number(line["srv_admin_state"])
+        self.weight = number(line["srv_uweight"])
+        self.operational = OPERATIONAL.get(number(line["srv_op_state"]), "down")
+        self.status = row["status"]
+        self.sessions = number(row["scur"])
+        self.queue = number(row["qcur"])
+        self.backup = row.get("bck") == "1"
+        self.address = normal_address(line["srv_addr"])
+        self.port = number(line.get("srv_port")) or None
+
+    @property
+    def forced(self):
+        """The state that somebody set."""
+        return MAINT if self.flags & F_MAINT else DRAIN if self.flags & F_DRAIN else READY
+
+    @property
+    def admin_state(self):
+        """The state that is in force, wherever it comes from."""
+        if self.flags & (F_MAINT | I_MAINT | R_MAINT):
+            return MAINT
+        return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
+
+    @property
+    def in_service(self):
+        return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
+
+    @property
+    def settled(self):
+        """Whether it takes part in no session and nothing waits for it."""
+        return not self.sessions and not self.queue
+
+
+def subject_of(path, backend, server):
+    return {"socket": path, "backend": backend, "server": server}
+
+
+def condition_of(record, server, process):
+    """What became of a hold: the heart of it all.
+
+    none               in rotation, and nobody says that it should not be
+    already_out        out, but not by us
+    held               out, as we left it
+    lost               it should be out and is not, and no person chose that: HAProxy is another process, or the run
+                       that should have taken it out was cut off
+    changed_meanwhile  not as we left it, in the process that we left it in: somebody else acted
+    """
+    if record is None:
+        return NONE if server.admin_state == READY else ALREADY_OUT
+    same = same_process(record_process(record), process)
+    # In another process it is `disabled` in the configuration that put it into maintenance, not what we had set.
+    configured = not same and server.flags & C_MAINT and server.forced == MAINT
+    if server.forced == record["left"]["admin_state"] and not configured:
+        return HELD
+    if server.forced == READY:
+        if same and record["phase"] == HELD:
+            return CHANGED_MEANWHILE
+        if server.admin_state != READY:
+            return ALREADY_OUT
+        return NONE if record["phase"] == RESTORING else LOST
+    return CHANGED_MEANWHILE if same else ALREADY_OUT
+
+
+Step = collections.namedtuple("Step", "record set_state conflict")
+
+
+def decide(request, record, server, process, subject, out_state, out_state_given):
+    """The next step of one hold: the record as it should be, the state to set (None: none), the conflict (None: none).
+
+    A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
+    So the way on after a run that was cut off is the way that every run takes.
+    """
+    condition = condition_of(record, server, process)
+    place = "%s/%s" % (server.backend, server.name)
+    if request.present:
+        if condition == ALREADY_OUT:
+            return Step(None, None, None)
+        if condition in (NONE, LOST):
+            events = request.added_to(record["events"] if condition == LOST else {})
+            return Step(_intent(subject, server, process, events, out_state), out_state, None)
+        finished = record["phase"] == RESTORING
+        events = request.added_to({} if finished else record["events"])
+        kept = dict(record, events=events)
+        if condition == CHANGED_MEANWHILE:
+            return Step(kept, None, _conflict(record, server, place))
+        if out_state_given and out_state == MAINT and server.forced == DRAIN:
+            return Step(
+                dict(kept, phase=CHANGING, left=dict(record["left"], admin_state=MAINT), process=_process(process)), MAINT, None
+            )
+        return Step(dict(kept, phase=HELD, process=_process(process)), None, None)
+    if record is None:
+        return Step(None, None, None)
+    remaining = request.taken_from(record["events"])
+    if remaining and record["phase"] != RESTORING:
+        conflict = _conflict(record, server, place) if condition == CHANGED_MEANWHILE else None
+        return Step(dict(record, events=remaining), None, conflict)
+    if condition == HELD:
+        return Step(dict(record, phase=RESTORING), record["found"]["admin_state"], None)
+    # Where nothing of what we set is left and no person took it away, there is nothing to tell.
+    told = condition == CHANGED_MEANWHILE or server.forced != READY
+    return Step(None, None, _conflict(record, server, place) if told else None)
+
+
+def _intent(subject, server, process, events, out_state):
+    found = {"admin_state": READY, "weight": server.weight}
+    return new_record(KIND, subject, found, dict(found, admin_state=out_state), events, process=_process(process))
+
+
+def _conflict(record, server, place):
+    return "%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
+        place,
+        record["left"]["admin_state"],
+        server.forced if server.forced != READY else server.admin_state,
+        server.status,
+    )
+
+
+def _process(process):
+    return {"pid": process.pid, "started": process.started}
+
+
+def record_process(record):
+    return Process(record["process"]["pid"], record["process"]["started"], False)
+
+
+def same_process(one, other):
+    # Versions that do not tell when they started tell for how long they run: that is off by a second or two.
+    return one.pid == other.pid and abs(one.started - other.started) <= 2
+
+
+class Holder:
+    """Puts and releases holds on one server in its backends: record, check and change in one go."""
+
+    def __init__(self, haproxy, store, request, server, backends, out_state):
+        self._haproxy = haproxy
+        self._store = store
+        self._request = request
+        self._server = server
+        self._backends = backends
+        self._out_state = out_state
+
+    def run(self):
+        """A list of outcomes, one per backend, and the process."""
+        check_names([self._server] + (self._backends or []))
+        level = self._haproxy.level()
+        if level not in (None, "admin"):
+            raise HaproxyError(
+                "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'."
+                % (self._haproxy.path, level)
+            )
+        # A mistake in the names leaves nothing behind, not even the folder.
+        self._targets(self._haproxy.look())
+        with self._store.locked(create=self._request.present):
+            return self._run()
+
+    def _run(self):
+        look = self._haproxy.look()
+        backends = self._targets(look)
+        outcomes = collections.OrderedDict()
+        sticky = None
+        for _dummy in range(ROUNDS):
+            if sticky is None and self._request.present and self._out_state is None:
+                sticky = self._haproxy.sticky_backends(look)
+            acted = False
+            for backend in backends:
+                server = look.servers.get((backend, self._server))
+                outcome = outcomes.get(backend)
+                subject = subject_of(self._haproxy.path, backend, self._server)
+                record = self._store.read(KIND, subject)
+                if outcome is None:
+                    outcome = outcomes[backend] = Outcome(backend, self._server, server, record, look.process)
+                if server is None:
+                    self._forget(outcome, record)
+                    continue
+                out_state = self._out_state or (MAINT if backend in (sticky or ()) else DRAIN)
+                step = decide(self._request, record, server, look.process, subject, out_state, self._out_state is not None)
+                outcome.saw(server, record, look.process, step)
+                acted |= self._take(step, record, server)
+            if not acted:
+                return list(outcomes.values()), look.process
+            look = self._haproxy.look()
+        raise HaproxyError(
+            "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
+        )
+
+    def _targets(self, look):
+        """The backends to act on. All that the user named must have the server, or nothing is touched."""
+        known = look.backends_of(self._server)
+        recorded = [
+            record["subject"]["backend"]
+            for record in self._store.records(KIND)
+            if record["subject"]["socket"] == self._haproxy.path and record["subject"]["server"] == self._server
+        ]
+        wanted = self._backends if self._backends is not None else known
+        for backend in wanted:
+            if backend in known or not self._request.present and backend in recorded:
+                continue
+            if backend not in look.backends:
+                raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
+            raise HaproxyError(
+                "The backend %r of HAProxy on socket %s has no server %r (option server)."
+                % (backend, self._haproxy.path, self._server)
+            )
+        if self._backends is None and not self._request.present:
+            wanted = wanted + [backend for backend in recorded if backend not in wanted]
+        if not wanted:
+            raise HaproxyError(
+                "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
+            )
+        return wanted
+
+    def _forget(self, outcome, record):
+        """A hold on a server that HAProxy has no longer: there is nothing left to put back."""
+        if record is None:
+            return
+        remaining = self._request.taken_from(record["events"])
+        if remaining:
+            outcome.after = dict(record, events=remaining)
+            self._store.write(outcome.after)
+            return
+        outcome.conflict = "%s/%s is no longer in HAProxy: the hold on it was dropped." % (outcome.backend, outcome.name)
+        outcome.after = None
+        self._store.delete(record)
+
+    def _take(self, step, record, server):
+        if step.record is None:
+            if record is not None:
+                self._store.delete(record)
+            return False
+        if not same_content(step.record, record):
+            self._store.write(step.record)
+        if step.set_state is None:
+            return False
+        try:
+            self._haproxy.set_state(server.backend, server.name, step.set_state)
+        except Refused:
+            # Nothing was changed, so the record says again what it said.
+            if record is None:
+                self._store.delete(step.record)
+            else:
+                self._store.write(record)
+            raise
+        return True
+
+
+class Outcome:
+    """What became of one server of one backend in this run."""
+
+    def __init__(self, backend, name, server, record, process):
+        self.backend = backend
+        self.name = name
+        self.before = view(server, record)
+        self.first_record = record
+        self.server = server
+        self.after = record
+        self.shown = record
+        self.condition = condition_of(record, server, process) if server else NONE
+        self.put_right = False
+        self.conflict = None
+        self.acted = False
+
+    def saw(self, server, record, process, step):
+        if step.set_state is not None:
+            self.acted = True
+            lost = record is not None and record["phase"] == HELD and self.condition == LOST
+            self.put_right |= bool(lost and step.set_state != READY)
+        self.server = server
+        self.after = step.record
+        self.shown = step.record or record or self.shown
+        if self.conflict is None:
+            self.conflict = step.conflict
+            if not (step.conflict and self.condition == CHANGED_MEANWHILE):
+                self.condition = condition_of(step.record, server, process)
+
+    @property
+    def changed(self):
+        if self.acted or (self.after is None) != (self.first_record is None):
+            return True
+        return self.after is not None and self.after["events"] != self.first_record["events"]
+
+    def result(self):
+        if self.server:
+            result = describe(self.server, self.after, self.condition)
+        else:
+            result = absent(self.backend, self.name, self.after)
+        shown = self.shown
+        result.update(
+            found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=self.put_right
+        )
+        return result
+
+
+def describe(server, record, condition):
+    return {
+        "backend": server.backend,
+        "server": server.name,
+        "admin_state": server.admin_state,
+        "status": server.status,
+        "weight": server.weight,
+        "sessions": server.sessions,
+        "queue": server.queue,
+        "condition": condition,
+        "found": record["found"] if record else None,
+        "left": record["left"] if record else None,
+        "held_by": holders(record),
+    }
+
+
+def absent(backend, name, record):
+    return {
+        "backend": backend,
+        "server": name,
+        "admin_state": None,
+        "status": None,
+        "weight": None,
+        "sessions": 0,
+        "queue": 0,
+        "condition": NONE,
+        "found": None,
+        "left": None,
+        "held_by": holders(record),
+    }
+
+
+def view(server, record):
+    """What a diff shows of a server."""
+    return {
+        "admin_state": server.admin_state if server else None,
+        "weight": server.weight if server else None,
+        "held_by": holders(record),
+    }
+
+
+def check_names(names):
+    for name in names:
+        if not NAME.match(name):
+            raise ValueError(
+                "%r is no name of a server or backend of HAProxy: letters, digits and _ . : - are allowed." % (name,)
+            )
+
+
+def parse_info(text, path, now=time.time):
+    fields = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            fields[key.strip()] = value.strip()
+    pid = _natural(fields.get("Pid"))
+    if pid is None:
+        raise HaproxyError(_strange(path, "show info", text))
+    if (_natural(fields.get("Nbproc")) or 1) > 1:
+        raise HaproxyError(
+            "HAProxy on socket %s runs as %s processes (nbproc), each with servers of its own; run it with threads instead."
+            % (path, fields["Nbproc"])
+        )
+    started = _natural(fields.get("Start_time_sec"))
+    if started is not None:
+        return Process(pid, started, True)
+    uptime = _natural(fields.get("Uptime_sec"))
+    if uptime is None:
+        raise HaproxyError(_strange(path, "show info", text))
+    return Process(pid, int(now()) - uptime, False)
+
+
+def parse_servers_state(text, path):
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or not lines[1].startswith("# "):
+        raise HaproxyError(_strange(path, "show servers state", text))
+    names = lines[1][2:].split()
+    needed = {"be_name", "srv_name", "srv_addr", "srv_op_state", "srv_admin_state", "srv_uweight"}
+    if not needed <= set(names):
+        raise HaproxyError(_strange(path, "show servers state", text))
+    return [dict(zip(names, line.split(" "))) for line in lines[2:]]
+
+
+def parse_stat(text, path):
+    if not text.startswith("# "):
+        raise HaproxyError(_strange(path, "show stat", text))
+    rows = list(csv.DictReader(io.StringIO(text[2:], newline="")))
+    needed = {"pxname", "svname", "qcur", "scur", "status"}
+    if rows and not needed <= set(rows[0]):
+        raise HaproxyError(_strange(path, "show stat", text))
+    return rows
+
+
+def number(text):
+    """The whole number in a field; an empty field counts as 0."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        raise HaproxyError("HAProxy shows %r where a number belongs." % (text,)) from None
+
+
+def _natural(text):
+    return int(text) if text and text.isdigit() else None
+
+
+def _strange(path, command, text):
+    return "The socket %s does not answer %r as HAProxy does: %r." % (path, command, text[:80])
+
+
+def normal_address(text):
+    """The address in its usual spelling; None for what is none, such as a name that did not resolve."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
+
+
+def source_address(address, port):
+    """The local address from which this machine reaches ``address``; None on loopback and where there is no way.
+
+    A UDP socket that is connected has its source chosen by the kernel, and sends nothing.
+    """
+    if address is None or ipaddress.ip_address(address).is_loopback:
+        return None
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, port or 1))
+            return probe.getsockname()[0]
+    except OSError:
+        return None

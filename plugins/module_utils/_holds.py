@@ -1,0 +1,516 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The record of a hold: what was found, what was left, and which events hold it.
+
+One JSON file per hold, in a folder on the machine that was changed. A record is written before the change that it
+speaks of (phase ``changing`` or ``restoring``) and once more after it, so that whoever comes next can tell a change
+that was cut off from one that somebody else made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+
+VERSION = 1
+DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
+LOCK_SECONDS = 10.0
+SIZE_LIMIT = 1 << 20
+
+CHANGING = "changing"
+HELD = "held"
+RESTORING = "restoring"
+PHASES = (CHANGING, HELD, RESTORING)
+
+SUFFIX = ".json"
+TEMPORARY = ".new-"
+
+
+class HoldError(Exception):
+    """A record or its folder cannot be used; the text is a full sentence that names the path."""
+
+    def __init__(self, message, path=None):
+        super().__init__(message)
+        self.path = path
+
+
+def hold_argument_spec():
+    """The options that every module which puts or releases a hold has."""
+    return {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "event_ids": {"type": "list", "elements": "str"},
+        "event_details": {"type": "dict", "default": {}},
+        "reason": {"type": "str", "default": ""},
+        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+    }
+
+
+class Request:
+    """What the user asks of a hold: put it or release it, for which events, and why."""
+
+    def __init__(self, present, event_ids, reason="", details=None, now=None):
+        self.present = present
+        self.event_ids = event_ids
+        self.reason = reason
+        self.details = details or {}
+        self.now = now or utc_now()
+
+    @classmethod
+    def from_params(cls, params):
+        present = params["state"] == "present"
+        ids = params["event_ids"]
+        if ids is None and present:
+            raise ValueError("event_ids is required when state is present: name the events that the hold is for.")
+        if ids is not None and not ids:
+            raise ValueError(
+                "event_ids is an empty list. Name at least one event%s."
+                % ("" if present else ", or leave the option out to release the hold for every event")
+            )
+        for event_id in ids or []:
+            if not event_id.strip():
+                raise ValueError("event_ids contains an empty id.")
+        details = {}
+        for event_id, detail in params["event_details"].items():
+            if not isinstance(detail, dict):
+                raise ValueError(
+                    "event_details[%r] is %r; it must be a dictionary." % (event_id, detail)
+                )
+            if not is_json(detail):
+                raise ValueError("event_details[%r] cannot be written as JSON." % event_id)
+            details[fold(event_id)] = detail
+        return cls(present, ids, params["reason"], details)
+
+    def added_to(self, events):
+        """The holders ``events`` with the ids of this request.
+
+        The time and reason of an id that is there already stay as first written; its details follow what is given.
+        """
+        merged = {known: dict(entry) for known, entry in events.items()}
+        known_ids = {fold(known): known for known in merged}
+        for event_id in self.event_ids:
+            details = self.details.get(fold(event_id))
+            known = known_ids.get(fold(event_id))
+            if known is None:
+                known_ids[fold(event_id)] = event_id
+                merged[event_id] = {"since": self.now, "reason": self.reason, "details": details or {}}
+            elif details is not None:
+                merged[known]["details"] = details
+        return merged
+
+    def taken_from(self, events):
+        """The holders ``events`` without the ids of this request."""
+        if self.event_ids is None:
+            return {}
+        released = {fold(event_id) for event_id in self.event_ids}
+        return {known: entry for known, entry in events.items() if fold(known) not in released}
+
+
+class Store:
+    """The records in one folder. With ``dry`` nothing is written: changes are kept in memory and seen again."""
+
+    def __init__(self, state_dir, dry=False, lock_seconds=LOCK_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
+        self.state_dir = state_dir
+        self.dry = dry
+        self._lock_seconds = lock_seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._unwritten = {}
+
+    @contextlib.contextmanager
+    def locked(self, create=False):
+        """Hold the lock of the folder; ``create`` makes the folder when it is missing (never when ``dry``).
+
+        The lock lies on the folder itself: no lock file is left behind, and none can be in the way.
+        """
+        fd = self._open_folder(create and not self.dry)
+        if fd is None:
+            yield
+            return
+        try:
+            self._lock(fd)
+            yield
+        finally:
+            os.close(fd)
+
+    def read(self, kind, subject):
+        """The record of this hold, or None."""
+        path = self.path(kind, subject)
+        if path in self._unwritten:
+            return self._unwritten[path]
+        record = read_record(path, missing_ok=True)
+        if record is not None and (record["kind"], record["subject"]) != (kind, subject):
+            raise _damaged(path, "it is about %s %r" % (record["kind"], record["subject"]))
+        return record
+
+    def records(self, kind=None):
+        """All records, or those of one kind, in the order of their files' names; each with its ``path``."""
+        found = {record["path"]: record for record in list_records(self.state_dir)}
+        for path, record in self._unwritten.items():
+            found.pop(path, None)
+            if record is not None:
+                found[path] = record
+        return [found[path] for path in sorted(found) if kind in (None, found[path]["kind"])]
+
+    def path(self, kind, subject):
+        return os.path.join(self.state_dir, record_name(kind, subject))
+
+    def write(self, record):
+        """Write the record to disk so that it is there whole, or as it was before, after a crash at any moment."""
+        path = self.path(record["kind"], record["subject"])
+        content = {key: value for key, value in record.items() if key != "path"}
+        if self.dry:
+            self._unwritten[path] = dict(json.loads(json.dumps(content)), path=path)
+            return
+        data = (json.dumps(content, indent=2) + "\n").encode("utf-8", "backslashreplace")
+        temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
+        try:
+            _remove(temporary)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                _write_all(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, path)
+            _sync_folder(self.state_dir)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                _remove(temporary)
+            raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
+
+    def delete(self, record):
+        path = self.path(record["kind"], record["subject"])
+        if self.dry:
+            self._unwritten[path] = None
+            return
+        try:
+            _remove(path)
+            _sync_folder(self.state_dir)
+        except OSError as error:
+            raise HoldError("The record %s cannot be removed: %s." % (path, _why(error)), path) from error
+
+    def _open_folder(self, create):
+        check_folder(self.state_dir, create)
+        try:
+            return os.open(self.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise HoldError("The state folder %s cannot be opened: %s." % (self.state_dir, _why(error)), self.state_dir) from error
+
+    def _lock(self, fd):
+        deadline = self._monotonic() + self._lock_seconds
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                    raise HoldError(
+                        "The state folder %s cannot be locked: %s." % (self.state_dir, _why(error)), self.state_dir
+                    ) from error
+            if self._monotonic() >= deadline:
+                raise HoldError(
+                    "The state folder %s is locked by another process for more than %g seconds."
+                    % (self.state_dir, self._lock_seconds),
+                    self.state_dir,
+                )
+            self._sleep(0.02)
+
+
+def new_record(kind, subject, found, left, events, **more):
+    return dict(
+        version=VERSION, kind=kind, subject=subject, found=found, left=left, phase=CHANGING, events=events, **more
+    )
+
+
+def list_records(state_dir):
+    """Every record in the folder, each a dictionary with its ``path``; the first that cannot be read is an error."""
+    records, problems = scan_records(state_dir)
+    if problems:
+        raise problems[0]
+    return records
+
+
+def scan_records(state_dir):
+    """The records that can be read, and a ``HoldError`` for each that cannot."""
+    check_folder(state_dir)
+    try:
+        names = sorted(os.listdir(state_dir))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return [], []
+        raise HoldError("The state folder %s cannot be read: %s." % (state_dir, _why(error)), state_dir) from error
+    records, problems = [], []
+    for name in names:
+        if not name.endswith(SUFFIX) or name.startswith("."):
+            continue
+        try:
+            record = read_record(os.path.join(state_dir, name), missing_ok=True)
+        except HoldError as error:
+            problems.append(error)
+            continue
+        if record is not None:
+            records.append(record)
+    return records, problems
+
+
+def read_record(path, missing_ok=False):
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENOENT and missing_ok:
+            return None
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else _why(error)
+        raise HoldError("The record %s cannot be read: %s. %s" % (path, why, NOTHING_TOUCHED), path) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise _damaged(path, "it is not a regular file")
+        if status.st_uid not in (0, os.geteuid()):
+            raise _damaged(path, "it belongs to user id %d" % status.st_uid)
+        data = _read_all(fd)
+    except OSError as error:
+        raise HoldError("The record %s cannot be read: %s. %s" % (path, _why(error), NOTHING_TOUCHED), path) from error
+    finally:
+        os.close(fd)
+    if len(data) > SIZE_LIMIT:
+        raise _damaged(path, "it is larger than %d bytes" % SIZE_LIMIT)
+    return parse_record(data, path)
+
+
+NOTHING_TOUCHED = "Nothing was touched because of it."
+
+
+def parse_record(data, path):
+    """The record in ``data``; the path is only for the message."""
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise _damaged(path, "it is empty" if not data.strip() else "it is not complete JSON") from None
+    if not isinstance(record, dict):
+        raise _damaged(path, "it is not a JSON object")
+    version = record.get("version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise _damaged(path, "its version is %r" % (version,))
+    if version > VERSION:
+        raise HoldError(
+            "The record %s has version %d, written by a newer release of graceful.azure; this one knows version %d. %s"
+            % (path, version, VERSION, NOTHING_TOUCHED),
+            path,
+        )
+    if version < 1:
+        raise _damaged(path, "its version is %d" % version)
+    for key, kinds, words in _SHAPE:
+        if not isinstance(record.get(key), kinds):
+            raise _damaged(path, "its %s is not %s" % (key, words))
+    if record["phase"] not in PHASES:
+        raise _damaged(path, "its phase is %r, not one of %s" % (record["phase"], ", ".join(PHASES)))
+    for event_id, entry in record["events"].items():
+        if (
+            not isinstance(entry, dict)
+            or not isinstance(entry.get("since"), str)
+            or not isinstance(entry.get("reason"), str)
+            or not isinstance(entry.get("details"), dict)
+        ):
+            raise _damaged(path, "its event %r is not an object with since, reason and details" % event_id)
+    shape = KIND_SHAPES.get(record["kind"], {})
+    for key, fields in shape.items():
+        value = record.get(key)
+        if not isinstance(value, dict):
+            raise _damaged(path, "its %s is not an object" % key)
+        for name, kinds in fields.items():
+            if not isinstance(value.get(name), kinds) or isinstance(value.get(name), bool):
+                raise _damaged(path, "its %s has no usable %s" % (key, name))
+    for name, kinds in KIND_FIELDS.get(record["kind"], {}).items():
+        if not isinstance(record.get(name), kinds):
+            raise _damaged(path, "its %s is not usable" % name)
+    record["path"] = path
+    return record
+
+
+_SHAPE = (
+    ("kind", str, "a string"),
+    ("subject", dict, "an object"),
+    ("found", dict, "an object"),
+    ("left", dict, "an object"),
+    ("phase", str, "a string"),
+    ("events", dict, "an object"),
+)
+NUMBER = (int, float)
+KIND_SHAPES = {
+    "haproxy_server": {
+        "subject": {"socket": str, "backend": str, "server": str},
+        "found": {"admin_state": str, "weight": int},
+        "left": {"admin_state": str, "weight": int},
+        "process": {"pid": int, "started": NUMBER},
+    },
+    "service": {
+        "subject": {"service": str},
+        "found": {"active_state": str},
+        "left": {"active_state": str},
+    },
+    "task": {"subject": {"name": str}},
+}
+KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}}
+
+
+def check_folder(state_dir, create=False):
+    """See that nobody else can put records into the folder; with ``create`` make it when it is missing.
+
+    A folder that is missing and not to be made is fine: it holds no record.
+    """
+    try:
+        status = os.stat(state_dir)
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise HoldError("The state folder %s cannot be reached: %s." % (state_dir, _why(error)), state_dir) from error
+        if os.path.islink(state_dir):
+            raise HoldError("The state folder %s is a symbolic link to a place that is missing." % state_dir, state_dir) from error
+        if not create:
+            return
+        _make_folder(state_dir)
+        status = os.stat(state_dir)
+    if not stat.S_ISDIR(status.st_mode):
+        raise HoldError("The state folder %s is not a folder." % state_dir, state_dir)
+    owners = {status.st_uid, os.lstat(state_dir).st_uid}
+    for owner in owners - {0, os.geteuid()}:
+        raise HoldError(
+            "The state folder %s belongs to user id %d; it must belong to root or to user id %d, who runs this "
+            "task: its records say what is changed back." % (state_dir, owner, os.geteuid()),
+            state_dir,
+        )
+    if status.st_mode & stat.S_IWOTH:
+        raise HoldError(
+            "The state folder %s is writable by everybody; name a folder that only its owner can write." % state_dir,
+            state_dir,
+        )
+
+
+def check_writable(state_dir, create=False):
+    """Raise ``HoldError`` if records could not be written there. Nothing is made or written unless ``create``."""
+    check_folder(state_dir, create)
+    place = state_dir
+    while not os.path.isdir(place):
+        place = os.path.dirname(os.path.abspath(place))
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise HoldError("The state folder %s cannot be written by user id %d." % (state_dir, os.geteuid()), state_dir)
+    status = os.statvfs(place)
+    if status.f_flag & os.ST_RDONLY:
+        raise HoldError("The state folder %s lies on a file system that is read-only." % state_dir, state_dir)
+    free = status.f_bfree if os.geteuid() == 0 else status.f_bavail
+    if status.f_blocks and not free:
+        raise HoldError("The state folder %s lies on a file system that is full." % state_dir, state_dir)
+
+
+def record_name(kind, subject):
+    """A file name that a person can read, and that no hostile name and no second subject can share."""
+    identity = json.dumps([kind, subject], sort_keys=True)
+    words = [kind] + [str(value) for key, value in subject.items() if key != "socket"]
+    readable = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(words))[:120]
+    return "%s-%s%s" % (readable, hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()[:10], SUFFIX)
+
+
+def same_content(one, other):
+    """Whether two records say the same; where they lie does not count."""
+    if one is None or other is None:
+        return one is other
+    return {k: v for k, v in one.items() if k != "path"} == {k: v for k, v in other.items() if k != "path"}
+
+
+def holders(record):
+    """The ids of the events that hold, in the order in which they came."""
+    if record is None:
+        return []
+    return sorted(record["events"], key=lambda event_id: (record["events"][event_id]["since"], event_id))
+
+
+def fold(event_id):
+    """Event ids are kept as given and compared without case."""
+    return event_id.strip().lower()
+
+
+def is_json(value):
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def check_timeout(timeout):
+    if not 0 <= timeout < float("inf"):
+        raise ValueError("timeout is %r; it must be a number of seconds, 0 or more." % timeout)
+    return timeout
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _make_folder(state_dir):
+    parent = os.path.dirname(os.path.abspath(state_dir))
+    try:
+        if not os.path.isdir(parent):
+            os.makedirs(parent, 0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(state_dir, 0o700)
+        _sync_folder(parent)
+    except OSError as error:
+        raise HoldError("The state folder %s cannot be made: %s." % (state_dir, _why(error)), state_dir) from error
+
+
+def _read_all(fd):
+    data = b""
+    while len(data) <= SIZE_LIMIT:
+        piece = os.read(fd, 1 << 16)
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def _write_all(fd, data):
+    while data:
+        data = data[os.write(fd, data):]
+
+
+def _sync_folder(path):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems know no sync of a folder
+            raise
+    finally:
+        os.close(fd)
+
+
+def _remove(path):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _damaged(path, what):
+    return HoldError(
+        "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand."
+        % (path, what, NOTHING_TOUCHED),
+        path,
+    )
+
+
+def _why(error):
+    return error.strerror or str(error)

@@ -1,0 +1,414 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The HTTP transport to the instance metadata service. Private to the collection; knows nothing of events.
+
+The service's address is link-local. So no proxy, no credentials file and no redirect is ever
+followed, and every answer is bounded in time and in size.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import socket
+import time
+from collections import namedtuple
+from datetime import datetime, timezone
+from urllib.parse import urlsplit
+
+from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, clip, parse_time
+
+HAS_REQUESTS = True
+try:
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.connection import HTTPConnection
+    from urllib3.connectionpool import HTTPConnectionPool
+    from urllib3.exceptions import HTTPError
+except ImportError:
+    HAS_REQUESTS = False
+    HTTPAdapter = HTTPConnection = HTTPConnectionPool = object
+
+DEFAULT_URL = "http://169.254.169.254"
+DEFAULT_API_VERSION = "2020-07-01"
+DEFAULT_REQUEST_TIMEOUT = 10.0
+
+EVENTS_PATH = "/metadata/scheduledevents"
+NAME_PATH = "/metadata/instance/compute/name"
+NAME_API_VERSION = "2021-02-01"
+
+# One second is known to be too short, and a service that is there takes the connection at once.
+CONNECT_TIMEOUT = 3.0
+# For a caller without a deadline: beyond what the longest row of retries takes.
+PATIENCE = 90.0
+# A document of 1,000 events with 20 resources each has 2 MB.
+BODY_LIMIT = 8 * 1024 * 1024
+
+# Seconds before the first, second, ... repetition, by the kind of failure. No entry: not repeated.
+_PASSING = (1, 2, 4)
+_UPDATING = (1, 2, 4, 8, 11, 11, 11, 11, 11)  # 70 in all
+_TOO_MANY = (2, 4, 8, 16)
+
+Answer = namedtuple("Answer", ("body", "service_time"))
+
+
+class ImdsError(Exception):
+    """Anything that went wrong in asking the service. Its text is a whole sentence, for a person."""
+
+    # Whether the same request may well succeed later.
+    passing = False
+    # Seconds to leave the service alone before; more than was left where retries were cut short.
+    retry_in = 0.0
+
+    def __init__(self, message, url=None, status=None, body=None):
+        super().__init__(message)
+        self.url = url
+        self.status = status
+        self.body = body
+
+
+class ImdsSetupError(ImdsError, ValueError):
+    """Nothing could be asked: an option with a value that cannot be used, or requests is not there."""
+
+
+class ImdsUnreachableError(ImdsError):
+    """No whole answer came: refused, reset, silent, too slow."""
+
+    passing = True
+
+
+class ImdsStatusError(ImdsError):
+    """The service answered with a status that is no success."""
+
+    @property
+    def passing(self):
+        return self.status in (404, 410, 429) or self.status >= 500
+
+
+class ImdsProtocolError(ImdsError):
+    """What answered does not speak as the service does."""
+
+
+def imds_argument_spec():
+    return {
+        "imds_url": {"type": "str", "default": DEFAULT_URL},
+        "api_version": {"type": "str", "default": DEFAULT_API_VERSION, "choices": list(API_VERSIONS)},
+        "request_timeout": {"type": "float", "default": DEFAULT_REQUEST_TIMEOUT},
+        "resource_name": {"type": "str"},
+    }
+
+
+def client_from_params(params):
+    """A client for the options of imds_argument_spec(); ImdsSetupError names what cannot be used."""
+    return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
+
+
+def check_seconds(option, value, positive=False):
+    """A number of seconds from an option as a float; ImdsSetupError where it is none."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise ImdsSetupError(f"{option}: {clip(value)} is no number of seconds.") from None
+    if not math.isfinite(seconds) or seconds < 0 or (positive and seconds == 0):
+        wanted = "must be greater than 0" if positive else "must be 0 or greater"
+        raise ImdsSetupError(f"{option}: {clip(value)} is no usable number of seconds, it {wanted} and finite.")
+    return seconds
+
+
+def check_url(url):
+    """The base URL without its trailing slash; ImdsSetupError where it is none."""
+    wrong = f"imds_url: {clip(url)} is no base URL of a metadata service such as {DEFAULT_URL}: "
+    if not isinstance(url, str) or re.search(r"[\x00-\x20\x7f\\]", url.strip()):
+        raise ImdsSetupError(wrong + "it holds blanks or other characters that no URL has.")
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ImdsSetupError(wrong + f"{error}.") from None
+    if parts.scheme.lower() != "http":
+        raise ImdsSetupError(wrong + "it must begin with http://.")
+    if not host or port == 0:
+        raise ImdsSetupError(wrong + "it has no {0}.".format("usable port" if host else "host"))
+    if parts.username is not None or "?" in url or "#" in url:
+        raise ImdsSetupError(wrong + "it must have no user, query or fragment.")
+    return url.strip().rstrip("/")
+
+
+class ImdsClient:
+    """Asks one metadata service. Not to be shared between threads.
+
+    deadline, wherever it is an argument, is a time of the client's monotonic clock after which nothing is
+    waited for any more; without one, retries alone bound the call. After retry_until nothing is repeated.
+    """
+
+    def __init__(
+        self,
+        imds_url=DEFAULT_URL,
+        api_version=DEFAULT_API_VERSION,
+        request_timeout=DEFAULT_REQUEST_TIMEOUT,
+        monotonic=time.monotonic,
+        sleep=time.sleep,
+    ):
+        if not HAS_REQUESTS:
+            raise ImdsSetupError(missing_required_lib("requests"))
+        self.imds_url = check_url(imds_url)
+        if api_version not in API_VERSIONS:
+            raise ImdsSetupError("api_version: {0} is none of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
+        self.api_version = api_version
+        self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
+        self.monotonic = monotonic
+        self.sleep = sleep
+        self._clock = _Clock(monotonic)
+        self._session = None
+
+    def get_events(self, deadline=None, retry_until=math.inf, request_timeout=None):
+        """The answer with the document; its body is empty where the service sent none."""
+        return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
+
+    def post_events(self, document, deadline=None):
+        """Send an approval. Go by the status: that no error was raised is all that the service says."""
+        self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document)
+
+    def get_resource_name(self, deadline=None, retry_until=math.inf):
+        """What the service calls this host in Resources."""
+        url = f"{self.imds_url}{NAME_PATH}?api-version={NAME_API_VERSION}&format=text"
+        name = self._decode(self._ask("GET", url, deadline, success=(200,), retry_until=retry_until).body, url).strip()
+        if not re.match(r"[^\x00-\x1f\x7f<>{}\[\]\"]{1,255}\Z", name):
+            raise ImdsProtocolError(f"{url} answered {clip(name)}, which is no name of a host.", url, 200, name)
+        return name
+
+    def decode_json(self, body):
+        """The JSON of a document's body."""
+        url = self._events_url()
+        text = self._decode(body, url)
+        try:
+            return json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+            raise ImdsProtocolError(
+                f"{url} answered with something that is no JSON ({reason}): {clip(text)}. Is imds_url the address of the metadata service?",
+                url,
+                200,
+                text,
+            ) from None
+
+    def protocol_error(self, reason, body):
+        """For whoever finds that a document of decode_json() has the wrong shape."""
+        url = self._events_url()
+        text = self._decode(body, url)
+        message = f"{url} answered with something that is no document of Scheduled Events: {reason}. It begins {clip(text)}."
+        return ImdsProtocolError(message, url, 200, text)
+
+    def close(self):
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _events_url(self):
+        return f"{self.imds_url}{EVENTS_PATH}?api-version={self.api_version}"
+
+    @staticmethod
+    def _decode(body, url):
+        try:
+            return body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ImdsProtocolError(f"{url} answered with something that is no UTF-8: {error}.", url, 200, repr(body[:200])) from None
+
+    def _ask(self, method, url, deadline, success, document=None, retry_until=math.inf, request_timeout=None):
+        if request_timeout is None:
+            request_timeout = self.request_timeout
+        if deadline is None:
+            deadline = self.monotonic() + PATIENCE + request_timeout
+        attempt = 0
+        while True:
+            retry_after = None
+            try:
+                status, headers, body = self._exchange(method, url, deadline, request_timeout, document)
+                if status in success:
+                    return Answer(body, _date(headers))
+                error = _status_error(method, url, status, headers, body)
+                if status == 429:
+                    retry_after = _retry_after(headers)
+            except ImdsUnreachableError as caught:
+                error = caught
+            delays = _delays(error)
+            if attempt >= len(delays):
+                raise error
+            delay = delays[attempt] if retry_after is None else retry_after
+            if self.monotonic() + delay >= min(deadline, retry_until):
+                error.retry_in = delay
+                raise error
+            self.sleep(delay)
+            attempt += 1
+
+    def _exchange(self, method, url, deadline, request_timeout, document):
+        """One request and its whole answer, or ImdsUnreachableError."""
+        seconds = min(request_timeout, deadline - self.monotonic())
+        if seconds <= 0:
+            raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+        self._clock.end = self.monotonic() + seconds
+        if self._session is None:
+            self._session = _session(self._clock)
+        data = None
+        headers = {"Metadata": "true", "Accept-Encoding": "identity"}
+        if document is not None:
+            data = json.dumps(document).encode("utf-8")
+            headers["Content-Type"] = "application/json"
+        try:
+            response = self._session.request(
+                method,
+                url,
+                data=data,
+                headers=headers,
+                allow_redirects=False,
+                stream=True,
+                timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
+            )
+            try:
+                return response.status_code, response.headers, self._read(method, url, response)
+            finally:
+                response.close()
+        except requests.exceptions.InvalidURL as error:
+            raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is no base URL of a metadata service: {_innermost(error)}.") from None
+        except (requests.exceptions.RequestException, HTTPError, OSError, UnicodeError) as error:
+            reason = _innermost(error)
+            if self.monotonic() >= self._clock.end:
+                reason = f"no whole answer within {seconds:.3g} s"
+        raise ImdsUnreachableError(f"{method} {url} failed: {reason}.", url)
+
+    def _read(self, method, url, response):
+        body = b""
+        for chunk in response.iter_content(65536):
+            body += chunk
+            if len(body) > BODY_LIMIT:
+                raise ImdsProtocolError(
+                    f"{method} {url} answered with more than {BODY_LIMIT >> 20} MB. Is imds_url the address of the metadata service?",
+                    url,
+                    response.status_code,
+                )
+        wanted = response.headers.get("Content-Length", "")
+        if wanted.isdigit() and len(body) < int(wanted) and "Content-Encoding" not in response.headers:
+            raise ImdsUnreachableError(f"{method} {url} failed: the answer broke off after {len(body)} of {wanted} bytes.", url)
+        return body
+
+
+class _Clock:
+    """When the answer that is being waited for must be complete."""
+
+    def __init__(self, monotonic):
+        self.monotonic = monotonic
+        self.end = None
+
+
+class _Socket(socket.socket):
+    """A socket that keeps to the clock: a time-out of its own would start anew with every byte that trickles in."""
+
+    clock = None
+
+    def recv_into(self, *args, **kwargs):
+        seconds = self.clock.end - self.clock.monotonic()
+        if seconds <= 0:
+            raise socket.timeout("timed out")
+        self.settimeout(seconds)
+        return super().recv_into(*args, **kwargs)
+
+
+class _Connection(HTTPConnection):
+    clock = None
+
+    def connect(self):
+        super().connect()
+        seconds = self.sock.gettimeout()
+        bounded = _Socket(fileno=self.sock.detach())
+        bounded.clock = self.clock
+        bounded.settimeout(seconds)
+        self.sock = bounded
+
+
+class _Adapter(HTTPAdapter):
+    def __init__(self, clock):
+        self._clock = clock
+        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def init_poolmanager(self, *args, **kwargs):
+        super().init_poolmanager(*args, **kwargs)
+
+        class Connection(_Connection):
+            clock = self._clock
+
+        class Pool(HTTPConnectionPool):
+            ConnectionCls = Connection
+
+        self.poolmanager.pool_classes_by_scheme = {"http": Pool}
+
+
+def _session(clock):
+    session = requests.Session()
+    session.trust_env = False
+    session.proxies = {}
+    session.mount("http://", _Adapter(clock))
+    return session
+
+
+def _delays(error):
+    if isinstance(error, ImdsUnreachableError):
+        return _PASSING
+    if error.status == 410:
+        return _UPDATING
+    if error.status == 429:
+        return _TOO_MANY
+    if error.passing:
+        return _PASSING
+    return ()
+
+
+def _status_error(method, url, status, headers, body):
+    said = body[:2000].decode("utf-8", "replace").strip()
+    tail = f": {clip(said)}" if said else ""
+    if 300 <= status < 400:
+        where = clip(headers.get("Location", "nowhere"))
+        message = "{0} {1} answered {2}, a redirect to {3}, which is not followed. Is imds_url the address of the metadata service?"
+        return ImdsProtocolError(message.format(method, url, status, where), url, status, said)
+    if status < 300:
+        return ImdsProtocolError(f"{method} {url} answered {status}, which is no document{tail}.", url, status, said)
+    return ImdsStatusError(f"{method} {url} answered {status}{tail}.", url, status, said)
+
+
+def _date(headers):
+    """The service's clock; the host's own, which may be off, only where the service does not tell."""
+    try:
+        return parse_time(headers.get("Date", ""))
+    except ValueError:
+        return datetime.now(timezone.utc)
+
+
+def _retry_after(headers):
+    value = headers.get("Retry-After", "").strip()
+    if re.match(r"[0-9]{1,9}\Z", value):
+        return int(value)
+    try:
+        return max(0.0, (parse_time(value) - _date(headers)).total_seconds())
+    except ValueError:
+        return None
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def _innermost(error):
+    """The reason at the bottom of the libraries' nested exceptions, in a few words."""
+    while True:
+        inner = getattr(error, "reason", None) or next((arg for arg in error.args if isinstance(arg, Exception)), None)
+        if not isinstance(inner, Exception):
+            break
+        error = inner
+    text = getattr(error, "strerror", None) or " ".join(str(arg) for arg in error.args if isinstance(arg, str)) or type(error).__name__
+    # urllib3 puts its object's address before the words.
+    return clip(re.sub(r"^(?:<.* at 0x[0-9a-f]+>|\w+\([^)]*\)): ", "", text))[1:-1]

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which of the events are meant. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
+
+
+class SelectionError(ValueError):
+    """A selection that cannot be meant. Its text names what is wrong, for a person."""
+
+
+def selection_argument_spec(affecting_host_only):
+    return {
+        "event_ids": {"type": "list", "elements": "str"},
+        "event_types": {"type": "list", "elements": "str", "choices": list(EVENT_TYPES)},
+        "event_statuses": {"type": "list", "elements": "str", "choices": list(EVENT_STATUSES)},
+        "affecting_host_only": {"type": "bool", "default": affecting_host_only},
+        "query": {"type": "str"},
+    }
+
+
+def check_event_ids(event_ids):
+    """The ids without blanks around them; SelectionError where there is none."""
+    if not event_ids:
+        raise SelectionError("event_ids: the list is empty. Give at least one id, or leave the option out where that is allowed.")
+    ids = [event_id.strip() for event_id in event_ids]
+    if not all(ids):
+        raise SelectionError(f"event_ids: {clip(event_ids)} holds an empty id.")
+    return ids
+
+
+class Selection:
+    """The options of selection_argument_spec(); an option that is None selects all."""
+
+    def __init__(self, event_ids=None, event_types=None, event_statuses=None, affecting_host_only=False, query=None):
+        self.affecting_host_only = affecting_host_only
+        self._tests = []
+        if event_ids is not None:
+            self._keep("event_id", check_event_ids(event_ids))
+        if event_types is not None:
+            self._keep("event_type", _check_choices("event_types", event_types, EVENT_TYPES))
+        if event_statuses is not None:
+            self._keep("event_status", _check_choices("event_statuses", event_statuses, EVENT_STATUSES))
+        self._query = None
+        if query is not None:
+            try:
+                self._query = compile_expression(query, EVENT_KEYS)
+            except SelectionError as error:
+                raise SelectionError(f"query: {error}") from None
+
+    @classmethod
+    def from_params(cls, params):
+        return cls(**{name: params[name] for name in ("event_ids", "event_types", "event_statuses", "affecting_host_only", "query")})
+
+    def _keep(self, key, values):
+        self._tests.append((key, {value.lower() for value in values}))
+
+    def apply(self, events):
+        """The events that are meant, out of those that stand."""
+        selected = [
+            event
+            for event in events
+            if (event["affects_host"] or not self.affecting_host_only) and all((event[key] or "").lower() in values for key, values in self._tests)
+        ]
+        if self._query is None:
+            return selected
+        try:
+            result = self._query.search(selected)
+        except SelectionError as error:
+            raise SelectionError(f"query: {error}") from None
+        return _check_result(self._query.text, result, selected)
+
+
+class Expression:
+    """A JMESPath expression whose words are all known."""
+
+    def __init__(self, text, compiled, error_class):
+        self.text = text
+        self._compiled = compiled
+        self._error_class = error_class
+
+    def search(self, value):
+        try:
+            return self._compiled.search(value)
+        except (self._error_class, RecursionError) as error:
+            raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
+
+
+def compile_expression(text, keys):
+    """An Expression over values with these keys; SelectionError where it is broken or holds an unknown word.
+
+    In JMESPath an unknown word is null and no error: event_type == Freeze without quotes would
+    be false for ever.
+    """
+    try:
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+        from jmespath.functions import Functions
+    except ImportError:
+        raise SelectionError(missing_required_lib("jmespath")) from None
+    try:
+        compiled = jmespath.compile(text)
+        nodes = list(_nodes(compiled.parsed))
+    except (JMESPathError, RecursionError) as error:
+        raise SelectionError(f"{clip(text)} is no JMESPath expression: {_one_line(error)}.") from None
+    for name in (node["value"] for node in nodes if node["type"] == "function_expression"):
+        # jmespath itself would find out only once an event stands.
+        if name not in Functions.FUNCTION_TABLE:
+            raise SelectionError(f"{clip(text)} has the function {clip(name)}, which JMESPath has not.")
+    known = {node["value"] for node in nodes if node["type"] == "key_val_pair"}.union(keys)
+    for word in (node["value"] for node in nodes if node["type"] == "field"):
+        if word not in known:
+            raise SelectionError(
+                f"{clip(text)} has the word {clip(word)}, which is no key of an event, so it would never match. "
+                f"Strings stand in single quotes, such as 'Freeze'; the keys are {', '.join(keys)}."
+            )
+    return Expression(text, compiled, JMESPathError)
+
+
+def _nodes(node):
+    """Every node of a parsed expression. Among them are the words that it looks up and the keys of objects that it makes itself."""
+    yield node
+    for child in node["children"]:
+        if isinstance(child, dict):
+            yield from _nodes(child)
+
+
+def _check_choices(option, values, choices):
+    if not values:
+        raise SelectionError(f"{option}: the list is empty. Give at least one of {', '.join(choices)}, or leave the option out.")
+    for value in values:
+        if value not in choices:
+            raise SelectionError(f"{option}: {clip(value)} is none of {', '.join(choices)}.")
+    return values
+
+
+def _check_result(text, result, events):
+    known = {event["event_id"]: event for event in events}
+    if not isinstance(result, list):
+        kind = {dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}.get(type(result), "a number")
+        raise SelectionError(f"query: {clip(text)} yields {kind} instead of a list of events.")
+    for entry in result:
+        if not isinstance(entry, dict) or known.get(entry.get("event_id")) != entry:
+            raise SelectionError(f"query: {clip(text)} yields a list whose entries are no events, such as {clip(entry)}.")
+    return result
+
+
+def _one_line(error):
+    # jmespath draws an arrow below the place that it means, and shows the whole value.
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if len(text) <= 300 else text[:300] + "..."

@@ -1,0 +1,477 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Services of systemd through systemctl, and holds on them."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    CHANGING,
+    HELD,
+    RESTORING,
+    holders,
+    new_record,
+    same_content,
+)
+
+KIND = "service"
+CALL_SECONDS = 10
+# How long one step waits for services that go down or come up quickly, and how often it looks.
+STEP_SECONDS = 2.0
+LOOK_SECONDS = 0.1
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+TYPES = "service socket device mount automount swap target path timer slice scope".split()
+NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
+
+# Conditions of a service.
+NONE = "none"
+NOT_RUNNING = "not_running"
+STOPPING = "stopping"
+STARTING = "starting"
+REBOOTED = "rebooted"
+CHANGED_MEANWHILE = "changed_meanwhile"
+
+# Units that systemd stops along with a unit stand in these properties of it, and last those that would start it again.
+STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
+# What is started again after it was stopped along. No targets: starting one starts all that it wants.
+STARTED_AGAIN = (".service", ".socket", ".timer", ".path")
+
+Unit = collections.namedtuple("Unit", "name active_state load_state job dependents")
+
+
+class SystemdError(Exception):
+    """systemd cannot be asked, or does not do what it is told; the text is a full sentence."""
+
+
+class Refused(SystemdError):
+    """systemctl said that it did not do what it was told."""
+
+
+class Systemd:
+    """The few calls of systemctl that are needed. None of them touches whether a unit is enabled.
+
+    ``run_command`` is the method of AnsibleModule.
+    """
+
+    def __init__(self, run_command):
+        self._run_command = run_command
+
+    def show(self, names):
+        """The units of these names, in their order."""
+        if not names:
+            return []
+        properties = ("ActiveState", "LoadState", "Job") + STOPPED_ALONG
+        text = self._call("show", "--property=" + ",".join(properties), "--", *names)
+        blocks = [block for block in text.strip().split("\n\n") if block]
+        if len(blocks) != len(names):
+            raise SystemdError("systemctl told of %d units and was asked for %d." % (len(blocks), len(names)))
+        units = []
+        for name, block in zip(names, blocks):
+            fields = dict(line.partition("=")[::2] for line in block.splitlines())
+            units.append(
+                Unit(
+                    name,
+                    fields.get("ActiveState", "inactive"),
+                    fields.get("LoadState", "not-found"),
+                    fields.get("Job", "0") not in ("", "0"),
+                    tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
+                )
+            )
+        return units
+
+    def stop(self, name):
+        self._tell("stop", name)
+
+    def start(self, name):
+        self._tell("start", name)
+
+    def boot_id(self):
+        try:
+            with open(BOOT_ID) as stream:
+                return stream.read().strip()
+        except OSError as error:
+            raise SystemdError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
+
+    def _tell(self, verb, name):
+        try:
+            self._call(verb, "--no-block", "--no-ask-password", "--", name)
+        except Refused as error:
+            hint = ""
+            if re.search("authentication|[Aa]ccess denied|not permitted", str(error)):
+                hint = " User id %d lacks the rights: give them to the task (become)." % os.geteuid()
+            raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
+
+    def _call(self, *arguments):
+        # Ansible's run_command knows no limit of time.
+        command = ["timeout", "-k", "1", "%g" % CALL_SECONDS, "systemctl"] + list(arguments)
+        try:
+            status, said, complained = self._run_command(
+                command, environ_update={"LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}, handle_exceptions=False
+            )
+        except OSError as error:
+            raise SystemdError("systemctl cannot be run: %s." % error.strerror) from error
+        if status in (124, 137, -9):
+            raise SystemdError("systemctl %s did not end within %g seconds." % (arguments[0], CALL_SECONDS))
+        if status == 127:
+            raise SystemdError("There is no systemctl on this host: services can be held only where systemd runs.")
+        if status:
+            why = " ".join(complained.split()) or "exit status %d" % status
+            raise Refused("systemctl %s failed: %s" % (arguments[0], why))
+        return said
+
+
+class DrySystemd:
+    """A systemd whose units obey at once and in memory only: for check mode."""
+
+    def __init__(self, systemd):
+        self._systemd = systemd
+        self._told = {}
+        self.boot_id = systemd.boot_id
+
+    def show(self, names):
+        return [
+            unit._replace(active_state=self._told.get(unit.name, unit.active_state)) for unit in self._systemd.show(names)
+        ]
+
+    def stop(self, name):
+        self._told[name] = "inactive"
+
+    def start(self, name):
+        self._told[name] = "active"
+
+
+def is_up(unit):
+    return unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
+
+
+def is_down(unit):
+    return unit.active_state in ("inactive", "failed", "maintenance")
+
+
+def condition_of(record, unit, boot_id):
+    """What became of a hold.
+
+    none               runs, and nobody says that it should not
+    not_running        was not running when it was found: nothing to stop, nothing to start again
+    stopping           is to be stopped, or on its way down
+    held               is down, as we left it
+    starting           is to be started again, or on its way up
+    rebooted           runs again because the host was booted anew
+    changed_meanwhile  runs again in the same boot: somebody else acted
+    """
+    if record is None:
+        return NOT_RUNNING if is_down(unit) else STOPPING if not is_up(unit) else NONE
+    if record["phase"] == RESTORING:
+        return NONE if unit.active_state == "active" else STARTING
+    if is_up(unit) and record["boot_id"] != boot_id:
+        return REBOOTED
+    if record["phase"] == CHANGING:
+        return HELD if is_down(unit) else STOPPING
+    return CHANGED_MEANWHILE if is_up(unit) else HELD
+
+
+class ServiceHolder:
+    """Puts and releases holds on services: stopped in their order, each when the one before is down; started in reverse."""
+
+    def __init__(self, systemd, store, request, services, monotonic=time.monotonic, sleep=time.sleep):
+        self._systemd = systemd
+        self._store = store
+        self._request = request
+        self._services = None if services is None else unit_names(services)
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._boot_id = None
+        self._along_with = {}
+        self._before = collections.OrderedDict()
+        self._first = {}
+        self._acted = False
+        self._conflicts = collections.OrderedDict()
+        self._waiting_for = None
+
+    def run(self, timeout=0.0):
+        """One step, or as many as it takes until all is done or the time is over."""
+        deadline = self._monotonic() + timeout
+        while True:
+            left = deadline - self._monotonic()
+            self._step(min(STEP_SECONDS, left) if timeout else STEP_SECONDS)
+            if self._waiting_for is None or self._monotonic() >= deadline:
+                return self._result()
+            self._sleep(max(0.0, min(LOOK_SECONDS, deadline - self._monotonic())))
+
+    def _step(self, seconds):
+        self._waiting_for = None
+        self._step_ends = self._monotonic() + seconds
+        if not self._before:
+            # A mistake in the names leaves nothing behind, not even the folder.
+            self._refuse_unknown(self._systemd.show(self._targets()))
+        with self._store.locked(create=self._request.present):
+            names = self._targets()
+            units = collections.OrderedDict((unit.name, unit) for unit in self._systemd.show(names))
+            self._refuse_unknown(units.values())
+            if units and self._boot_id is None:
+                self._boot_id = self._systemd.boot_id()
+            for name, unit in units.items():
+                if name not in self._before:
+                    record = self._read(name)
+                    self._first[name] = record
+                    self._before[name] = view(unit, record)
+            self._units = units
+            if self._request.present:
+                self._stop_all()
+            else:
+                self._start_all()
+            self._after = {name: self._read(name) for name in names}
+
+    def _targets(self):
+        records = sorted(self._store.records(KIND), key=lambda record: record["order"])
+        self._next_order = records[-1]["order"] + 1 if records else 0
+        if self._request.present:
+            names = self._with_dependents()
+            # After a reboot systemd does not know of those that are not loaded yet.
+            along = [record["subject"]["service"] for record in records if record.get("along_with") in names]
+            return [name for name in along if name not in names] + names
+        held = [record["subject"]["service"] for record in reversed(records)]
+        # A socket cannot be started any more once its service runs.
+        held.sort(key=lambda name: not name.endswith(".socket"))
+        if self._services is None:
+            # Those that are back already stay in the result.
+            return list(self._before) + [name for name in held if name not in self._before]
+        along = {record["subject"]["service"]: record.get("along_with") for record in records}
+        return [name for name in held if name in self._services or along[name] in self._services] + [
+            name for name in reversed(self._services) if name not in held
+        ]
+
+    def _with_dependents(self):
+        """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
+        units = {}
+        names = self._services
+        while names:
+            units.update((unit.name, unit) for unit in self._systemd.show(names))
+            names = sorted({name for unit in units.values() for name in unit.dependents} - set(units))
+        ordered = collections.OrderedDict()
+
+        def visit(name, service, above):
+            if name in ordered or name in above:
+                return
+            for dependent in units[name].dependents:
+                visit(dependent, service, above + (name,))
+            if name in self._services:
+                ordered[name] = None
+            elif name.endswith(STARTED_AGAIN) and (is_up(units[name]) or self._read(name)):
+                ordered[name] = service
+
+        for service in self._services:
+            visit(service, service, ())
+        self._along_with = {name: service for name, service in ordered.items() if service}
+        return list(ordered)
+
+    def _refuse_unknown(self, units):
+        for unit in units:
+            if unit.load_state == "not-found" and (self._request.present or self._read(unit.name) is None):
+                if unit.name not in self._before:
+                    raise SystemdError("systemd knows no unit %r (option services)." % unit.name)
+
+    # Stopping
+
+    def _stop_all(self):
+        # All records come before the first stop: systemd may stop a later service along with an earlier one.
+        undo = []
+        for name, unit in self._units.items():
+            record = self._read(name)
+            wanted = self._wanted(record, unit)
+            if wanted is not None and not same_content(wanted, record):
+                undo.append((wanted, record))
+                self._store.write(wanted)
+        for name in self._units:
+            try:
+                down = self._stop(name)
+            except Refused:
+                self._undo(undo)
+                raise
+            if not down:
+                self._waiting_for = "%s is %s" % (name, self._units[name].active_state)
+                return
+
+    def _wanted(self, record, unit):
+        """The record as it should be before anything is stopped; None: no record."""
+        if record is None:
+            if not is_up(unit):
+                return None
+            record = new_record(
+                KIND,
+                {"service": unit.name},
+                {"active_state": "active"},
+                {"active_state": "inactive"},
+                self._request.added_to({}),
+                boot_id=self._boot_id,
+                order=self._next_order,
+            )
+            if unit.name in self._along_with:
+                record["along_with"] = self._along_with[unit.name]
+            self._next_order += 1
+            return record
+        condition = condition_of(record, unit, self._boot_id)
+        if record["phase"] == RESTORING:
+            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=self._request.added_to({}))
+        wanted = dict(record, events=self._request.added_to(record["events"]))
+        if condition == REBOOTED and len(wanted["events"]) > len(record["events"]):
+            # It came up with the host, for the events known then. This one is new: it asks for the service to be down.
+            wanted.update(phase=CHANGING, boot_id=self._boot_id)
+        elif condition == CHANGED_MEANWHILE:
+            self._conflicts[unit.name] = (
+                "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
+                % (unit.name, unit.active_state)
+            )
+        return wanted
+
+    def _stop(self, name):
+        """Go on with one service; whether the next may be stopped."""
+        record = self._read(name)
+        condition = condition_of(record, self._units[name], self._boot_id)
+        if condition in (REBOOTED, CHANGED_MEANWHILE, NOT_RUNNING, NONE):
+            return True
+        if condition == STOPPING:
+            if record is not None and is_up(self._units[name]):
+                self._systemd.stop(name)
+                self._acted = True
+            if not self._await(name, is_down):
+                return False
+        if record is not None and record["phase"] == CHANGING:
+            self._store.write(dict(record, phase=HELD))
+        return True
+
+    def _undo(self, written):
+        for wanted, record in written:
+            name = wanted["subject"]["service"]
+            current = self._read(name)
+            if not same_content(current, wanted) or not is_up(self._units[name]):
+                continue
+            if record is None:
+                self._store.delete(wanted)
+            else:
+                self._store.write(record)
+
+    # Starting
+
+    def _start_all(self):
+        for name in self._units:
+            record = self._read(name)
+            if record is None:
+                continue
+            remaining = self._request.taken_from(record["events"])
+            if remaining and record["phase"] != RESTORING:
+                if remaining != record["events"]:
+                    self._store.write(dict(record, events=remaining))
+                continue
+            if not self._start(name, record):
+                self._waiting_for = "%s is %s" % (name, self._units[name].active_state)
+                return
+
+    def _start(self, name, record):
+        """Go on with one service; whether it is back, so that the next may be started."""
+        unit = self._units[name]
+        condition = condition_of(record, unit, self._boot_id)
+        if condition == CHANGED_MEANWHILE:
+            self._conflicts[name] = (
+                "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
+                % (name, unit.active_state)
+            )
+        elif unit.load_state in ("not-found", "masked") and not is_up(unit):
+            self._conflicts[name] = "%s was running when it was stopped and is %s now: it was not started." % (
+                name,
+                unit.load_state,
+            )
+        elif condition not in (NONE, REBOOTED) or unit.active_state != "active":
+            if record["phase"] != RESTORING:
+                record = dict(record, phase=RESTORING)
+                self._store.write(record)
+            if unit.active_state != "activating":
+                self._systemd.start(name)
+                self._acted = True
+            # It is down as long as systemd has not begun: only without a job does that mean that it ended again.
+            if not self._await(name, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
+                return False
+            if is_down(self._units[name]):
+                raise SystemdError(
+                    "%s was started and is %s. See 'systemctl status %s' on the host."
+                    % (name, self._units[name].active_state, name)
+                )
+        self._store.delete(record)
+        return True
+
+    def _await(self, name, condition):
+        while True:
+            self._units[name] = self._systemd.show([name])[0]
+            if condition(self._units[name]):
+                return True
+            left = self._step_ends - self._monotonic()
+            if left <= 0:
+                return False
+            self._sleep(min(LOOK_SECONDS, left))
+
+    def _read(self, name):
+        return self._store.read(KIND, {"service": name})
+
+    def _result(self):
+        services = []
+        changed = self._acted
+        for name, unit in self._units.items():
+            record = self._after[name]
+            first = self._first[name]
+            condition = condition_of(record, unit, self._boot_id)
+            if name in self._conflicts:
+                condition = CHANGED_MEANWHILE
+            shown = record or first
+            services.append(
+                {
+                    "name": name,
+                    "active_state": unit.active_state,
+                    "found": shown["found"] if shown else None,
+                    "held_by": holders(record),
+                    "condition": condition,
+                }
+            )
+            changed |= (record is None) != (first is None)
+            changed |= record is not None and first is not None and record["events"] != first["events"]
+        return {
+            "changed": changed,
+            "services": services,
+            "done": self._waiting_for is None,
+            "waiting_for": self._waiting_for,
+            "conflicts": list(self._conflicts.values()),
+            "diff": {
+                "before": dict(self._before),
+                "after": {name: view(unit, self._after[name]) for name, unit in self._units.items()},
+            },
+        }
+
+
+def view(unit, record):
+    """What a diff shows of a service."""
+    return {"active_state": unit.active_state, "held_by": holders(record)}
+
+
+def unit_names(names):
+    """The full names of units, each once and in the order given."""
+    full = collections.OrderedDict()
+    for name in names:
+        if not NAME.match(name):
+            raise ValueError("services contains %r, which is no name of a systemd unit." % (name,))
+        stem, dot, kind = name.rpartition(".")
+        if not dot or kind not in TYPES:
+            name, stem = name + ".service", name
+        if stem.endswith("@"):
+            raise ValueError("services contains %r, a template: name an instance of it, such as %s1.service." % (name, stem))
+        full[name] = None
+    return list(full)

@@ -1,0 +1,217 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading the events of a host, once or until something is so. Private to the collection; touches transport and clock alone."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsSetupError, check_seconds
+
+STATES = ("present", "scheduled", "started", "absent")
+TIMEOUT = "timeout"
+
+# The first request ever enables the service, which may take two minutes.
+FIRST_ANSWER_TIMEOUT = 120.0
+# The last look begins this long before the end of the wait, so that it still has time for its answer.
+LAST_LOOK = 0.25
+
+# events as every plugin returns them, document_incarnation (int), resource_name (str or None),
+# service_time (aware datetime, the service's clock), warnings (list of str), name_error (ImdsError or
+# None: why resource_name is not known).
+Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error"))
+
+# reading (of the last answer, or None), events (those selected in it), outcome (the state that was met, TIMEOUT, or
+# None where the wait is not over), elapsed (seconds), error (ImdsError of the last look, or None).
+Result = namedtuple("Result", ("reading", "events", "outcome", "elapsed", "error"))
+
+
+class ImdsNameError(ImdsError):
+    """The name of this host is needed and not known."""
+
+    def __init__(self, why, error):
+        message = f"This host's name in Resources is not known, which {why} needs. Give it with the option resource_name. ({error})"
+        super().__init__(message, error.url, error.status, error.body)
+        self.passing = error.passing
+        self.retry_in = error.retry_in
+
+
+def read_events(client, resource_name=None, deadline=None):
+    """The events that stand now, for the host of that name or, without one, of the name that the service tells."""
+    return Reader(client, resource_name).read(deadline)
+
+
+class Reader:
+    """Reads the events of one host again and again, asking for its name only until the service has told it."""
+
+    def __init__(self, client, resource_name=None, ask_name=True):
+        self.client = client
+        self.ask_name = ask_name
+        self.resource_name = (resource_name or "").strip() or None
+        self._name_error = None
+        self._known = (None, None)
+        self._document = None
+
+    def read(self, deadline=None, retry_until=math.inf, request_timeout=None, name_needed_by=None):
+        """What stands now; ImdsError. name_needed_by tells what is not possible without the host's name, if anything."""
+        answer = self.client.get_events(deadline, retry_until, request_timeout)
+        if self.resource_name is None and self.ask_name:
+            self._ask_name(deadline, retry_until, name_needed_by)
+        warnings = []
+        if self._name_error is not None:
+            warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self._name_error})")
+        # The same bytes mean the same events. The incarnation alone would not do: its numbers start again.
+        if (answer.body, self.resource_name) == self._known:
+            set_seconds_until(self._document.events, answer.service_time)
+        else:
+            self._document = self._parse(answer)
+            self._known = (answer.body, self.resource_name)
+        return Reading(
+            self._document.events,
+            self._document.incarnation,
+            self.resource_name,
+            answer.service_time,
+            warnings + self._document.warnings,
+            self._name_error,
+        )
+
+    def _parse(self, answer):
+        # An empty body has been seen where nothing stands.
+        document = self.client.decode_json(answer.body) if answer.body.strip() else {"DocumentIncarnation": 0, "Events": []}
+        try:
+            return parse_document(document, self.client.api_version, self.resource_name, answer.service_time)
+        except EventsError as error:
+            raise self.client.protocol_error(error, answer.body) from None
+
+    def _ask_name(self, deadline, retry_until, needed_by):
+        if self._name_error is not None and not needed_by:
+            # Asked once with all patience, then no more: nothing depends on it.
+            return
+        try:
+            self.resource_name = self.client.get_resource_name(deadline, retry_until)
+            self._name_error = None
+        except ImdsError as error:
+            self._name_error = error
+            if needed_by:
+                raise ImdsNameError(needed_by, error) from None
+
+
+def name_need(selection):
+    """What Reader.read() is told about why the host's name is needed."""
+    return "affecting_host_only" if selection.affecting_host_only else None
+
+
+def wait_argument_spec():
+    return {
+        "state": {"type": "list", "elements": "str", "choices": list(STATES), "default": ["present"]},
+        "timeout": {"type": "float", "default": 300.0},
+        "sleep": {"type": "float", "default": 1.0},
+        "delay": {"type": "float", "default": 0.0},
+    }
+
+
+class Wait:
+    """A wait for one of some states of the selected events."""
+
+    def __init__(self, reader, selection, state, timeout, sleep, delay):
+        """ImdsSetupError names an option that cannot be used."""
+        if not state:
+            raise ImdsSetupError(f"state: the list is empty. Give at least one of {', '.join(STATES)}.")
+        for name in state:
+            if name not in STATES:
+                raise ImdsSetupError(f"state: {clip(name)} is none of {', '.join(STATES)}.")
+        self.reader = reader
+        self.client = reader.client
+        self.selection = selection
+        self.states = state
+        self.timeout = check_seconds("timeout", timeout) or math.inf
+        self.pause = check_seconds("sleep", sleep)
+        self.delay = check_seconds("delay", delay)
+        if self.delay >= self.timeout:
+            raise ImdsSetupError(f"delay: {self.delay:g} s leave nothing of the timeout of {self.timeout:g} s.")
+
+    @classmethod
+    def from_params(cls, client, selection, params):
+        return cls(Reader(client, params["resource_name"]), selection, params["state"], params["timeout"], params["sleep"], params["delay"])
+
+    def look(self):
+        """One look, without waiting: a Result without an outcome where no state is met."""
+        start = self.client.monotonic()
+        reading, events = self._look(None if self.timeout == math.inf else start + self.timeout, math.inf, None)
+        return Result(reading, events, self._met(events), self.client.monotonic() - start, None)
+
+    def run(self, step=math.inf, first=True):
+        """Wait to the end or, without an outcome, for about so many seconds: no look begins after these.
+
+        first tells that nobody has had an answer from this service yet. ImdsError where asking
+        again would not help; what may pass is waited through.
+        """
+        monotonic = self.client.monotonic
+        start = monotonic()
+        deadline = start + self.timeout
+        if self.delay:
+            self.client.sleep(self.delay)
+        pause_at = monotonic() + step
+        reading, events, error = None, [], None
+        while True:
+            try:
+                reading, events = self._look(deadline, pause_at, max(FIRST_ANSWER_TIMEOUT, self.client.request_timeout) if first else None)
+            except ImdsError as caught:
+                # Before the first answer it is the wrong address, later on a service that is out of order.
+                if first and not caught.passing:
+                    raise
+                error = caught
+            else:
+                first = False
+                error = None
+                outcome = self._met(events)
+                if outcome is not None:
+                    return Result(reading, events, outcome, monotonic() - start, None)
+            now = monotonic()
+            last_look = deadline - LAST_LOOK
+            wanted = now + max(self.pause, error.retry_in if error else 0.0)
+            if now >= last_look:
+                self.client.sleep(max(0.0, deadline - now))
+                return Result(reading, events, TIMEOUT, monotonic() - start, error)
+            self.client.sleep(min(wanted, last_look, max(pause_at, now)) - now)
+            if monotonic() >= pause_at:
+                return Result(reading, events, None, monotonic() - start, error)
+
+    def _look(self, deadline, retry_until, request_timeout):
+        reading = self.reader.read(deadline, retry_until, request_timeout, name_need(self.selection))
+        return reading, self.selection.apply(reading.events)
+
+    def _met(self, events):
+        return next((state for state in self.states if _is_met(state, events)), None)
+
+
+def _is_met(state, events):
+    if state == "present":
+        return bool(events)
+    if state == "absent":
+        return not events
+    return any((event["event_status"] or "").lower() == state for event in events)
+
+
+def result_values(reading, events):
+    """The keys that every plugin returns that reads events; nulls where nothing could be read."""
+    return {
+        "events": events,
+        "document_incarnation": reading.document_incarnation if reading else None,
+        "resource_name": reading.resource_name if reading else None,
+    }
+
+
+def timeout_message(states, events, elapsed, error):
+    """The sentences for a wait whose time is over."""
+    stood = "no selected event stood"
+    if events:
+        stood = f"{len(events)} selected event{'s' if len(events) > 1 else ''} stood: {', '.join(describe(event) for event in events[:5])}"
+    message = f"Timed out after {elapsed:.1f} s waiting for {' or '.join(states)}. At the last answer: {stood}."
+    if error is not None:
+        message += f" The last error: {error}"
+    return message

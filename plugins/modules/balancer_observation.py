@@ -1,0 +1,86 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation only; the action plugin of the same name runs M(graceful.azure.haproxy_info) on the balancer."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: balancer_observation
+short_description: One look at a balancer, told as data whatever happens
+version_added: 0.1.0
+description:
+  - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.haproxy_info).
+  - Looks once at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
+    since the passes go on whatever happens to one balancer.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed.
+  idempotent:
+    support: full
+options:
+  socket:
+    description:
+      - The runtime socket of HAProxy.
+    type: path
+    required: true
+  servers:
+    description:
+      - Names of the servers to look at.
+    type: list
+    elements: str
+    required: true
+  state_dir:
+    description:
+      - The folder of the records of holds on the balancer.
+    type: path
+    default: /var/lib/graceful_azure
+author:
+  - The graceful.azure authors (@graceful-azure)
+"""
+
+EXAMPLES = r"""
+- name: Look at the balancer
+  graceful.azure.balancer_observation:
+    socket: /run/haproxy/admin.sock
+    servers: [web1]
+  delegate_to: lb1
+  register: balancer
+"""
+
+RETURN = r"""
+reached:
+  description: Whether the module ran on the balancer.
+  returned: always
+  type: bool
+  sample: true
+error:
+  description: What went wrong, where the balancer could not be read.
+  returned: when it could not be read
+  type: str
+  sample: "Failed to connect to the host via ssh: connect to host 10.0.0.9 port 22: No route to host"
+fatal:
+  description: What a person must mend before anything can be done there.
+  returned: when there is such a thing
+  type: str
+  sample: There is no HAProxy socket /run/haproxy/admin.sock.
+at:
+  description: When the look began, by the controller's clock, in seconds since 1970.
+  returned: always
+  type: float
+  sample: 1795243046.25
+servers:
+  description: As M(graceful.azure.haproxy_info) returns them, with all its other keys; null when the balancer was not read.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+"""

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: connections_info
+short_description: Counts established TCP connections to ports of this host
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Counts the established TCP connections, IPv4 and IPv6, whose local port is one of O(ports), by port and peer.
+  - With O(timeout) it waits until there is none, which is how the role P(graceful.azure.drain_host#role) tells that a host is drained.
+  - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It looks once and does not wait.
+  diff_mode:
+    support: N/A
+  idempotent:
+    support: full
+options:
+  ports:
+    description:
+      - The local TCP ports whose connections are counted.
+    type: list
+    elements: int
+    required: true
+  ignored_peers:
+    description:
+      - Addresses whose connections do not count towards RV(count) and RV(idle).
+      - Meant for load balancers, which keep idle connections to a host in a pool for its next request, and which know best themselves
+        whether a request is under way.
+      - An IPv4 address also stands for its IPv4-mapped IPv6 address.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description:
+      - For how many seconds to wait until no connection is left that counts. V(0) takes one look and does not wait.
+      - When it runs out the module does not fail, RV(idle) is V(false).
+    type: float
+    default: 0
+notes:
+  - It reads the kernel's tables of the network namespace that it runs in. Connections to a container with an address of its own are not among them.
+  - The host may go away and come back while the task waits.
+seealso:
+  - module: graceful.azure.haproxy_info
+"""
+
+EXAMPLES = r"""
+- name: See who is connected to the web server
+  graceful.azure.connections_info:
+    ports: [80, 443]
+  register: connections
+
+- name: Wait until nobody but the load balancer is connected
+  graceful.azure.connections_info:
+    ports: [8080]
+    ignored_peers: [10.0.0.4]
+    timeout: 120
+  register: connections
+  failed_when: not connections.idle
+"""
+
+RETURN = r"""
+connections:
+  description: The established connections to O(ports), those of ignored peers among them.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    port:
+      description: The local port.
+      returned: success
+      type: int
+      sample: 8080
+    peer:
+      description: The address of the other side. An IPv4-mapped address is given as IPv4.
+      returned: success
+      type: str
+      sample: 10.0.0.7
+    count:
+      description: How many connections there are from this peer to this port.
+      returned: success
+      type: int
+      sample: 2
+    ignored:
+      description: Whether the peer is one of O(ignored_peers).
+      returned: success
+      type: bool
+      sample: false
+  sample:
+    - port: 8080
+      peer: 10.0.0.7
+      count: 2
+      ignored: false
+count:
+  description: How many connections there are, those of ignored peers left out.
+  returned: success
+  type: int
+  sample: 2
+idle:
+  description: Whether RV(count) is zero.
+  returned: success
+  type: bool
+  sample: false
+left:
+  description: A sentence part for each port that still has connections that count.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - 2 connections on port 8080
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
+
+LOOK_SECONDS = 0.5
+
+
+def check(params):
+    """The addresses of the ignored peers; raises where an option's value cannot be right."""
+    if not params["ports"]:
+        raise ValueError("ports is empty: name at least one local TCP port")
+    for port in params["ports"]:
+        if not 1 <= port <= 65535:
+            raise ValueError("ports: %d is no TCP port, which goes from 1 to 65535" % port)
+    check_seconds("timeout", params["timeout"])
+    try:
+        return {parse_address(peer) for peer in params["ignored_peers"]}
+    except ConnectionsError as error:
+        raise ValueError("ignored_peers: %s" % error) from None
+
+
+def look(ports, ignored_peers):
+    """What is connected now, as the module returns it."""
+    connections = established(ports)
+    left = {}
+    for connection in connections:
+        connection["ignored"] = connection["peer"] in ignored_peers
+        if not connection["ignored"]:
+            left[connection["port"]] = left.get(connection["port"], 0) + connection["count"]
+    count = sum(left.values())
+    sentences = ["%d connection%s on port %d" % (left[port], "" if left[port] == 1 else "s", port) for port in sorted(left)]
+    return {"connections": connections, "count": count, "idle": count == 0, "left": sentences}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "ports": {"type": "list", "elements": "int", "required": True},
+            "ignored_peers": {"type": "list", "elements": "str", "default": []},
+            "timeout": {"type": "float", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        ignored_peers = check(module.params)
+        timeout = 0 if module.check_mode else module.params["timeout"]
+        seen, _elapsed = poll(lambda: look(module.params["ports"], ignored_peers), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
+    except (ValueError, ConnectionsError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **seen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: haproxy_hold
+short_description: Take a server out of HAProxy for an event, and put it back as it was
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Puts a hold on a server of HAProxy, or releases it, through the runtime socket. Runs on the machine of the balancer.
+  - What was found is recorded once, and the events that hold the server are a set. When the last of them is released and
+    the server is still as this module left it, it goes back to what was found. Otherwise somebody else acted, which is
+    reported and left alone.
+  - A server that is found in maintenance or drain, from whatever cause, is never touched.
+  - After HAProxy was reloaded or restarted, which brings a server back into rotation, the server is taken out again.
+    HAProxy's process tells this apart from a person who put it back.
+  - The administrative state alone is ever changed. A weight stays what it is, also where somebody sets it meanwhile.
+extends_documentation_fragment:
+  - graceful.azure._hold
+  - graceful.azure._attributes
+attributes:
+  diff_mode:
+    support: full
+options:
+  socket:
+    description:
+      - The runtime socket of HAProxy. It must have the level V(admin).
+    type: path
+    default: /run/haproxy/admin.sock
+  server:
+    description:
+      - The server's name in HAProxy.
+    type: str
+    required: true
+  backends:
+    description:
+      - Where to act. By default in every backend that has the server.
+    type: list
+    elements: str
+  out_state:
+    description:
+      - How the server is taken out. Requests in flight come to their end.
+      - V(drain) lets no new client in, while a client with a sticky session is still served there.
+      - V(maint) lets nobody in and stops the health checks. Where the configuration has
+        C(on-marked-down shutdown-sessions) it also ends the requests in flight, which V(drain) does not.
+      - By default V(maint) in a backend with sticky sessions and V(drain) in any other. Sticky sessions show as a cookie
+        of the backend, or as a stick table that stores servers. Where such a table lies in a section without servers,
+        HAProxy does not tell who uses it, and every backend counts as sticky.
+      - When it is V(maint) and a hold has the server in V(drain), the server goes on to V(maint). It is never the other
+        way round.
+    type: str
+    choices: [drain, maint]
+notes:
+  - A health check by an agent that answers C(ready), C(drain) or C(maint) acts as an operator does, and counts as one.
+seealso:
+  - module: graceful.azure.haproxy_info
+"""
+
+EXAMPLES = r"""
+- name: Take web1 out of every backend of the balancer for an event
+  graceful.azure.haproxy_hold:
+    server: web1
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    reason: Reboot at 22:26
+  delegate_to: lb1
+
+- name: The event is over
+  graceful.azure.haproxy_hold:
+    server: web1
+    state: absent
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  delegate_to: lb1
+"""
+
+RETURN = r"""
+servers:
+  description: The server as it is now, once for each backend.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    backend:
+      description: The backend.
+      type: str
+    server:
+      description: The server's name.
+      type: str
+    admin_state:
+      description: V(ready), V(drain) or V(maint), whatever it comes from; null when HAProxy has the server no longer.
+      type: str
+    status:
+      description: What HAProxy itself calls the server's state.
+      type: str
+    weight:
+      description: The weight that is set.
+      type: int
+    sessions:
+      description: Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+      type: int
+    queue:
+      description: Requests that wait for this server.
+      type: int
+    condition:
+      description:
+        - V(held) is out and as this module left it.
+        - V(already_out) was found in maintenance or drain and not touched.
+        - V(changed_meanwhile) is not as this module left it, because somebody else acted; it was not touched.
+        - V(none) is in rotation and not held.
+      type: str
+    found:
+      description: What was found when the hold was put.
+      type: dict
+    left:
+      description: How the module left it.
+      type: dict
+    held_by:
+      description: The events that hold the server.
+      type: list
+      elements: str
+    put_right:
+      description: Whether HAProxy had lost the server's state through a reload or restart, and it was taken out again.
+      type: bool
+  sample:
+    - backend: www
+      server: web1
+      admin_state: drain
+      status: DRAIN
+      weight: 100
+      sessions: 3
+      queue: 0
+      condition: held
+      found: {admin_state: ready, weight: 100}
+      left: {admin_state: drain, weight: 100}
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      put_right: false
+conflicts:
+  description: Where somebody else acted meanwhile, a sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+process:
+  description: The process of HAProxy that answered.
+  returned: success
+  type: dict
+  contains:
+    pid:
+      description: Its process id.
+      type: int
+    started:
+      description: When it started, in seconds since 1970.
+      type: int
+  sample: {pid: 4711, started: 1795243046}
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
+    DEFAULT_SOCKET,
+    DRAIN,
+    MAINT,
+    DryHaproxy,
+    Haproxy,
+    HaproxyError,
+    Holder,
+    view,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    HoldError,
+    Request,
+    Store,
+    hold_argument_spec,
+)
+
+
+def run(params, check_mode):
+    request = Request.from_params(params)
+    if params["backends"] is not None and not params["backends"]:
+        raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
+    haproxy = Haproxy(os.path.realpath(params["socket"]))
+    store = Store(params["state_dir"], dry=check_mode)
+    holder = Holder(
+        DryHaproxy(haproxy) if check_mode else haproxy,
+        store,
+        request,
+        params["server"],
+        params["backends"],
+        params["out_state"],
+    )
+    outcomes, process = holder.run()
+    places = {outcome: "%s/%s" % (outcome.backend, outcome.name) for outcome in outcomes}
+    return {
+        "changed": any(outcome.changed for outcome in outcomes),
+        "servers": [outcome.result() for outcome in outcomes],
+        "conflicts": [outcome.conflict for outcome in outcomes if outcome.conflict],
+        "process": {"pid": process.pid, "started": process.started},
+        "diff": {
+            "before": {place: outcome.before for outcome, place in places.items()},
+            "after": {place: view(outcome.server, outcome.after) for outcome, place in places.items()},
+        },
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            hold_argument_spec(),
+            socket={"type": "path", "default": DEFAULT_SOCKET},
+            server={"type": "str", "required": True},
+            backends={"type": "list", "elements": "str"},
+            out_state={"type": "str", "choices": [DRAIN, MAINT]},
+        ),
+        required_if=[("state", "present", ("event_ids",))],
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except (HaproxyError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: haproxy_info
+short_description: See what HAProxy's servers do, and what is held
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Looks at HAProxy through its runtime socket, on the machine of the balancer, and changes nothing.
+  - With O(timeout) it waits until the servers named have no session and no queue in two looks running. The wait goes on
+    where the connection to the balancer is lost meanwhile, and shows what it waits for.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It looks once and does not wait.
+  diff_mode:
+    support: N/A
+options:
+  socket:
+    description:
+      - The runtime socket of HAProxy.
+    type: path
+    default: /run/haproxy/admin.sock
+  servers:
+    description:
+      - Names of the servers to look at. Backends that have none of them are left out, by default none is.
+    type: list
+    elements: str
+  state_dir:
+    description:
+      - The folder of the records of holds on the balancer.
+    type: path
+    default: /var/lib/graceful_azure
+  timeout:
+    description:
+      - For how many seconds to wait until the servers named are idle. V(0) takes one look and does not wait.
+      - When it runs out the module does not fail, RV(idle) is V(false).
+    type: float
+    default: 0
+seealso:
+  - module: graceful.azure.haproxy_hold
+"""
+
+EXAMPLES = r"""
+- name: Wait until nothing runs on web1 any more
+  graceful.azure.haproxy_info:
+    servers: [web1]
+    timeout: 60
+  delegate_to: lb1
+  register: balancer
+
+- name: Go on only when it is idle
+  ansible.builtin.assert:
+    that: balancer.idle
+"""
+
+RETURN = r"""
+process:
+  description: The process of HAProxy that answered.
+  returned: success
+  type: dict
+  contains:
+    pid:
+      description: Its process id.
+      type: int
+    started:
+      description: When it started, in seconds since 1970.
+      type: int
+  sample: {pid: 4711, started: 1795243046}
+level:
+  description: What the socket allows. M(graceful.azure.haproxy_hold) needs V(admin).
+  returned: success
+  type: str
+  sample: admin
+backends:
+  description: The backends that have any of the servers named.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    backend:
+      description: The backend.
+      type: str
+    sticky:
+      description: Whether it sends a known client back to a server that drains.
+      type: bool
+  sample:
+    - backend: www
+      sticky: false
+servers:
+  description: All servers of these backends, not only those named.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    backend:
+      description: The backend.
+      type: str
+    server:
+      description: The server's name.
+      type: str
+    address:
+      description: Its address, null when it has none.
+      type: str
+    port:
+      description: Its port.
+      type: int
+    source_address:
+      description: The balancer's own address from which it reaches the server; null on loopback and where there is no way.
+      type: str
+    admin_state:
+      description: V(ready), V(drain) or V(maint), whatever it comes from.
+      type: str
+    operational:
+      description: V(up), V(down), V(starting) or V(stopping), as health checks see it.
+      type: str
+    backup:
+      description: Whether it is a backup server.
+      type: bool
+    in_service:
+      description: Whether it takes new traffic, or would where it is a backup server.
+      type: bool
+    status:
+      description: What HAProxy itself calls the server's state.
+      type: str
+    weight:
+      description: The weight that is set.
+      type: int
+    sessions:
+      description: Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+      type: int
+    queue:
+      description: Requests that wait for this server.
+      type: int
+    condition:
+      description:
+        - V(none) is in rotation and not held.
+        - V(held) is out and as M(graceful.azure.haproxy_hold) left it.
+        - V(already_out) is out, but not by us.
+        - V(lost) should be out and is in rotation, because HAProxy was reloaded or restarted or a run was cut off.
+        - V(changed_meanwhile) is held and not as it was left, because somebody else acted.
+      type: str
+    found:
+      description: What was found when the hold was put.
+      type: dict
+    left:
+      description: How it was left.
+      type: dict
+    held_by:
+      description: The events that hold the server.
+      type: list
+      elements: str
+  sample:
+    - backend: www
+      server: web1
+      address: 10.0.0.4
+      port: 8080
+      source_address: 10.0.0.9
+      admin_state: drain
+      operational: up
+      backup: false
+      in_service: false
+      status: DRAIN
+      weight: 100
+      sessions: 0
+      queue: 0
+      condition: held
+      found: {admin_state: ready, weight: 100}
+      left: {admin_state: drain, weight: 100}
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+missing:
+  description: Names in O(servers) that no backend has.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+holds:
+  description: Every record of a hold on a server of this HAProxy, as it stands in its file.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+state_dir_problem:
+  description: Why holds could not be recorded in O(state_dir), null when they could.
+  returned: success
+  type: str
+  sample: The state folder /var/lib/graceful_azure cannot be written by user id 1000.
+time:
+  description: The balancer's own clock, ISO 8601 in UTC.
+  returned: success
+  type: str
+  sample: "2026-11-21T06:53:03Z"
+idle:
+  description: Whether the servers named had no session and no queue, with O(timeout) in two looks running.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
+    DEFAULT_SOCKET,
+    KIND,
+    Haproxy,
+    HaproxyError,
+    condition_of,
+    describe,
+    source_address,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    DEFAULT_STATE_DIR,
+    HoldError,
+    Store,
+    check_timeout,
+    check_writable,
+    utc_now,
+)
+
+LOOK_SECONDS = 0.5
+
+
+def observe(haproxy, store, names):
+    with store.locked():
+        look = haproxy.look()
+        holds = [record for record in store.records(KIND) if record["subject"]["socket"] == haproxy.path]
+    sticky = haproxy.sticky_backends(look)
+    records = {(record["subject"]["backend"], record["subject"]["server"]): record for record in holds}
+    backends = [
+        backend
+        for backend in look.backends_with_servers
+        if names is None or any((backend, name) in look.servers for name in names)
+    ]
+    servers = []
+    for key, server in look.servers.items():
+        if server.backend not in backends:
+            continue
+        record = records.get(key)
+        servers.append(
+            dict(
+                describe(server, record, condition_of(record, server, look.process)),
+                address=server.address,
+                port=server.port,
+                source_address=source_address(server.address, server.port),
+                operational=server.operational,
+                backup=server.backup,
+                in_service=server.in_service,
+            )
+        )
+    named = [server for server in look.servers.values() if names is None or server.name in names]
+    return {
+        "process": {"pid": look.process.pid, "started": look.process.started},
+        "level": haproxy.level(),
+        "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
+        "servers": servers,
+        "missing": [name for name in names or [] if not look.backends_of(name)],
+        "holds": holds,
+        "state_dir_problem": state_dir_problem(store.state_dir),
+        "time": utc_now(),
+        "idle": all(server.settled for server in named),
+    }
+
+
+def state_dir_problem(state_dir):
+    try:
+        check_writable(state_dir)
+    except HoldError as error:
+        return str(error)
+    return None
+
+
+def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
+    timeout = check_timeout(params["timeout"])
+    haproxy = Haproxy(os.path.realpath(params["socket"]))
+    store = Store(params["state_dir"])
+    names = params["servers"]
+    if names is not None and not names:
+        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    deadline = monotonic() + timeout
+    seen = observe(haproxy, store, names)
+    if not timeout or check_mode:
+        return seen
+    if seen["missing"]:
+        raise HaproxyError(
+            "No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, seen["missing"][0])
+        )
+    before = False
+    while not (before and seen["idle"]):
+        left = deadline - monotonic()
+        sleep(max(0.0, min(LOOK_SECONDS, left)))
+        if left < LOOK_SECONDS:
+            return dict(seen, idle=False)
+        before = seen["idle"]
+        seen = observe(haproxy, store, names)
+    return seen
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "socket": {"type": "path", "default": DEFAULT_SOCKET},
+            "servers": {"type": "list", "elements": "str"},
+            "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+            "timeout": {"type": "float", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except (HaproxyError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Decide one step for every host of a pass
+version_added: 0.1.0
+description:
+  - Part of the playbook C(graceful.azure.handle_events); of no use outside it.
+  - Takes what the hosts of the play have observed and their settings, and decides for each host one step, with a reason in words and a deadline.
+  - Runs on the controller, once for the play, connects to no host, and never fails. Mistakes are returned as data.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed.
+  idempotent:
+    support: full
+options:
+  phase:
+    description:
+      - What is asked for.
+    type: str
+    default: pass
+    choices:
+      settings: Check the variables of all hosts and begin a run.
+      pass: Plan one pass.
+  timeout:
+    description:
+      - Seconds after which the run ends. Needed with O(phase=settings).
+    type: float
+  sleep:
+    description:
+      - Seconds between two looks at the same host. Needed with O(phase=settings).
+    type: float
+  observe_timeout:
+    description:
+      - Seconds that one look at a host may take. Needed with O(phase=settings).
+    type: float
+  wait:
+    description:
+      - Whether more passes follow. Needed with O(phase=settings).
+    type: bool
+  watch:
+    description:
+      - Whether the run waits for a first event.
+    type: bool
+    default: false
+  journal:
+    description:
+      - Path on the controller of a file to which each pass is appended as a line of JSON, with everything that it was planned from.
+    type: path
+author:
+  - The graceful.azure authors (@graceful-azure)
+"""
+
+EXAMPLES = r"""
+- name: Plan one pass
+  graceful.azure.plan:
+  run_once: true
+  register: graceful_azure_plan
+"""
+
+RETURN = r"""
+mistakes:
+  description: Every mistake in the settings of all hosts, each a sentence.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+hosts:
+  description: For each host its V(state), V(reason), V(since), V(until), V(event) and the V(step) to take, which may be null.
+  returned: with O(phase=pass)
+  type: dict
+  sample:
+    web1:
+      state: draining
+      reason: 2 sessions, 0 queued at www/web1 on lb1
+events:
+  description: For each event found, its outcome and the state of each of its hosts.
+  returned: with O(phase=pass)
+  type: list
+  elements: dict
+  sample: []
+finished:
+  description: Whether the run ends with this pass.
+  returned: with O(phase=pass)
+  type: bool
+  sample: false
+failed_run:
+  description: Whether a person is needed, or the run's time is over.
+  returned: with O(phase=pass)
+  type: bool
+  sample: false
+messages:
+  description: What a person has to know where RV(failed_run) is true.
+  returned: with O(phase=pass)
+  type: list
+  elements: str
+  sample: []
+"""

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduled_events_approve
+short_description: Approve Scheduled Events of an Azure VM, so that they start at once
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Tells the instance metadata service of the VM that it runs on that events may start now, before their C(NotBefore).
+  - An approval releases an event for B(all) the VMs in its C(Resources) and cannot be taken back. Approve once all of them are ready.
+  - The events are read anew before anything is sent, and all of them are approved by one request.
+  - An event that is started or gone needs no approval, which is success without a change.
+extends_documentation_fragment:
+  - graceful.azure._imds
+  - graceful.azure._attributes
+  - graceful.azure._attributes.imds
+attributes:
+  idempotent:
+    support: partial
+    details:
+      - While the service still shows an event as Scheduled, which can take a while, it is approved again.
+options:
+  event_ids:
+    description:
+      - Ids of the events to approve, compared without case.
+    type: list
+    elements: str
+    required: true
+  allow_other_hosts:
+    description:
+      - Whether events may be approved that do not name this host. Otherwise one such event fails the task and nothing is approved.
+    type: bool
+    default: false
+  ready_resources:
+    description:
+      - Names of the VMs that are ready, compared without case. An event about to be approved that names anybody else fails
+        the task and nothing is approved.
+      - Without this option the names in C(Resources) are not looked at beyond this host's own.
+    type: list
+    elements: str
+seealso:
+  - module: graceful.azure.scheduled_events_info
+  - module: graceful.azure.scheduled_events_wait
+"""
+
+EXAMPLES = r"""
+- name: Read announced events that hit this host
+  graceful.azure.scheduled_events_info:
+    affecting_host_only: true
+    event_statuses: [Scheduled]
+  register: upcoming
+
+- name: Let them happen now, this host being ready
+  graceful.azure.scheduled_events_approve:
+    event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
+  when: upcoming.events | length > 0
+"""
+
+RETURN = r"""
+approved:
+  description: Ids of the events whose approval was sent and accepted, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: [602d9444-d2cd-49c7-8624-8643e7171297]
+not_approved:
+  description: Events for which no approval was sent.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: Id of the event.
+      type: str
+    reason:
+      description: V(started) or V(absent).
+      type: str
+  sample:
+    - event_id: 3474C1DD-0917-49F4-85F7-84B9E366719B
+      reason: started
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, check_event_ids
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
+
+# So often may the document change between reading and approving.
+ATTEMPTS = 3
+
+
+class ForeignEventError(Exception):
+    """An event that is not to be approved from here."""
+
+
+def decide(reading, event_ids, allow_other_hosts, ready=None):
+    """The ids to approve, and what is not to be approved and why. Raises ForeignEventError."""
+    ready = None if ready is None else {name.strip().lower() for name in ready}
+    standing = {event["event_id"].lower(): event for event in reading.events}
+    approve = []
+    leave = []
+    for event_id in event_ids:
+        event = standing.get(event_id.lower())
+        if event is None:
+            leave.append({"event_id": event_id, "reason": "absent"})
+            continue
+        if not event["affects_host"] and not allow_other_hosts:
+            raise ForeignEventError(
+                f"event_ids: event {clip(event['event_id'])} names {clip(event['resources'])} and not this host, which is {clip(reading.resource_name)}. "
+                "Nothing was approved. The option allow_other_hosts permits it."
+            )
+        if event["event_status"] == "Started":
+            leave.append({"event_id": event["event_id"], "reason": "started"})
+            continue
+        unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
+        if unready:
+            raise ForeignEventError(
+                f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
+            )
+        approve.append(event["event_id"])
+    return approve, leave
+
+
+def approve_events(client, reader, event_ids, allow_other_hosts, check_mode, ready=None):
+    """Returns what was approved, what was not and why, and the warnings."""
+    refused = None
+    for _dummy in range(ATTEMPTS):
+        # What stood a while ago does not count: an approval cannot be taken back.
+        reading = reader.read(name_needed_by=None if allow_other_hosts else "approving")
+        approve, leave = decide(reading, event_ids, allow_other_hosts, ready)
+        document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
+        if client.api_version == PREVIEW:
+            document["DocumentIncarnation"] = str(reading.document_incarnation)
+        if approve and not check_mode:
+            if refused and refused[1] == document:
+                break
+            try:
+                client.post_events(document)
+            except ImdsStatusError as error:
+                if error.status != 400:
+                    raise
+                # One event that went meanwhile has all of them refused. If so, the document is another one now.
+                refused = (error, document)
+                continue
+        return approve, leave, reading.warnings
+    raise refused[0]
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            imds_argument_spec(),
+            event_ids={"type": "list", "elements": "str", "required": True},
+            allow_other_hosts={"type": "bool", "default": False},
+            ready_resources={"type": "list", "elements": "str"},
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(module.params["event_ids"]))}
+        client = client_from_params(module.params)
+        approved, not_approved, warnings = approve_events(
+            client,
+            Reader(client, module.params["resource_name"], ask_name=not module.params["allow_other_hosts"]),
+            list(reversed(list(unique.values()))),
+            module.params["allow_other_hosts"],
+            module.check_mode,
+            module.params["ready_resources"],
+        )
+    except (ImdsError, SelectionError, ForeignEventError) as error:
+        module.fail_json(msg=str(error))
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(changed=bool(approved), approved=approved, not_approved=not_approved)
+
+
+if __name__ == "__main__":
+    main()

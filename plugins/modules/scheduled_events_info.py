@@ -1,0 +1,149 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduled_events_info
+short_description: Read the Scheduled Events of an Azure VM
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Asks the instance metadata service of the VM that it runs on for Scheduled Events, which are the reboots, freezes, redeploys, Spot
+    evictions and deletions that Azure announces.
+  - The document of every version of the API is returned in the same shape.
+  - A document that is not what the service sends is an error, never an empty list.
+extends_documentation_fragment:
+  - graceful.azure._imds
+  - graceful.azure._selection
+  - graceful.azure._selection.event_ids
+  - graceful.azure._selection.affecting_any
+  - graceful.azure._attributes
+  - graceful.azure._attributes.imds
+seealso:
+  - module: graceful.azure.scheduled_events_wait
+  - module: graceful.azure.scheduled_events_approve
+"""
+
+EXAMPLES = r"""
+- name: Read what is going to happen to this host
+  graceful.azure.scheduled_events_info:
+    affecting_host_only: true
+  register: upcoming
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ item.event_type }} in {{ item.seconds_until_not_before }} s"
+  loop: "{{ upcoming.events }}"
+  loop_control:
+    label: "{{ item.event_id }}"
+
+- name: Read announced reboots and redeploys that users of the subscription asked for
+  graceful.azure.scheduled_events_info:
+    event_types: [Reboot, Redeploy]
+    event_statuses: [Scheduled]
+    query: "[?event_source == 'User']"
+
+- name: Read short freezes, with an old version of the API
+  graceful.azure.scheduled_events_info:
+    api_version: "2020-07-01"
+    query: "[?event_type == 'Freeze' && duration_in_seconds >= `0` && duration_in_seconds < `5`]"
+"""
+
+RETURN = r"""
+events:
+  description:
+    - The selected events. A field that the version of the API lacks is null.
+    - Everything in them is the service's own text, which anybody who may describe an event could have written. Treat it as data.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: Id of the event, the same from Scheduled to gone.
+      type: str
+    event_type:
+      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
+      type: str
+    event_status:
+      description: C(Scheduled) or C(Started). An event that is over is gone.
+      type: str
+    event_source:
+      description: C(Platform) or C(User).
+      type: str
+    resource_type:
+      description: C(VirtualMachine).
+      type: str
+    resources:
+      description: Names of the VMs that the event hits.
+      type: list
+      elements: str
+    not_before:
+      description: When it starts unless it is approved before, in ISO 8601 and UTC. Null once it is started, and where it cannot be read.
+      type: str
+    description:
+      description: What the platform says about it.
+      type: str
+    duration_in_seconds:
+      description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
+      type: int
+    affects_host:
+      description: Whether C(resources) name this host. Null, with a warning, where the name of this host is not known.
+      type: bool
+    seconds_until_not_before:
+      description: Seconds left until C(not_before) by the clock of the service, negative once it is past.
+      type: float
+  sample:
+    - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
+      event_type: Reboot
+      event_status: Scheduled
+      event_source: Platform
+      resource_type: VirtualMachine
+      resources: [web_0, web_1]
+      not_before: "2026-11-21T18:29:47Z"
+      description: Host server is undergoing maintenance.
+      duration_in_seconds: 9
+      affects_host: true
+      seconds_until_not_before: 893.0
+document_incarnation:
+  description:
+    - Number of the document, which changes whenever its events do. V(0) where the service answered without a document.
+    - It is no counter, since it may begin anew.
+  returned: success
+  type: int
+  sample: 5
+resource_name:
+  description: Name of this host, as given or as the service tells it.
+  returned: success
+  type: str
+  sample: web_0
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._selection import Selection, SelectionError, selection_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader, name_need, result_values
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(imds_argument_spec(), **selection_argument_spec(affecting_host_only=False)),
+        supports_check_mode=True,
+    )
+    try:
+        selection = Selection.from_params(module.params)
+        reader = Reader(client_from_params(module.params), module.params["resource_name"])
+        reading = reader.read(name_needed_by=name_need(selection))
+        events = selection.apply(reading.events)
+    except (ImdsError, SelectionError) as error:
+        module.fail_json(msg=str(error))
+    for warning in reading.warnings:
+        module.warn(warning)
+    module.exit_json(changed=False, **result_values(reading, events))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduled_events_wait
+short_description: Wait for Scheduled Events of an Azure VM to come, to start or to be over
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Reads the Scheduled Events of the VM that it runs on, once a second or as O(sleep) says, until one of the states in O(state) is
+    met.
+  - The host may freeze, reboot or be silent meanwhile. The wait goes on from the machine that runs Ansible, which connects anew until
+    O(timeout) is over, and shows from time to time what is being waited for. On the host, each call takes at most half a minute
+    (the first answer apart) and ends by itself.
+  - Errors of the service that may pass are waited through. When the time is over, the last one is told.
+extends_documentation_fragment:
+  - graceful.azure._imds
+  - graceful.azure._selection
+  - graceful.azure._selection.event_ids
+  - graceful.azure._selection.affecting_host
+  - graceful.azure._selection.wait
+  - graceful.azure._attributes
+  - graceful.azure._attributes.imds
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It reads once and does not wait. RV(outcome) is null where no state is met.
+options:
+  _part:
+    description:
+      - Private to this collection. The action plugin of this module waits in short calls, and tells each how long it may take and what those before it
+        have learned.
+    type: dict
+seealso:
+  - module: graceful.azure.scheduled_events_info
+  - module: graceful.azure.scheduled_events_approve
+  - plugin: graceful.azure.scheduled_events_wait
+    plugin_type: lookup
+    description: The same wait from the machine that runs Ansible.
+"""
+
+EXAMPLES = r"""
+- name: Wait for an event that is going to hit this host
+  graceful.azure.scheduled_events_wait:
+    timeout: 0
+  register: found
+
+- name: Wait until it has started or is over, through the reboot itself
+  graceful.azure.scheduled_events_wait:
+    event_ids: "{{ found.events | map(attribute='event_id') }}"
+    state: [absent, started]
+    timeout: 1200
+  register: waited
+
+- name: Wait until it is over
+  graceful.azure.scheduled_events_wait:
+    event_ids: "{{ found.events | map(attribute='event_id') }}"
+    state: absent
+    timeout: 1200
+  when: waited.outcome == 'started'
+"""
+
+RETURN = r"""
+events:
+  description:
+    - The selected events. A field that the version of the API lacks is null.
+    - Everything in them is the service's own text, which anybody who may describe an event could have written. Treat it as data.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: Id of the event, the same from Scheduled to gone.
+      type: str
+    event_type:
+      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
+      type: str
+    event_status:
+      description: C(Scheduled) or C(Started). An event that is over is gone.
+      type: str
+    event_source:
+      description: C(Platform) or C(User).
+      type: str
+    resource_type:
+      description: C(VirtualMachine).
+      type: str
+    resources:
+      description: Names of the VMs that the event hits.
+      type: list
+      elements: str
+    not_before:
+      description: When it starts unless it is approved before, in ISO 8601 and UTC. Null once it is started, and where it cannot be read.
+      type: str
+    description:
+      description: What the platform says about it.
+      type: str
+    duration_in_seconds:
+      description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
+      type: int
+    affects_host:
+      description: Whether C(resources) name this host. Null, with a warning, where the name of this host is not known.
+      type: bool
+    seconds_until_not_before:
+      description: Seconds left until C(not_before) by the clock of the service, negative once it is past.
+      type: float
+  sample:
+    - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
+      event_type: Reboot
+      event_status: Scheduled
+      event_source: Platform
+      resource_type: VirtualMachine
+      resources: [web_0, web_1]
+      not_before: "2026-11-21T18:29:47Z"
+      description: Host server is undergoing maintenance.
+      duration_in_seconds: 9
+      affects_host: true
+      seconds_until_not_before: 893.0
+document_incarnation:
+  description:
+    - Number of the document, which changes whenever its events do. V(0) where the service answered without a document.
+    - It is no counter, since it may begin anew.
+  returned: always
+  type: int
+  sample: 5
+resource_name:
+  description: Name of this host, as given or as the service tells it.
+  returned: always
+  type: str
+  sample: web_0
+elapsed:
+  description: Seconds that were waited.
+  returned: always
+  type: float
+  sample: 23.1
+outcome:
+  description:
+    - The state that was met, or V(timeout).
+    - Null where the wait ended for another reason, and in check mode where no state is met.
+  returned: always
+  type: str
+  sample: present
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._selection import Selection, SelectionError, selection_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import (
+    TIMEOUT,
+    Wait,
+    result_values,
+    timeout_message,
+    wait_argument_spec,
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            imds_argument_spec(),
+            _part={"type": "dict"},
+            **selection_argument_spec(affecting_host_only=True),
+            **wait_argument_spec(),
+        ),
+        supports_check_mode=True,
+    )
+    # From the action plugin: come back after so many seconds even without an outcome, and whether an earlier call had an answer.
+    part = module.params["_part"]
+    try:
+        selection = Selection.from_params(module.params)
+        wait = Wait.from_params(client_from_params(module.params), selection, module.params)
+        if module.check_mode:
+            result = wait.look()
+        elif part is None:
+            result = wait.run()
+        else:
+            result = wait.run(float(part["seconds"]), first=not part["answered"])
+    except (ImdsError, SelectionError) as error:
+        module.fail_json(msg=str(error), elapsed=0.0, outcome=None, **result_values(None, []))
+
+    if result.reading is not None:
+        for warning in result.reading.warnings:
+            module.warn(warning)
+    values = dict(result_values(result.reading, result.events), changed=False, elapsed=round(result.elapsed, 3))
+    if part is not None and result.outcome in (TIMEOUT, None):
+        # The action plugin knows the whole wait, and says so if it is over.
+        module.exit_json(outcome=None, _error=result.error and str(result.error), **values)
+    if result.outcome == TIMEOUT:
+        module.fail_json(msg=timeout_message(wait.states, result.events, result.elapsed, result.error), outcome=TIMEOUT, **values)
+    module.exit_json(outcome=result.outcome, **values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: wait_for_answer
+short_description: Waits until a service on this host answers
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Asks a URL, connects to a TCP port, or both, from the host itself, until what was asked answers.
+  - Made for a host that comes back from a reboot or a move, before it is sent requests again.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It tries once and does not wait.
+  diff_mode:
+    support: N/A
+  idempotent:
+    support: full
+options:
+  url:
+    description:
+      - An C(http) or C(https) URL. A status from 200 to 399 is an answer; redirects are not followed.
+      - No proxy is used, whatever the environment says.
+    type: str
+  port:
+    description:
+      - A TCP port that must accept a connection.
+    type: int
+  host:
+    description:
+      - The name or address to which O(port) belongs.
+    type: str
+    default: localhost
+  timeout:
+    description:
+      - Seconds to wait at most. Then the task fails.
+      - With V(0) it tries once, and RV(answered) tells how that went.
+    type: float
+    default: 0
+  request_timeout:
+    description:
+      - Seconds that one try may take.
+    type: float
+    default: 2
+  validate_certs:
+    description:
+      - Whether the certificate of an C(https) URL must be valid.
+    type: bool
+    default: true
+notes:
+  - The host may go away and come back while the task waits.
+seealso:
+  - module: ansible.builtin.uri
+  - module: ansible.builtin.wait_for
+"""
+
+EXAMPLES = r"""
+- name: Wait until the web server is back
+  graceful.azure.wait_for_answer:
+    url: http://localhost:8080/health
+    timeout: 300
+
+- name: See whether the database accepts connections
+  graceful.azure.wait_for_answer:
+    port: 5432
+  register: database
+"""
+
+RETURN = r"""
+answered:
+  description: Whether everything that was asked answered.
+  returned: always
+  type: bool
+  sample: true
+reason:
+  description: Why it did not answer at the last try, else V(null).
+  returned: always
+  type: str
+  sample: "http://localhost:8080/health: status 503"
+elapsed:
+  description: The seconds that it waited.
+  returned: always
+  type: float
+  sample: 4.2
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._answers import ask_port, ask_url, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
+
+PAUSE_SECONDS = 1.0
+
+
+def check(params):
+    """Raises where an option's value cannot be right."""
+    check_seconds("timeout", params["timeout"])
+    check_seconds("request_timeout", params["request_timeout"], least=0.1)
+    if params["url"] is not None:
+        split_url(params["url"])
+    if params["port"] is not None and not 1 <= params["port"] <= 65535:
+        raise ValueError("port: %d is no TCP port, which goes from 1 to 65535" % params["port"])
+
+
+def ask(params):
+    """None where everything that was asked answered, else why not."""
+    reason = None
+    if params["port"] is not None:
+        reason = ask_port(params["host"], params["port"], params["request_timeout"])
+    if reason is None and params["url"] is not None:
+        reason = ask_url(params["url"], params["request_timeout"], params["validate_certs"])
+    return reason
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str"},
+            "port": {"type": "int"},
+            "host": {"type": "str", "default": "localhost"},
+            "timeout": {"type": "float", "default": 0},
+            "request_timeout": {"type": "float", "default": 2},
+            "validate_certs": {"type": "bool", "default": True},
+        },
+        required_one_of=[("url", "port")],
+        supports_check_mode=True,
+    )
+    try:
+        check(module.params)
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    timeout = 0 if module.check_mode else module.params["timeout"]
+    reason, elapsed = poll(lambda: ask(module.params), lambda reason: reason is None, timeout, PAUSE_SECONDS)
+    result = {"answered": reason is None, "reason": reason, "elapsed": round(elapsed, 3)}
+    if timeout and reason is not None:
+        module.fail_json(msg="No answer within %g s: %s" % (timeout, reason), **result)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a pass says of each host and event, and whether the run is over. Private to the collection; pure."""
+
+from __future__ import annotations
+
+PATIENCE_FATAL = 10.0
+"""Seconds for which a mistake must stand before a run gives up on that host."""
+PATIENCE = 30.0
+"""Seconds for which anything else that only a person can mend must stand."""
+DELETED = ("Preempt", "Terminate")
+"""Event types after which the VM is not expected back."""
+
+
+class Account:
+    """The words for what C(world) shows and C(plan) decided."""
+
+    def __init__(self, world, plan):
+        self.world = world
+        self.plan = plan
+
+    def outcome(self):
+        """What the pass says: decisions, results, whether the run ends and how, and what the next pass must remember."""
+        world = self.world
+        states = {}
+        for host in world.hosts.values():
+            for event in self._events_of(host):
+                states[host.name, event.key] = self._state(host, event)
+        self._note_gone()
+        listed = [event for event in world.events.values() if event.facts.get("hosts")]
+        listed.sort(key=lambda event: (event.first_seen, event.key))
+        results = [self._result(event, states) for event in listed]
+        found = any(event.action != "ignore" for event in listed)
+        if found and world.memory["first_found"] is None:
+            world.memory["first_found"] = world.now
+        left = [event for event in listed if not self._over(event, states)]
+        patient = [self._patient(host) for host in world.hosts.values()]
+        helpless = all(host.fatal for host in world.hosts.values())
+        nothing_left = not left and all(patient) and (found or helpless or not world.run["watch"])
+        messages = self._messages(results, left)
+        return {
+            "hosts": {host.name: self._decision(host, states) for host in world.hosts.values()},
+            "events": results,
+            "finished": not world.run["wait"] or nothing_left or world.time_is_over,
+            "failed_run": bool(messages),
+            "messages": messages,
+            "memory": dict(
+                world.memory,
+                events={event.key: event.facts for event in world.events.values()},
+                hosts={host.name: host.memory for host in world.hosts.values()},
+            ),
+        }
+
+    def _messages(self, results, left):
+        """Why the run, if it ended now, would be a failure: sentences, each once."""
+        world = self.world
+        messages = list(world.messages)
+        if world.time_is_over:
+            limit = f"handle_events_timeout ({world.run['timeout']:g} s)"
+            messages.extend(f"{e.label}: not over when {limit} ran out" for e in left if not self._next_act_is_later(e))
+        for host in world.hosts.values():
+            messages.extend(f"{host.name}: {sentence}" for sentence in host.fatal)
+            if self._unread(host) and (self._patient(host) or world.time_is_over):
+                messages.append(f"{host.name}: its metadata service cannot be read: {host.seen.get('error')}")
+        if not any(host.seen.get("reached") for host in world.hosts.values()):
+            messages.append("none of the targets could be reached")
+        for entry in results:
+            messages.extend(f"{name}: {said['reason']}" for name, said in entry["hosts"].items() if said["state"] == "needs_person")
+        return list(dict.fromkeys(messages))
+
+    @staticmethod
+    def _unread(host):
+        """Whether the host answers and its metadata service does not."""
+        return bool(host.seen.get("reached")) and not host.observed and not host.fatal
+
+    def _patient(self, host):
+        """Whether what is wrong with the host, if anything, has stood for so long that waiting is no use."""
+        now = self.world.now
+        if not host.fatal:
+            host.memory.pop("fatal_since", None)
+            if not self._unread(host):
+                return True
+            return self._silent_for(host) >= (PATIENCE if host.seen.get("passing", True) else PATIENCE_FATAL)
+        since = host.memory.setdefault("fatal_since", now)
+        # A balancer that is being restarted looks like one that was set up wrong.
+        limit = PATIENCE if host.blind else PATIENCE_FATAL
+        nothing_at_stake = host.observed and not host.seen["events"] and not host.held_ids
+        return now - since >= limit or nothing_at_stake
+
+    def _events_of(self, host):
+        return [event for event in self.world.events.values() if host.name in event.facts.get("hosts", ())]
+
+    def _note_gone(self):
+        for event in self.world.events.values():
+            if event.standing:
+                event.facts.pop("gone_at", None)
+            elif self._gone(event):
+                event.facts.setdefault("gone_at", self.world.now)
+
+    def _gone(self, event):
+        """Whether the event is known to be over: a host that it names was read and does not show it."""
+        if event.standing:
+            return False
+        if any(self.world.hosts[name].observed for name in event.members):
+            return True
+        deleted = event.event_type in DELETED and (event.facts.get("seen_started") or self._past_not_before(event))
+        return bool(deleted) and all(self._silent_for(self.world.hosts[name]) >= PATIENCE for name in event.members)
+
+    def _past_not_before(self, event):
+        return event.not_before_at is not None and self.world.now >= event.not_before_at
+
+    def _silent_for(self, host):
+        return self.world.now - host.memory.get("silent_since", self.world.now)
+
+    def _state(self, host, event):
+        """State, reason and, where one is known, until when, of one host in one event."""
+        if event.standing and event.action == "ignore" and not host.fatal:
+            return "in_service", f"rule {event.facts['rule']!r}: left alone", None
+        if host.fatal:
+            return "needs_person", "; ".join(host.fatal), None
+        if not event.standing:
+            return self._state_after(host, event)
+        if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
+            return "needs_person", "; ".join(host.conflicts), event.deadline
+        if host.blind and event.prepares:
+            return "needs_person", "; ".join(host.blind), event.deadline
+        failure = host.memory.get("failure")
+        if failure and self.world.now - host.memory["failing_since"] >= PATIENCE:
+            return "needs_person", failure, event.deadline
+        failed = f" (last step failed: {failure})" if failure else ""
+        if event.started:
+            return "started", self._prepared_so_far(host, event) + failed, None
+        if not host.seen.get("reached", True):
+            return "unobserved", host.busy, event.deadline
+        if event.facts.get("approved_at") is not None:
+            return "approved", "waits for the start" + failed, event.not_before_at
+        if host.waiting and not host.step:
+            return "waiting", host.waiting[0] + failed, host.waiting[1]
+        if not event.prepares:
+            return "waiting", f"rule {event.rule['name']!r}: to be approved unprepared" + failed, event.not_before_at
+        if not self.plan.is_ready(host, event):
+            return "draining", self._draining_reason(host, event) + failed, self._drain_until(host, event)
+        return "ready", self._ready_reason(event) + failed, event.not_before_at
+
+    def _state_after(self, host, event):
+        """The same for an event that no longer stands, or of which nobody can tell."""
+        silent = "silent: " + (host.seen.get("error") or "not observed")
+        if not self._gone(event):
+            return "unobserved", silent, None
+        if event.key not in host.held_ids:
+            if host.blind and event.prepares:
+                if self.world.now - host.memory["blind_since"] < PATIENCE:
+                    return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
+                return "needs_person", "; ".join(host.blind), None
+            if host.name in event.facts.get("held", ()):
+                return "restored", "back as it was found", None
+            return "in_service", "was not taken out", None
+        held = "; ".join(
+            f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")
+        )
+        if not host.observed:
+            return "unobserved", "; ".join(part for part in (silent, held) if part), None
+        if host.events:
+            return "restoring", "another event still names it", None
+        since = host.memory.get("restoring_since", self.world.now)
+        why = host.memory.get("failure") or host.memory.get("restoring") or held or "holds remain"
+        limit = host.settings["restore_service"]["timeout"]
+        if self.world.now - since >= limit:
+            return "needs_person", f"not restored within {limit:g} s: {why}", None
+        return "restoring", why, since + limit
+
+    def _prepared_so_far(self, host, event):
+        if event.prepares and host.busy and host.seen.get("reached", True):
+            return host.busy
+        if not host.seen.get("reached", True):
+            return f"silent for {self._silent_for(host):.0f} s"
+        return "out until the event is gone" if event.prepares else "the event has started"
+
+    def _drain_until(self, host, event):
+        since = self.plan.held_since(host, event)
+        if since is None:
+            return event.deadline
+        ends = since + host.drain["timeout"]
+        return ends if event.deadline is None else min(ends, event.deadline)
+
+    def _draining_reason(self, host, event):
+        if host.step and host.step["role"] == "load_balancer":
+            return "taken out of its balancer"
+        until = self._drain_until(host, event)
+        what = host.busy or ("services and tasks" if host.step else "idle, looked at once more")
+        if until is not None and self.world.now >= until:
+            return f"not drained in time ({event.rule['on_drain_timeout']}): {what}"
+        return what
+
+    def _ready_reason(self, event):
+        if self.plan.forbidden(event):
+            return f"not approved by us: {', '.join(event.strangers)} is none of the targets"
+        if not event.asks_approval:
+            return f"rule {event.rule['name']!r}: prepared, not approved"
+        unready = [name for name in event.members if not self.plan.is_ready(self.world.hosts[name], event)]
+        return f"waits for {', '.join(unready)}" if unready else "is being approved"
+
+    def _decision(self, host, states):
+        """The host's step, and what a person is told of it: the most pressing of its events."""
+        mine = [(*states[host.name, event.key], event.label) for event in self._events_of(host)]
+        order = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
+        if mine:
+            state, reason, until, label = min(mine, key=lambda said: order.index(said[0]) if said[0] in order else len(order))
+        else:
+            until = label = None
+            if host.fatal:
+                state, reason = "needs_person", "; ".join(host.fatal)
+            elif not host.observed:
+                state, reason = "unobserved", host.seen.get("error") or "not observed"
+            else:
+                state, reason = "in_service", "no event names it"
+        if host.memory.get("state") != state:
+            host.memory["state"], host.memory["state_since"] = state, self.world.now
+        if not host.held_ids:
+            host.memory.pop("restoring_since", None)
+        if host.step:
+            host.memory["last_step"] = {"role": host.step["role"], "event_ids": host.step["event_ids"]}
+        return {
+            "step": host.step,
+            "state": state,
+            "reason": reason,
+            "since": host.memory["state_since"],
+            "until": until,
+            "event": label,
+            "events": [event.event_id for event in self._events_of(host) if event.standing],
+        }
+
+    def _result(self, event, states):
+        named = event.facts["hosts"]
+        return {
+            "event_id": event.event_id,
+            "event_type": event.event_type,
+            "resources": event.resources,
+            "outcome": self._outcome_of(event, states),
+            "hosts": {name: {"state": states[name, event.key][0], "reason": states[name, event.key][1]} for name in named},
+        }
+
+    def _outcome_of(self, event, states):
+        if event.standing or not self._gone(event) or not self._settled(event, states):
+            return "in_progress"
+        facts = event.facts
+        untouched = not facts.get("approved_at") and not facts.get("seen_started")
+        if untouched and event.not_before_at is not None and facts["gone_at"] < event.not_before_at:
+            return "cancelled"
+        if event.asks_approval and not facts.get("approved_at"):
+            return "not_approved"
+        return "completed"
+
+    def _settled(self, event, states):
+        """Whether nothing is left to do for the hosts of an event that is over."""
+        for name in event.facts["hosts"]:
+            state = states[name, event.key][0]
+            if state not in ("restored", "in_service", "needs_person", "unobserved"):
+                return False
+            if state == "unobserved" and event.event_type not in DELETED:
+                return False
+        return True
+
+    def _over(self, event, states):
+        """Whether a run has nothing more to wait for in this event."""
+        if event.action == "ignore" and event.standing:
+            return True
+        hosts = [self.world.hosts[name] for name in event.facts["hosts"]]
+        if hosts and all(host.fatal for host in hosts):
+            return True
+        return not event.standing and self._gone(event) and self._settled(event, states)
+
+    def _next_act_is_later(self, event):
+        """Whether the next act for a standing event lies beyond this run's end."""
+        if not event.standing or event.started:
+            return False
+        hosts = [self.world.hosts[name] for name in event.members]
+        waiting = [host.waiting for host in hosts if host.waiting]
+        if waiting:
+            return all(until is None or until > self.world.end for _why, until in waiting)
+        stands_ready = all(self.plan.is_ready(host, event) for host in hosts)
+        if event.facts.get("approved_at") is None and stands_ready:
+            return event.not_before_at is None or event.not_before_at > self.world.end
+        return False

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting on a host that may go away meanwhile. Private to the collection.
+
+A module that waits for minutes dies with the host that it runs on, and with a host that falls
+silent it takes its task along for minutes more. So the waiting is cut into short calls: each
+ends by itself on the host, and what comes between two of them costs no more than one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+display = Display()
+
+
+class PatientAction(ActionBase):
+    """Calls the module that bears the task's name until finished(), or until the task's option timeout ran out.
+
+    A subclass says when it is finished and what a person is told meanwhile. The module has an
+    option timeout, too: every call gets its share of it.
+    """
+
+    _supports_check_mode = True
+    _supports_async = True
+    TRANSFERS_FILES = False
+
+    #: Default of the module's option timeout, seconds. 0: one call (but see limit()).
+    DEFAULT_TIMEOUT = 0.0
+    #: What one call may take, and how often a person is told.
+    STEP_SECONDS = 5.0
+    #: What calls may grow to in a long wait: each costs the start of a Python on the host.
+    LONGEST_STEP_SECONDS = 5.0
+    #: Between a lost connection and the next try.
+    PAUSE_SECONDS = 1.0
+
+    # For tests, which script the clock.
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    def limit(self, timeout):
+        """Seconds that a timeout of the task allows: 0 for one call, math.inf for no end."""
+        return timeout
+
+    def step_args(self, seconds, left, last):
+        """Arguments of one call, which may take so many seconds out of those that are left; last is the result of the one before, or None."""
+        return dict(self._task.args, timeout=seconds)
+
+    def finished(self, result):
+        """Whether this result ends the wait. Asked for failed ones, too."""
+        raise NotImplementedError
+
+    def progress(self, result):
+        """What is being waited for, in a few words; result is the last one, or None."""
+        raise NotImplementedError
+
+    def timed_out(self, result, error, elapsed):
+        """The result once the time is over; error is the connection's where that is lost."""
+        if error is not None:
+            raise error
+        return result
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        seconds = self._seconds()
+        if self._task.check_mode or self._task.async_val or not seconds > 0:
+            result.update(self._execute_module(task_vars=task_vars, wrap_async=self._task.async_val))
+        else:
+            result.update(self._wait(seconds, task_vars))
+        return result
+
+    def _seconds(self):
+        # What is no number of seconds goes to the module as it is, whose message names it.
+        try:
+            seconds = float(self._task.args.get("timeout", self.DEFAULT_TIMEOUT))
+        except (TypeError, ValueError):
+            return 0.0
+        return self.limit(seconds) if 0 <= seconds < math.inf else 0.0
+
+    def _wait(self, seconds, task_vars):
+        started = told = self.monotonic()
+        if seconds > self.STEP_SECONDS:
+            self._notice_silence()
+        last = error = None
+        elapsed = 0.0
+        while True:
+            step = max(self.STEP_SECONDS, min(self.LONGEST_STEP_SECONDS, elapsed))
+            answer, error = self._step(step, seconds - elapsed, last, error is not None, task_vars)
+            if answer is not None:
+                last = answer
+                if self.finished(answer):
+                    return answer
+            else:
+                self._reset_connection()
+                self.sleep(max(0.0, min(self.PAUSE_SECONDS, seconds - (self.monotonic() - started))))
+            elapsed = self.monotonic() - started
+            if elapsed >= seconds:
+                if error is not None:
+                    # Nothing is cleaned up on a host that cannot be reached: that would be the task's failure.
+                    self._connection._shell.tmpdir = None
+                return self.timed_out(last, error, elapsed)
+            if self.monotonic() - told >= self.STEP_SECONDS - 0.5:
+                told = self.monotonic()
+                self._tell(task_vars, last, error, elapsed, seconds)
+
+    def _step(self, step, left, last, was_lost, task_vars):
+        """The result of one call and None, or None and why there is no result."""
+        args = self.step_args(min(step, left), left, last)
+        try:
+            result = self._execute_module(module_args=args, task_vars=task_vars)
+        except AnsibleAuthenticationFailure as error:
+            # Trying a wrong password for minutes locks accounts. While a host boots, though, a right one is refused.
+            if last is None:
+                raise
+            return None, error
+        except AnsibleConnectionFailure as error:
+            return None, error
+        except AnsibleError as error:
+            # The host came back with an empty disk, or is going down: nothing can be put where it could be before.
+            if last is None and not was_lost:
+                raise
+            self._connection._shell.tmpdir = None
+            return None, error
+        if "module_stdout" in result and (last is not None or was_lost or self._was_killed(result)):
+            said = str(result.get("module_stderr") or result.get("module_stdout") or "").strip()
+            return None, AnsibleConnectionFailure(f"The module ended without a result (rc {result.get('rc')}): {said}")
+        return result, None
+
+    @staticmethod
+    def _was_killed(result):
+        # A host that shuts down ends what runs on it. A module that cannot run at all is something else.
+        rc = result.get("rc")
+        return isinstance(rc, int) and (rc < 0 or rc > 128)
+
+    def _notice_silence(self):
+        """Have ssh end by itself, within seconds, once the host is silent."""
+        connection = self._connection
+        if connection.transport != "ssh":
+            return
+        try:
+            common = connection.get_option("ssh_common_args") or ""
+            connection.set_option("ssh_common_args", f"{common} -o ServerAliveInterval=1 -o ServerAliveCountMax=5".strip())
+            if not connection.get_option("control_path"):
+                # A connection that is shared with tasks before was opened without these.
+                who = "-".join(str(connection.get_option(name)) for name in ("host", "port", "remote_user"))
+                digest = hashlib.sha256(f"patient-{who}".encode()).hexdigest()
+                connection.set_option("control_path", f"%(directory)s/{digest[:10]}")
+        except KeyError:
+            # Another plugin by that name, without these options.
+            return
+
+    def _reset_connection(self):
+        try:
+            self._connection.reset()
+        except AnsibleError as error:
+            display.vvv(f"could not reset the connection: {error}")
+
+    def _tell(self, task_vars, result, error, elapsed, seconds):
+        limit = "" if seconds == math.inf else f" of {seconds:.0f}"
+        lost = "" if error is None else "; the host cannot be reached"
+        display.display(f"{task_vars['inventory_hostname']}: waiting for {self.progress(result)}, {elapsed:.0f}{limit} s{lost}")

@@ -1,0 +1,261 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan: what was observed, the settings and a clock in, one decision per host out.
+
+Private to the collection. Pure: no I/O, no Ansible, no state of its own. What one pass must
+remember for the next (two idle looks running, what was approved) is part of the input
+and of the output, so any pass can be planned again from a file.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._account import Account
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, fold
+
+LOOKS = 2
+"""Idle looks running after which a host is drained."""
+
+
+def plan(observed):
+    """Decide one step per host. Takes the document that C(_world) describes; returns what C(Account.outcome) says."""
+    world = World(observed)
+    return Account(world, _Plan(world)).outcome()
+
+
+def _plural(number, noun):
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class _Plan:
+    """The steps of one pass, left on the hosts."""
+
+    def __init__(self, world):
+        self.world = world
+        # Hosts that still serve and will not for long: those about to go out, and those whose impact may come.
+        self.leaving = {
+            name
+            for event in world.events.values()
+            if event.standing and event.action == "approve" and (event.started or event.facts.get("approved_at"))
+            for name in event.members
+        }
+        self._decide()
+
+    def _decide(self):
+        leaving = []
+        for host in self.world.hosts.values():
+            self._count_looks(host)
+            if host.fatal:
+                continue
+            preparing = [event for event in host.events if event.prepares and self._due(host, event)]
+            if preparing:
+                self._prepare(host, preparing, leaving)
+            elif not host.events and host.held_ids and host.observed:
+                self._restore(host)
+        self._take_out(leaving)
+        for event in self.world.events.values():
+            self._approve(event)
+        self._urgent_first()
+
+    def _urgent_first(self):
+        """Steps of different roles in one pass run one after the other: going out of a balancer waits for no other."""
+        steps = [host for host in self.world.hosts.values() if host.step]
+        # But a step that goes on over several passes, or fails again and again, does not stop the others.
+        if any(host.step["state"] == "out" and not host.leaves_again for host in steps):
+            for host in steps:
+                if host.step["state"] != "out":
+                    host.step = None
+
+    def _due(self, host, event):
+        lead_time = event.rule["lead_time"]
+        if event.started or lead_time is None or event.not_before_at is None or fold(event.event_id) in host.held_ids:
+            return True
+        begins = event.not_before_at - lead_time
+        if self.world.now >= begins:
+            return True
+        host.waiting = (f"rule {event.rule['name']!r} begins {lead_time:g} s before NotBefore", begins)
+        return False
+
+    def _prepare(self, host, preparing, leaving):
+        wanted = {event.key for event in preparing}
+        if host.balancer["provider"] == "custom":
+            if not wanted <= host.task_holds("load_balancer_custom"):
+                leaving.append((host, preparing))
+                return
+        lacking = [
+            server
+            for server in host.servers
+            if server["condition"] != "changed_meanwhile"
+            and (
+                (server["admin_state"] == "ready")
+                or (server["condition"] in ("held", "lost") and not wanted <= {fold(i) for i in server["held_by"]})
+            )
+        ]
+        if lacking:
+            leaving.append((host, preparing))
+        elif self._drain_step_needed(host, wanted):
+            host.take("drain_host", preparing, "drained")
+
+    def _drain_step_needed(self, host, wanted):
+        """Whether the role drain_host has anything to do besides looking, which every pass does anyway."""
+        if not host.observed or self._impacted(host):
+            return False
+        if wanted <= set(host.memory["drained"]):
+            return False
+        if host.drain["before"]:
+            return True
+        return bool((host.drain["services"] or host.drain["after"]) and host.memory["looks"] >= LOOKS)
+
+    @staticmethod
+    def _impacted(host):
+        """Whether an event that was prepared for has started: then services are as the impact left them."""
+        return any(event.started and event.facts.get("was_ready") for event in host.events)
+
+    def _count_looks(self, host):
+        """How many looks running the host was out everywhere and idle; C(host.busy) says what is left."""
+        busy = []
+        if host.blind:
+            busy.extend(host.blind)
+        for server in host.servers:
+            place = f"{server['backend']}/{server['server']} on {server['machine']}"
+            if server["admin_state"] == "ready":
+                busy.append(f"{place} is in rotation")
+            elif server["sessions"] or server["queue"]:
+                busy.append(f"{_plural(server['sessions'], 'session')}, {server['queue']} queued at {place}")
+        if host.balancer["provider"] == "custom" and not host.task_holds("load_balancer_custom"):
+            busy.append("not out of its balancer yet")
+        if host.drain["ports"]:
+            if host.seen.get("connections") is None:
+                busy.append("its connections cannot be counted: " + (host.seen.get("error") or "not observed"))
+            else:
+                pools = {server.get("source_address") for server in host.servers}
+                for connection in host.seen["connections"]:
+                    if connection["peer"] not in pools:
+                        busy.append(
+                            f"{_plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
+                        )
+        if not host.seen.get("reached", True):
+            busy.append("silent: " + (host.seen.get("error") or "not observed"))
+        host.busy = "; ".join(busy)
+        host.memory["looks"] = 0 if busy else min(host.memory.get("looks", 0) + 1, LOOKS)
+
+    def is_ready(self, host, event):
+        """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event."""
+        if host.fatal or host.memory["looks"] < LOOKS or (host.step and host.step["role"] != "approve_event"):
+            return False
+        if host.drain["before"] or host.drain["services"] or host.drain["after"]:
+            return event.key in host.memory["drained"]
+        return True
+
+    def _restore(self, host):
+        gone = [event for event in self.world.events.values() if event.key in host.held_ids and not event.standing]
+        if not gone:
+            # Its own service shows the event no more, another target's, read a little earlier, still does.
+            return
+        host.memory.setdefault("restoring_since", self.world.now)
+        host.take("restore_service", gone, "restored")
+
+    def _take_out(self, leaving):
+        """Take hosts out, the most urgent first, as far as the minimum in service allows."""
+
+        def urgency(item):
+            at = item[1][0].not_before_at
+            started = any(event.started for event in item[1])
+            return (not started, at is None, at or 0, item[1][0].key, item[0].name)
+
+        for host, preparing in sorted(leaving, key=urgency):
+            short = None if self._must_yield(host, preparing) else self._below_minimum(host)
+            if short:
+                if host.waiting is None:
+                    host.waiting = (short, self._yields_at(host, preparing))
+                continue
+            self.leaving.add(host.name)
+            host.waiting = None
+            host.take("load_balancer", preparing, "out")
+
+    def _yields_at(self, host, events):
+        ends = [event.not_before_at for event in events if event.not_before_at is not None]
+        return min(ends) - host.drain["timeout"] - RESERVE if ends else None
+
+    def _must_yield(self, host, events):
+        at = self._yields_at(host, events)
+        return any(event.started for event in events) or (at is not None and self.world.now >= at)
+
+    def _below_minimum(self, host, others=()):
+        """A sentence where taking the host out would leave a backend with too few servers in service, or None."""
+        for server in host.servers:
+            if not server["in_service"]:
+                continue
+            backend = [s for s in self.world.balancers[server["balancer"]]["servers"] if s["backend"] == server["backend"]]
+            lost = {
+                other.balancer["server"]
+                for other in self.world.hosts.values()
+                if other is not host and (other.name in self.leaving or other.name in others)
+            }
+            serving = sum(1 for s in backend if s["in_service"] and s["server"] not in lost)
+            least = minimum(host.settings["min_in_service"], len(backend))
+            if serving - 1 < least:
+                return f"{serving} of {len(backend)} in service in {server['backend']} on {server['machine']}, {least} must stay"
+        return None
+
+    def _approve(self, event):
+        """Let one member approve the event, if everything that it names is ready."""
+        if not event.standing or event.status != "Scheduled" or not event.members:
+            return
+        members = [self.world.hosts[name] for name in event.members]
+        if event.prepares and all(self.is_ready(host, event) for host in members):
+            event.facts["was_ready"] = True
+        if not event.asks_approval or self.forbidden(event) or any(host.fatal for host in members):
+            return
+        for host in members:
+            if event.prepares:
+                if not self.is_ready(host, event) and not self._timed_out(host, event):
+                    return
+            else:
+                short = None if self._must_yield(host, [event]) else self._below_minimum(host, event.members)
+                if short:
+                    host.waiting = (short, self._yields_at(host, [event]))
+                    return
+        approved_at = event.facts.get("approved_at")
+        if approved_at is not None and self.world.now - approved_at < APPROVAL_REPEAT:
+            return
+        for host in members:
+            if host.name in event.shown_by and (host.step is None or host.step["role"] == "drain_host"):
+                host.step = None
+                self.leaving.update(event.members if not event.prepares else ())
+                ready = [member.resource_name for member in members] + list(event.strangers)
+                host.take("approve_event", [event], "approved", ready_resources=ready)
+                return
+
+    def forbidden(self, event):
+        """Whether the event names somebody besides the targets and is therefore not ours to approve."""
+        return bool(event.strangers) and any(
+            self.world.hosts[name].settings["unknown_resources"] != "ignore" for name in event.members
+        )
+
+    def _timed_out(self, host, event):
+        """Whether the rule lets an undrained host be approved, and its time to drain is over."""
+        if event.rule["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
+            return False
+        since = self.held_since(host, event)
+        if since is None:
+            return False
+        ends = since + host.drain["timeout"]
+        return self.world.now >= (ends if event.deadline is None else min(ends, event.deadline))
+
+    def held_since(self, host, event):
+        """Since when the host is out of every balancer for the event, or None."""
+        since = host.memory.setdefault("held_since", {})
+        if event.key not in since and not host.in_rotation and not host.blind:
+            since[event.key] = self.world.now
+        return since.get(event.key)
+
+
+def minimum(value, servers):
+    """How many servers C(graceful_azure_min_in_service) asks for in a backend of that many."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return math.ceil(servers * float(value.strip()[:-1]) / 100)
+    return int(value)

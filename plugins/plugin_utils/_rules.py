@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules that say what is done for an event. Private to the collection; pure, no I/O.
+
+A rule list is checked whole before it is used: C(check_rules) returns every mistake as a
+sentence, C(rule_for) needs a list without any.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, compile_expression
+
+ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
+ON_DRAIN_TIMEOUT = ("hold", "approve")
+KNOWN_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+
+_DEFAULTS = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
+
+# What decides where no rule of the user's does.
+_KNOWN = dict(_DEFAULTS, name="built-in: known event type")
+_UNKNOWN = dict(_DEFAULTS, name="built-in: unknown event type", action="prepare")
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_rule(rule, label):
+    mistakes = []
+    unknown = sorted(str(key) for key in rule if key not in _DEFAULTS and key != "name")
+    for key in unknown:
+        mistakes.append(f"{label}: unknown key {key!r}; a rule has name, when, action, lead_time, on_drain_timeout")
+    for key, choices in (("action", ACTIONS), ("on_drain_timeout", ON_DRAIN_TIMEOUT)):
+        value = rule.get(key, choices[0])
+        if value not in choices:
+            mistakes.append(f"{label}: {key} {value!r} is none of {', '.join(choices)}")
+    lead_time = rule.get("lead_time")
+    if lead_time is not None and not (_is_number(lead_time) and lead_time >= 0):
+        mistakes.append(f"{label}: lead_time {lead_time!r} is no number of seconds from 0 up")
+    when = rule.get("when")
+    if when is not None:
+        if not isinstance(when, str):
+            mistakes.append(f"{label}: when {when!r} is no JMESPath expression (a string)")
+        else:
+            try:
+                compile_expression(when, EVENT_KEYS)
+            except SelectionError as error:
+                mistakes.append(f"{label}: when: {error}")
+    return mistakes
+
+
+def check_rules(rules):
+    """Every mistake in a rule list, each a sentence with its rule's name; an empty list where there is none."""
+    if rules is None:
+        return []
+    if not isinstance(rules, (list, tuple)):
+        return [f"graceful_azure_rules: {rules!r} is no list of rules"]
+    mistakes = []
+    names = set()
+    for number, rule in enumerate(rules, start=1):
+        if not isinstance(rule, dict):
+            mistakes.append(f"graceful_azure_rules: rule {number}: {rule!r} is no mapping")
+            continue
+        name = rule.get("name")
+        label = f"graceful_azure_rules: rule {number} ({name})"
+        if not isinstance(name, str) or not name.strip():
+            label = f"graceful_azure_rules: rule {number}"
+            mistakes.append(f"{label}: name is required, a string")
+        elif name in names:
+            mistakes.append(f"{label}: the name stands twice")
+        else:
+            names.add(name)
+        mistakes.extend(_check_rule(rule, label))
+    return mistakes
+
+
+def _is_true(value):
+    """Truth as JMESPath has it: null, false and everything empty are false, numbers never are."""
+    return value is not None and value is not False and value not in ("", [], {})
+
+
+def rule_for(rules, event):
+    """The first rule whose C(when) is true for the event, completed with defaults; the built-in one where none is."""
+    for rule in rules or ():
+        when = rule.get("when")
+        if when is None or _is_true(compile_expression(when, EVENT_KEYS).search(event)):
+            return dict(_DEFAULTS, **rule)
+    return dict(_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN)

@@ -1,0 +1,448 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was observed, put together: hosts, events, balancers, holds. Private to the collection; pure.
+
+The world that C(World) takes is one JSON document:
+
+C(now)       the controller's clock, Unix seconds
+C(pass)      number of this pass, from 1
+C(run)       C(started) (Unix seconds), C(timeout) (s), C(wait) (more passes follow), C(watch) (an event is waited for)
+C(settings)  per host: what its variables say (see C(_settings.read_settings))
+C(hosts)     per host: its observation; C(events) null means that its service was not read
+C(balancers) per balancer key (see C(balancer_key)): its observation, C(servers) null when it was not read
+C(results)   per host: what each role said last (C(<role>)), and C(failure) (C(pass), C(message)) of a step that failed
+C(memory)    C(memory) of the former pass's outcome, empty at first
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import rule_for
+
+APPROVED = "approved"
+"""Name of the record that the role approve_event leaves on a VM through which it approved."""
+APPROVAL_REPEAT = 60.0
+"""Seconds after which an approved event that has not started is approved again."""
+TASKS = (APPROVED, "load_balancer_custom", "drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
+"""Names of all records of tasks that the roles leave."""
+WATCH = 86400.0
+"""Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
+RESERVE = 15.0
+"""Seconds before NotBefore at which an event's deadline lies."""
+
+
+def balancer_key(host, socket):
+    """The name of one HAProxy process: its machine's inventory name and its runtime socket."""
+    return f"{host} {socket}"
+
+
+def looks(settings):
+    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts."""
+    wanted = {}
+    for values in settings.values():
+        balancer = values["load_balancer"]
+        if balancer["provider"] != "haproxy":
+            continue
+        for host in balancer["hosts"]:
+            key = balancer_key(host, balancer["socket"])
+            look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": []})
+            if balancer["server"] not in look["servers"]:
+                look["servers"].append(balancer["server"])
+    names = list(settings)
+    spread = {name: [] for name in names}
+    for number, look in enumerate(wanted.values()):
+        spread[names[number % len(names)]].append(look)
+    return spread
+
+
+def fold(event_id):
+    return event_id.lower()
+
+
+def _seconds(text):
+    """Unix seconds of a date as events and holds bear it; None for anything else."""
+    try:
+        return parse_time(text).timestamp()
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _is_names(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+
+
+class Event:
+    """One event as all observed services together show it, or as this run or a hold remembers it."""
+
+    def __init__(self, remembered):
+        self.facts = remembered
+        self.standing = False
+        self.shown_by = []
+        self.members = []
+        self.strangers = []
+        self.rule = None
+
+    def __getattr__(self, name):
+        try:
+            return self.facts[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def key(self):
+        return fold(self.facts["event_id"])
+
+    @property
+    def action(self):
+        return self.facts["action"]
+
+    @property
+    def prepares(self):
+        return self.action in ("prepare_and_approve", "prepare")
+
+    @property
+    def asks_approval(self):
+        return self.action in ("prepare_and_approve", "approve")
+
+    @property
+    def started(self):
+        return self.facts["status"] == "Started"
+
+    @property
+    def deadline(self):
+        at = self.facts["not_before_at"]
+        return None if at is None else at - RESERVE
+
+    @property
+    def label(self):
+        return f"{self.facts['event_type'] or 'event'} {self.facts['event_id']}"
+
+    def details(self):
+        """What a hold keeps of the event, for whoever reads the record later."""
+        return {key: self.facts[key] for key in ("event_type", "resources", "not_before")}
+
+
+class Host:
+    """One target: its observation, what holds it, and the decision that is made for it."""
+
+    def __init__(self, name, settings, seen, remembered):
+        self.name = name
+        self.settings = settings
+        self.seen = seen
+        self.memory = remembered
+        self.events = []        # standing events that name it and that its rules do not ignore
+        self.servers = []       # its servers on the balancers that were read, each with its balancer's key
+        self.blind = []         # sentences: balancers that could not be read
+        self.helpless = True    # whether each of these is a mistake, not a passing fault
+        self.fatal = []         # sentences: mistakes that forbid every step for this host
+        self.conflicts = []     # sentences: somebody else acted
+        self.held_ids = set()   # event ids (folded) of every hold for this host
+        self.step = None        # the one step that is decided for it
+        self.waiting = None     # (why, until) where preparing has not begun
+        self.leaves_again = False  # whether its former step was to go out already
+        self.busy = ""          # what keeps it from being drained
+
+    @property
+    def observed(self):
+        """Whether its metadata service was read in this pass."""
+        return self.seen.get("events") is not None
+
+    @property
+    def resource_name(self):
+        return self.seen.get("resource_name") or self.settings["resource_name"] or self.memory.get("resource_name")
+
+    @property
+    def balancer(self):
+        return self.settings["load_balancer"]
+
+    @property
+    def drain(self):
+        return self.settings["drain_host"]
+
+    @property
+    def in_rotation(self):
+        return [server for server in self.servers if server["admin_state"] == "ready"]
+
+    def task_holds(self, name):
+        """Folded event ids for which the user's task file of that name ran to its end."""
+        return {
+            fold(event_id)
+            for record in self.seen.get("holds") or ()
+            if record["kind"] == "task" and record["subject"].get("name") == name and record["done"]
+            for event_id in record["events"]
+        }
+
+    def take(self, role, events, state, **variables):
+        """Decide a step; the first one decided stands."""
+        if self.step is None:
+            self.step = {
+                "role": role,
+                "state": state,
+                "event_ids": [event.event_id for event in events],
+                "event_details": {event.event_id: event.details() for event in events},
+                "reason": "; ".join(event.label for event in events),
+            }
+            self.step.update(variables)
+
+
+class World:
+    """All hosts and events of one pass, each with what concerns it."""
+
+    def __init__(self, world):
+        self.now = world["now"]
+        self.run = world["run"]
+        self.number = world["pass"]
+        memory = world.get("memory") or {}
+        self.memory = {"first_found": memory.get("first_found")}
+        self.remembered = {key: dict(facts) for key, facts in (memory.get("events") or {}).items()}
+        self.messages = []
+        host_memory = memory.get("hosts") or {}
+        self.hosts = {
+            name: Host(name, settings, world["hosts"].get(name) or {}, dict(host_memory.get(name) or {}))
+            for name, settings in world["settings"].items()
+        }
+        self.balancers = world["balancers"]
+        self.results = world.get("results") or {}
+        self.events = {}
+
+        self._meet_hosts()
+        self._meet_events()
+        self._meet_balancers()
+        self._meet_holds()
+        self._judge_events()
+        self._take_results()
+
+    @property
+    def end(self):
+        """When the run's time is over; one that watches for a first event measures it from there."""
+        if not self.run["watch"]:
+            return self.run["started"] + self.run["timeout"]
+        found = self.memory["first_found"]
+        return self.run["started"] + WATCH if found is None else found + self.run["timeout"]
+
+    @property
+    def time_is_over(self):
+        return self.now >= self.end
+
+    def _meet_hosts(self):
+        for host in self.hosts.values():
+            if host.seen.get("fatal"):
+                host.fatal.append(host.seen["fatal"])
+            if host.seen.get("resource_name"):
+                host.memory["resource_name"] = host.seen["resource_name"]
+            elif host.observed and not host.resource_name:
+                host.fatal.append(
+                    "its metadata service does not tell this host's name; set graceful_azure_resource_name"
+                )
+            if host.observed:
+                host.memory.pop("silent_since", None)
+            else:
+                host.memory.setdefault("silent_since", self.now)
+
+    def _meet_events(self):
+        """Put the documents of all observed hosts together, event by event."""
+        for host in self.hosts.values():
+            for shown in host.seen.get("events") or ():
+                key = fold(shown["event_id"])
+                event = self.events.get(key)
+                if event is None:
+                    event = self.events[key] = Event(self.remembered.setdefault(key, {"first_seen": self.now}))
+                    event.standing = True
+                    event.facts["status"] = shown["event_status"]
+                event.shown_by.append(host.name)
+                facts = event.facts
+                for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
+                    facts[name] = shown[name]
+                facts["document"] = shown
+                if shown["event_status"] == "Started":
+                    facts["status"] = "Started"
+                    facts["seen_started"] = True
+                seconds = shown["seconds_until_not_before"]
+                if seconds is not None and shown["event_status"] != "Started":
+                    facts["not_before"] = shown["not_before"]
+                    facts["not_before_at"] = host.seen["at"] + seconds
+                facts.setdefault("not_before", shown["not_before"])
+                facts.setdefault("not_before_at", None)
+        for key, facts in self.remembered.items():
+            if key not in self.events:
+                self.events[key] = Event(facts)
+        for event in self.events.values():
+            self._name_members(event)
+
+    def _name_members(self, event):
+        """Which target each name in Resources stands for, as the contract says."""
+        if not event.standing:
+            event.members = [name for name in event.facts.get("hosts", ()) if name in self.hosts]
+            return
+        for name in event.resources:
+            bearers = [h for h in self.hosts.values() if h.resource_name and h.resource_name.lower() == name.lower()]
+            found = [h.name for h in bearers if h.name in event.shown_by]
+            if not found and len(bearers) == 1 and not bearers[0].observed:
+                found = [bearers[0].name]
+            event.members.extend(found)
+            if not found:
+                event.strangers.append(name)
+        known = event.facts.setdefault("hosts", [])
+        known.extend(name for name in event.members if name not in known)
+
+    def _meet_balancers(self):
+        """Find each host's servers; say which balancers could not be read."""
+        for key, seen in self.balancers.items():
+            if seen.get("fatal"):
+                self.messages.append(f"balancer {key.split(' ')[0]}: {seen['fatal']}")
+        for host in self.hosts.values():
+            if host.balancer["provider"] == "haproxy":
+                for machine in host.balancer["hosts"]:
+                    self._meet_balancer(host, machine)
+            for server in host.servers:
+                if server["condition"] == "changed_meanwhile":
+                    host.conflicts.append(
+                        f"somebody else set {server['backend']}/{server['server']} on {server['machine']}"
+                        f" to {server['admin_state']}: left as it is"
+                    )
+            if host.blind and not host.servers and host.helpless:
+                host.fatal.extend(host.blind)
+            if host.blind:
+                host.memory.setdefault("blind_since", self.now)
+            else:
+                host.memory.pop("blind_since", None)
+
+    def _meet_balancer(self, host, machine):
+        key = balancer_key(machine, host.balancer["socket"])
+        seen = self.balancers.get(key) or {}
+        if seen.get("servers") is None:
+            host.helpless = host.helpless and bool(seen.get("fatal"))
+            host.blind.append(f"balancer {machine}: {seen.get('fatal') or seen.get('error') or 'not observed'}")
+            return
+        backends = host.balancer["backends"]
+        mine = [
+            dict(server, balancer=key, machine=machine)
+            for server in seen["servers"]
+            if server["server"] == host.balancer["server"] and (not backends or server["backend"] in backends)
+        ]
+        if not mine:
+            where = f"none of the backends {', '.join(backends)}" if backends else "no backend"
+            host.fatal.append(f"balancer {machine}: {where} has a server {host.balancer['server']!r} (load_balancer_server)")
+        host.servers.extend(mine)
+
+    def _meet_holds(self):
+        """Event ids of every hold, and events that only a hold still knows (a run before this one died)."""
+        for host in self.hosts.values():
+            records = [(r, None) for r in host.seen.get("holds") or ()]
+            for key, seen in self.balancers.items():
+                mine = {(s["backend"], s["server"]) for s in host.servers if s["balancer"] == key}
+                for record in seen.get("holds") or ():
+                    subject = record["subject"]
+                    if (subject.get("backend"), subject.get("server")) in mine:
+                        records.append((record, key))
+            for record, balancer in records:
+                clock = (self.balancers[balancer] if balancer else host.seen).get("time")
+                if record["kind"] == "task" and record["subject"].get("name") not in TASKS:
+                    continue  # a user's own
+                for event_id, entry in record["events"].items():
+                    details = entry.get("details") or {}
+                    if fold(event_id) not in self.events and not _is_names(details.get("resources")):
+                        continue  # no event of Azure's: a person holds it, and a person releases it
+                    host.held_ids.add(fold(event_id))
+                    self._recall(host, event_id, details)
+                    self._note_hold(host, self.events[fold(event_id)], record, entry.get("since"), clock)
+
+    def _note_hold(self, host, event, record, since, clock):
+        """What a hold tells of an event: that we approved it, or since when this host is out for it."""
+        if record["kind"] == "task" and record["subject"].get("name") == APPROVED:
+            # Written before the POST, so a run that was killed may have got no further: approve again at once.
+            event.facts.setdefault("approved_at", self.now - APPROVAL_REPEAT)
+            return
+        held = event.facts.setdefault("held", [])
+        if host.name not in held:
+            held.append(host.name)
+        if record["kind"] == "haproxy_server":
+            # By the clock of the machine that holds it, so that a run that was killed is no new beginning.
+            now, then = _seconds(clock), _seconds(since)
+            out = self.now if now is None or then is None else self.now - max(0.0, now - then)
+            host.memory.setdefault("held_since", {}).setdefault(event.key, out)
+
+    def _recall(self, host, event_id, details):
+        """An event that no service shows any more is known by its hold."""
+        key = fold(event_id)
+        event = self.events.get(key)
+        if event is None:
+            facts = {
+                "event_id": event_id,
+                "event_type": details.get("event_type"),
+                "resources": details.get("resources") or [],
+                "not_before": details.get("not_before"),
+                "not_before_at": _seconds(details.get("not_before")),
+                "status": None,
+                "hosts": [],
+                "action": "prepare",
+                "first_seen": self.now,
+                "recalled": True,
+            }
+            self.remembered[key] = facts
+            event = self.events[key] = Event(facts)
+        if host.name not in event.facts["hosts"]:
+            event.facts["hosts"].append(host.name)
+        if host.name not in event.members and not event.standing:
+            event.members.append(host.name)
+
+    def _judge_events(self):
+        """The rule for each event; members whose rules differ forbid every act for it."""
+        for event in self.events.values():
+            if event.standing and event.members:
+                rules = []
+                unreadable = None
+                for name in event.members:
+                    try:
+                        rule = rule_for(self.hosts[name].settings["rules"], event.facts["document"])
+                    except SelectionError as error:
+                        rule = rule_for((), event.facts["document"])
+                        unreadable = f"{event.label}: graceful_azure_rules: a rule cannot be asked of this event: {error}"
+                    if rule not in rules:
+                        rules.append(rule)
+                event.rule = rules[0]
+                event.facts["action"] = rules[0]["action"]
+                event.facts["rule"] = rules[0]["name"]
+                event.facts["mistake"] = unreadable
+                if len(rules) > 1:
+                    event.facts["mistake"] = (
+                        f"{event.label}: graceful_azure_rules differ between its hosts ({', '.join(event.members)}):"
+                        f" {', '.join(repr(rule['name']) for rule in rules)}; give them the same rules"
+                    )
+            event.facts.setdefault("action", "prepare")
+            event.facts.setdefault("rule", None)
+            mistake = event.facts.get("mistake")
+            if event.standing and (mistake or event.action != "ignore"):
+                for name in event.members:
+                    self.hosts[name].events.append(event)
+                    if mistake:
+                        self.hosts[name].fatal.append(mistake)
+        for host in self.hosts.values():
+            host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
+
+    def _take_results(self):
+        """What the steps of the former pass said."""
+        for host in self.hosts.values():
+            host.memory.setdefault("drained", [])
+            said = self.results.get(host.name) or {}
+            last = host.memory.pop("last_step", None)
+            result = (said.get(last["role"]) or {}) if last else {}
+            host.leaves_again = bool(last and last["role"] == "load_balancer")
+            host.memory["restoring"] = result.get("reason", "").strip() if last and last["role"] == "restore_service" else None
+            if last and last["role"] == "approve_event":
+                for event_id in result.get("approved") or ():
+                    if fold(event_id) in self.events:
+                        self.events[fold(event_id)].facts["approved_at"] = self.now
+            if last and last["role"] == "drain_host" and result.get("done"):
+                done = {fold(event_id) for event_id in last["event_ids"]}
+                host.memory["drained"] = sorted(done | set(host.memory["drained"]))
+            failure = said.get("failure") or {}
+            if failure.get("pass") == self.number - 1:
+                host.memory["failure"] = failure["message"]
+                host.memory.setdefault("failing_since", self.now)
+            else:
+                host.memory.pop("failure", None)
+                host.memory.pop("failing_since", None)

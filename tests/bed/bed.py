@@ -1,0 +1,434 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A bed of real hosts on one machine: booted guests with systemd and sshd, a balancer before them, and a metadata service.
+
+Needs root. Everything lies in one folder (--folder), and in network namespaces whose names begin with that bed's own:
+nothing of it is seen in the machine's own network. Several beds may be up at once. A supervisor keeps the bed up until
+``down``, until a guest or the simulator fails, or until its time (--lifetime) is over, and takes everything down then.
+
+    bed.py up                 builds the image when needed, boots, and returns when every guest answers
+    bed.py down               takes everything down; none up is no mistake
+    bed.py reboot NAME        as the guest itself would
+    bed.py reset NAME         as when the power fails
+    bed.py wipe NAME          the same, from an empty disk
+    bed.py pause NAME         the whole guest stands still; resume
+    bed.py silence NAME       the guest's network is dead; unsilence
+    bed.py event JSON         a new event, the body of the simulator's POST /events; prints the answer
+    bed.py events             all events so far
+    bed.py impact             reads an event, and does to its VMs what Azure would; the simulator calls this
+    bed.py load-start         a steady load on the balancer, from outside
+    bed.py load-stop          ends it and prints the counts
+
+The folder's inventory.yml reaches the guests over ssh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import doors
+import image
+import kernel
+from guest import BALANCER_PORT, Guest
+
+ROOT = Path(__file__).resolve().parents[2]
+SIMULATOR = ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
+LOAD = ROOT / "tests" / "demo" / "load.py"
+LOCKS = Path("/run/graceful-azure-beds")
+MOST_BEDS = 100
+
+UP_SECONDS = 60
+FREEZE_SECONDS = 6
+SILENT_SECONDS = 8
+LOAD_RATE = 100
+LOAD_LIMIT = 5
+
+
+class Mistake(Exception):
+    """What the caller should be told, without a traceback."""
+
+
+class Bed:
+    """One bed: its folder, its number on this machine, its guests."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.key = folder / "key"
+        self.file = folder / "bed.json"
+        self.lock = folder / "supervisor.lock"
+        self.number = None
+        self.image = None
+        self.control = None
+        self.guests = []
+        self.doors = []
+
+    @property
+    def namespace(self):
+        """The name of the network that all guests are in, and the beginning of everything else's name."""
+        return f"bed{self.number}"
+
+    def address(self, host):
+        # 198.18.0.0/15 is set aside for benchmarks: no real network uses it. Each bed has its own part since ssh keeps
+        # open connections by address.
+        return f"198.18.{self.number}.{host}"
+
+    def set(self, number, kinds, control=None):
+        self.number = number
+        self.control = control
+        self.guests = [Guest(self, name, kind, place) for place, (name, kind) in enumerate(kinds.items(), 1)]
+
+    def save(self):
+        content = {"number": self.number, "control": self.control, "guests": {guest.name: guest.kind for guest in self.guests}}
+        unfinished = self.file.with_suffix(".new")
+        unfinished.write_text(json.dumps(content))
+        unfinished.replace(self.file)
+
+    def load(self):
+        try:
+            content = json.loads(self.file.read_text())
+        except FileNotFoundError:
+            raise Mistake(f"no bed is up in {self.folder}") from None
+        self.set(content["number"], content["guests"], content["control"])
+
+    def guest(self, name):
+        for guest in self.guests:
+            if name in (guest.name, guest.vm):
+                return guest
+        raise Mistake(f"no guest is named {name}, there are: {', '.join(guest.name for guest in self.guests)}")
+
+    def supervisor(self):
+        """The process id of the supervisor, None when there is none."""
+        with contextlib.suppress(FileNotFoundError), self.lock.open() as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                while not (written := stream.read()):
+                    time.sleep(0.01)
+                return int(written)
+        return None
+
+    # Reaching the guests
+
+    def write_access(self):
+        """The key, a command that reaches the guests' network, and the inventory."""
+        if not self.key.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "bed", "-f", self.key], check=True)
+        command = self.folder / "ssh"
+        command.write_text(f'#!/bin/sh\nexec nsenter --net={kernel.NAMESPACES / self.namespace} ssh "$@"\n')
+        command.chmod(0o755)
+        inventory = {
+            "all": {
+                "vars": {
+                    "ansible_user": "root",
+                    "ansible_python_interpreter": "/usr/bin/python3",
+                    "ansible_ssh_executable": str(command),
+                    "ansible_ssh_private_key_file": str(self.key),
+                    "ansible_ssh_common_args": " ".join(self.ssh_options),
+                    # Everything over ssh itself: sftp and scp would not go through the command above.
+                    "ansible_ssh_transfer_method": "piped",
+                },
+                "children": {
+                    "web": {
+                        "hosts": {
+                            guest.name: {"ansible_host": guest.address, "graceful_azure_resource_name": guest.vm}
+                            for guest in self.guests
+                            if guest.kind == "web"
+                        }
+                    },
+                    "balancers": {
+                        "hosts": {guest.name: {"ansible_host": guest.address} for guest in self.guests if guest.kind == "balancer"}
+                    },
+                },
+            }
+        }
+        # JSON is YAML.
+        (self.folder / "inventory.yml").write_text(json.dumps(inventory, indent=2) + "\n")
+
+    ssh_options = ("-o StrictHostKeyChecking=no", "-o UserKnownHostsFile=/dev/null", "-o LogLevel=ERROR")
+
+    def ssh(self, guest, *command):
+        """Run a command on a guest. Its status is not asked for: the connection may end with the guest."""
+        options = " ".join(self.ssh_options).split()
+        subprocess.run([self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command], check=False)
+
+    def ask_simulator(self, path, body=None):
+        kernel.enter_network(self.namespace)
+        request = urllib.request.Request(self.control + path, data=body and body.encode())
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=10) as answer:
+            return answer.read().decode()
+
+
+# The supervisor
+
+
+def take_number():
+    """The first number that no other bed on this machine has, and the lock that keeps it."""
+    LOCKS.mkdir(exist_ok=True)
+    for number in range(1, MOST_BEDS + 1):
+        lock = (LOCKS / str(number)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return number, lock
+        except BlockingIOError:
+            lock.close()
+    raise Mistake(f"{MOST_BEDS} beds are up on this machine")
+
+
+def clear(bed):
+    """Remove everything outside the folder that bears this bed's number, whoever left it there."""
+    group = kernel.ControlGroup(bed.namespace)
+    group.empty()
+    group.remove()
+    names = [path.name for path in kernel.NAMESPACES.glob(f"{bed.namespace}-*")]
+    kernel.remove_namespaces([*names, bed.namespace])
+
+
+def clear_remains(bed):
+    """What a supervisor that was killed left, if no other bed has its number by now."""
+    with contextlib.suppress(Mistake):
+        bed.load()
+        with (LOCKS / str(bed.number)).open("w") as lock, contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            clear(bed)
+        bed.file.unlink()
+
+
+async def supervise(bed, kinds, lifetime):
+    with contextlib.ExitStack() as stack:
+        lock = stack.enter_context(bed.lock.open("a"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        number, number_lock = take_number()
+        stack.enter_context(number_lock)
+        bed.set(number, kinds)
+        clear(bed)
+        stack.callback(bed.file.unlink, missing_ok=True)
+        stack.callback(clear, bed)
+
+        stop = asyncio.Event()
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+        keeping = asyncio.create_task(keep(bed))
+        await asyncio.wait({keeping, asyncio.create_task(stop.wait())}, timeout=lifetime, return_when=asyncio.FIRST_COMPLETED)
+        if not keeping.cancel():
+            try:
+                keeping.result()
+            except ExceptionGroup as group:
+                raise Mistake("; ".join(map(str, group.exceptions))) from group
+
+
+async def keep(bed):
+    """Everything up, until something fails or this task is cancelled."""
+    lan = bed.namespace
+    kernel.ip(f"netns add {lan}")
+    kernel.ip(
+        "link set lo up",
+        "link add bridge type bridge",
+        f"address add {bed.address(1)}/24 dev bridge",
+        "link set bridge up",
+        namespace=lan,
+    )
+    for guest in bed.guests:
+        guest.make_network()
+    # Not before the namespaces have been made: their names are mounts, too.
+    kernel.own_mounts()
+    kernel.enter_network(lan)
+    bed.write_access()
+    shutil.rmtree(bed.folder / "guests", ignore_errors=True)
+    for guest in bed.guests:
+        guest.make_disk()
+        guest.group.make()
+
+    async with asyncio.TaskGroup() as group:
+        for guest in bed.guests:
+            group.create_task(guest.run())
+        group.create_task(run_simulator(bed))
+        for guest in bed.guests:
+            await guest.wait_until_up(UP_SECONDS)
+        while bed.control is None:
+            await asyncio.sleep(0.02)
+        bed.save()
+
+
+async def run_simulator(bed):
+    vms = [guest for guest in bed.guests if guest.vm]
+    command = [sys.executable, str(SIMULATOR), "--control", "127.0.0.1:0"]
+    for guest in vms:
+        command += ["--vm", f"{guest.vm}=127.0.0.1:0"]
+    command += ["--on-start", f"{sys.executable} {Path(__file__).resolve()} --folder {bed.folder} impact"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, preexec_fn=kernel.die_with_parent)
+    if line := await process.stdout.readline():
+        addresses = json.loads(line)
+        for guest in vms:
+            bed.doors.append(await doors.open_door(guest.namespace, urllib.parse.urlsplit(addresses["vms"][guest.vm]).port))
+        bed.control = addresses["control"]
+    raise OSError(f"the simulator ended with status {await process.wait()}")
+
+
+# Commands
+
+
+def up(bed, arguments):
+    if os.geteuid() != 0:
+        raise Mistake("guests are booted by root alone")
+    if missing := kernel.missing_programs():
+        raise Mistake(f"not installed: {', '.join(missing)} (tests/setup.sh test installs what is needed)")
+    if bed.supervisor():
+        raise Mistake(f"a bed is up in {bed.folder}")
+    image.image(arguments.images)
+    bed.folder.mkdir(parents=True, exist_ok=True)
+    log = bed.folder / "supervisor.log"
+    bed.file.unlink(missing_ok=True)
+    command = [sys.executable, __file__]
+    for option in ("folder", "images", "web", "balancers", "lifetime"):
+        command += [f"--{option}", str(getattr(arguments, option))]
+    command.append("supervise")
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True)
+    try:
+        while not bed.file.exists():
+            if process.poll() is not None:
+                raise Mistake(f"not up, {log} ends with: {log.read_text()[-1000:]}")
+            time.sleep(0.05)
+    except BaseException:
+        process.terminate()
+        raise
+
+
+def down(bed):
+    pid = bed.supervisor()
+    if pid is None:
+        clear_remains(bed)
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while bed.supervisor() == pid:
+        if time.monotonic() > deadline:
+            raise Mistake(f"the supervisor does not end, see {bed.folder}/supervisor.log")
+        time.sleep(0.05)
+
+
+def impact(bed, event):
+    """What Azure does to the VMs of an event, all at once."""
+    acts = {"Freeze": freeze, "Reboot": Guest.reboot, "Redeploy": redeploy}
+    act = acts[event["EventType"]]
+    threads = [threading.Thread(target=act, args=(bed.guest(name),)) for name in event["Resources"]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def freeze(guest):
+    guest.pause()
+    time.sleep(FREEZE_SECONDS)
+    guest.resume()
+
+
+def redeploy(guest):
+    guest.silence()
+    time.sleep(SILENT_SECONDS)
+    guest.reset()
+    guest.unsilence()
+
+
+def load_start(bed):
+    kernel.enter_network(bed.namespace)
+    balancer = next(guest for guest in bed.guests if guest.kind == "balancer")
+    records = bed.folder / "load.csv"
+    records.unlink(missing_ok=True)
+    command = [sys.executable, LOAD, "--address", balancer.address, "--port", BALANCER_PORT, "--rate", LOAD_RATE, "--limit", LOAD_LIMIT]
+    with (bed.folder / "load.log").open("w") as log:
+        process = subprocess.Popen(
+            [*map(str, command), "--records", str(records)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    (bed.folder / "load.pid").write_text(str(process.pid))
+
+
+def load_stop(bed):
+    """The counts of the load, and each request that failed."""
+    pid = int((bed.folder / "load.pid").read_text())
+    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
+        if str(LOAD) not in stream.read():
+            raise Mistake("the load has ended before its time")
+    os.kill(pid, signal.SIGTERM)
+    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/cmdline").read_text():
+        time.sleep(0.05)
+    with (bed.folder / "load.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    failures = [{"time": float(row["start"]), "outcome": row["outcome"]} for row in rows if row["outcome"] != "ok"]
+    return {"requests_total": len(rows), "requests_failed": len(failures), "failures": failures}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/bed/default", help="where this bed's files lie")
+    parser.add_argument("--images", type=Path, default=ROOT / "build/bed", help="where the image lies")
+    parser.add_argument("--web", type=int, default=3, help="how many web servers")
+    parser.add_argument("--balancers", type=int, default=1, help="how many balancers")
+    parser.add_argument("--lifetime", type=float, default=3600, help="seconds after which it is taken down by itself")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in ("up", "supervise", "down", "events", "impact", "load-start", "load-stop"):
+        commands.add_parser(name)
+    for name in ("reboot", "reset", "wipe", "pause", "resume", "silence", "unsilence"):
+        commands.add_parser(name).add_argument("name")
+    commands.add_parser("event").add_argument("json")
+    arguments = parser.parse_args()
+    bed = Bed(arguments.folder.resolve())
+    try:
+        run(bed, arguments)
+    except (Mistake, OSError, subprocess.CalledProcessError) as mistake:
+        sys.exit(f"bed: {mistake}")
+
+
+def run(bed, arguments):
+    command = arguments.command
+    if command == "up":
+        up(bed, arguments)
+        return
+    if command == "down":
+        down(bed)
+        return
+    if command == "supervise":
+        kinds = {f"web{number}": "web" for number in range(1, arguments.web + 1)}
+        kinds.update({f"lb{number}": "balancer" for number in range(1, arguments.balancers + 1)})
+        bed.image = image.image(arguments.images)
+        asyncio.run(supervise(bed, kinds, arguments.lifetime))
+        return
+    bed.load()
+    if command == "event":
+        print(bed.ask_simulator("/events", arguments.json))
+    elif command == "events":
+        print(bed.ask_simulator("/events"))
+    elif command == "impact":
+        impact(bed, json.load(sys.stdin))
+    elif command == "load-start":
+        load_start(bed)
+    elif command == "load-stop":
+        print(json.dumps(load_stop(bed)))
+    else:
+        getattr(bed.guest(arguments.name), command)()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The figures: how long and how much. Each part gets the stage and returns rows for the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from tests.bench.stage import HERE, ROOT, StageError, cpu_of, middle
+from tests.demo import records
+
+OURS = "graceful.azure.watch_events"
+PEER = str(HERE / "playbooks" / "handwritten.yml")
+HOSTS = ("web1", "web2", "web3", "web4")
+DOCUMENT_SCRIPT = HERE / "document.py"
+
+
+def seconds(values):
+    """Median and worst, as words."""
+    return "{0:.2f} s ({1:.2f}-{2:.2f})".format(middle(values), min(values), max(values))
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def document(stage):
+    """A document of 1,000 events with 20 resources each, in a process of its own as a module would be."""
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "build" / "collections"))
+    told = json.loads(subprocess.run([sys.executable, DOCUMENT_SCRIPT], env=environment, check=True, capture_output=True, text=True).stdout)
+    return [
+        {
+            "what": "1,000 events with 20 resources: parsed, normalised, selected (median of {0})".format(told["runs"]),
+            "ours": "{0:.1f} ms".format(told["milliseconds"]),
+            "peer": "limit 50 ms",
+            "ok": told["milliseconds"] <= 50,
+            "figures": told,
+        }
+    ]
+
+
+def info_against_uri(stage, rounds=20):
+    """The same GET by both, in turn, in one run of ansible-playbook."""
+    times = stage.folder / "task-times.jsonl"
+    process = stage.play(
+        str(HERE / "playbooks" / "info_vs_uri.yml"),
+        *("-e", "rounds={0}".format(rounds)),
+        ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callbacks"),
+        ANSIBLE_CALLBACKS_ENABLED="task_times",
+        TASK_TIMES=str(times),
+    )
+    if stage.finish(process) != 0:
+        raise StageError("info_vs_uri.yml failed: see {0}".format(stage.folder / "playbook.log"))
+    told = read_lines(times)
+    ours = [line["seconds"] for line in told if line["task"] == "Info"]
+    peer = [line["seconds"] for line in told if line["task"].startswith("Uri")]
+    if len(ours) != rounds or len(peer) != rounds:
+        raise StageError("{0} and {1} times instead of {2} each".format(len(ours), len(peer), rounds))
+    ratio = middle(ours) / middle(peer)
+    return [
+        {
+            "what": "scheduled_events_info against uri, the same GET (median of {0}), ratio {1:.2f}".format(rounds, ratio),
+            "ours": seconds(ours),
+            "peer": seconds(peer),
+            "ok": ratio <= 1.1,
+            "figures": {"ours": ours, "peer": peer, "ratio": ratio},
+        }
+    ]
+
+
+SHELL_LOOP = """
+end=$((SECONDS + {seconds}))
+while [ $SECONDS -lt $end ]; do
+    curl -s --noproxy '*' -H Metadata:true '{url}/metadata/scheduledevents?api-version=2020-07-01' |
+        jq -r '.Events[] | select(.Resources | index("web1")) | .EventId'
+    sleep 1
+done
+"""
+
+
+def waiting_host(stage, span=60):
+    """A host that waits for a minute at 1 Hz: its own share, not the controller's, beside a loop of curl and jq."""
+    notes = {"ours": stage.folder / "cost-ours.jsonl", "peer": stage.folder / "cost-peer.jsonl"}
+    wrapper = stage.folder / "python"
+    wrapper.write_text('#!/bin/sh\nexec {0} {1} "$@"\n'.format(sys.executable, HERE / "cost.py"), encoding="utf-8")
+    wrapper.chmod(0o755)
+    begun = time.monotonic()
+    process = stage.play(
+        str(HERE / "playbooks" / "wait.yml"),
+        *("-e", "seconds={0}".format(span), "-e", "ansible_python_interpreter={0}".format(wrapper)),
+        COST_PYTHON=sys.executable,
+        COST_FILE=str(notes["ours"]),
+    )
+    bash = stage.bed.processes.start(
+        "shell-loop",
+        *(sys.executable, HERE / "cost.py", "-c", SHELL_LOOP.format(seconds=span, url=stage.bed.urls["web1"])),
+        env=dict(os.environ, COST_PYTHON="/bin/bash", COST_FILE=str(notes["peer"])),
+    )
+    if stage.finish(process, span + 60) != 0:
+        raise StageError("wait.yml failed: see {0}".format(stage.folder / "playbook.log"))
+    took = time.monotonic() - begun
+    stage.finish(bash, 30)
+    told = {}
+    for who, path in notes.items():
+        lines = read_lines(path)
+        told[who] = {
+            "calls": len(lines),
+            "cpu_percent": 100 * sum(line["cpu"] for line in lines) / span,
+            "megabytes": max(line["kilobytes"] for line in lines) / 1024,
+        }
+    words = {who: "{cpu_percent:.1f} % of a core, {megabytes:.0f} MB".format(**figures) for who, figures in told.items()}
+    return [{"what": "a host waiting at 1 Hz for {0} s".format(span), **words, "figures": dict(told, took=took)}]
+
+
+def journal_of(stage, name):
+    return stage.folder / "journal-{0}.jsonl".format(name)
+
+
+def pass_begins(entry):
+    """When a pass began: its first look at a host."""
+    return min(host["at"] for host in entry["world"]["hosts"].values() if host.get("at"))
+
+
+def idle_pass(stage, passes=10):
+    """Passes with nothing to do, from the first look at a host to the first look of the next pass, less the pause."""
+    journal = journal_of(stage, "idle")
+    process = stage.play(OURS, "-e", "handle_events_journal={0}".format(journal))
+    stage.until(lambda: len(read_lines(journal)) >= passes + 2, "{0} passes".format(passes + 2))
+    stage.stop(process)
+    begins = [pass_begins(entry) for entry in read_lines(journal)]
+    looks = [entry["time"] - begin for entry, begin in zip(read_lines(journal), begins)]
+    whole = [later - earlier for earlier, later in zip(begins[1:], begins[2:])]
+    return [
+        {
+            "what": "a pass with nothing to do, 4 hosts, with the pause that fills it up to 1 s (median, range of {0})".format(len(whole)),
+            "ours": seconds(whole),
+            "peer": "limit 2 s",
+            "ok": middle(whole) <= 2.0,
+            "figures": {"passes": whole, "looks": looks},
+        }
+    ]
+
+
+def one_reaction(stage, number):
+    """Events for three of the four hosts at once: for each the seconds from the pass, and from visible, to out."""
+    journal = journal_of(stage, "reaction-{0}".format(number))
+    process = stage.play(OURS, "-e", "handle_events_journal={0}".format(journal))
+    stage.until(lambda: read_lines(journal), "the first pass")
+    # Not in step with the passes.
+    stage.rest(1.0 + 0.13 * number)
+    chosen = [HOSTS[(number + offset) % 4] for offset in range(3)]
+    ids = {host: stage.announce("Reboot", [host]) for host in chosen}
+    visible = {host: stage.visible(event_id) for host, event_id in ids.items()}
+    stage.until(lambda: all(stage.admin(host) != "ready" for host in chosen), "three hosts out")
+    found = []
+    for host, event_id in ids.items():
+        out = stage.out(host, visible[host])
+        seen = next(entry for entry in read_lines(journal) if event_id in [event["event_id"] for event in entry["events"]])
+        found.append((out - pass_begins(seen), out - visible[host]))
+        if stage.status(event_id) == "Scheduled":
+            stage.cancel(event_id)
+    if stage.finish(process) != 0:
+        raise StageError("the playbook failed: see {0}".format(stage.folder / "playbook.log"))
+    stage.bed.await_servers()
+    return found
+
+
+def reaction(stage, rounds=10):
+    """Events under load: from the pass that first reads one to the server's new state."""
+    stage.begin()
+    found = [pair for number in range(rounds) for pair in one_reaction(stage, number)]
+    from_pass, from_visible = [pair[0] for pair in found], [pair[1] for pair in found]
+    failed = records.count_failed(stage.end())
+    return [
+        {
+            "what": "start of the pass that reads an event to server out, 3 events on 4 hosts, under load ({0} runs)".format(rounds),
+            "ours": seconds(from_pass),
+            "peer": "limit 5 s",
+            "ok": max(from_pass) <= 5.0,
+            "figures": {"from_pass": from_pass, "from_visible": from_visible},
+        },
+        {"what": "the same from the event being visible", "ours": seconds(from_visible), "peer": ""},
+        {"what": "failed requests meanwhile", "ours": str(failed), "peer": "limit 0", "ok": failed == 0},
+    ]
+
+
+def one_reboot(stage, name):
+    """A Reboot of web1 under load with a playbook that is waiting for it: what it took."""
+    stage.clear()
+    stage.begin()
+    process = stage.play(name)
+    stage.rest(6.0)
+    before = cpu_of(process.pid)
+    event_id = stage.announce("Reboot", ["web1"])
+    visible = stage.visible(event_id)
+    code = None
+    cpu = before
+    deadline = time.monotonic() + 120
+    while code is None:
+        stage.tick()
+        code = process.poll()
+        if code is None:
+            cpu = max(cpu, cpu_of(process.pid))
+        if time.monotonic() > deadline:
+            stage.stop(process)
+            raise StageError("{0} did not end".format(name))
+    ended = time.time()
+    stage.stop(process)
+    stage.bed.await_servers()
+    requests = stage.end()
+    if code != 0:
+        raise StageError("{0} ended with {1}: see {2}".format(name, code, stage.folder / "playbook.log"))
+    return {
+        "out": stage.out("web1", visible) - visible,
+        "approved": stage.approved(event_id) - visible,
+        "whole": ended - visible,
+        "cpu": cpu - before,
+        "failed": records.count_failed(requests),
+        "requests": len(requests),
+    }
+
+
+def reboot_against_handwritten(stage, rounds=6):
+    """The same Reboot, ours and the hand-written playbook in turn."""
+    told = {"ours": [], "peer": []}
+    for number in range(rounds):
+        pair = [("ours", OURS), ("peer", PEER)]
+        for who, name in pair if number % 2 == 0 else reversed(pair):
+            told[who].append(one_reboot(stage, name))
+
+    def values(who, key):
+        return [run[key] for run in told[who]]
+
+    def row(what, key, limit=None):
+        ratio = middle(values("ours", key)) / middle(values("peer", key))
+        return {
+            "what": "{0}, ratio {1:.2f}".format(what, ratio),
+            "ours": seconds(values("ours", key)),
+            "peer": seconds(values("peer", key)),
+            "ok": None if limit is None else ratio <= limit,
+            "figures": {"ours": values("ours", key), "peer": values("peer", key), "ratio": ratio},
+        }
+
+    lost = {who: sum(values(who, "failed")) for who in told}
+    many = {who: sum(values(who, "requests")) for who in told}
+    return [
+        row("Reboot: visible to out of rotation ({0} runs each)".format(rounds), "out", 1.0),
+        row("Reboot: visible to approved", "approved"),
+        row("Reboot: visible to the playbook's end", "whole"),
+        row("Reboot: controller CPU from visible to the end", "cpu", 1.0),
+        {
+            "what": "Reboot: failed requests",
+            "ours": "{0} of {1:,}".format(lost["ours"], many["ours"]),
+            "peer": "{0} of {1:,}".format(lost["peer"], many["peer"]),
+            "ok": lost["ours"] == 0,
+        },
+    ]

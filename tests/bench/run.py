@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""make bench: what the collection costs and how quick it is, each figure with its peer in the same run.
+
+Writes build/bench/result.json and a table. Parts can be named on the command line; without names all run, some
+twelve minutes. The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.bench import cases, figures  # noqa: E402
+from tests.bench.stage import Stage, StageError  # noqa: E402
+from tests.demo.bed import BedError  # noqa: E402
+
+PEER_PACKAGE = "ansible"
+PEER_COLLECTION = "ansible_collections/community/general/"
+
+
+def fetch_peer(build):
+    """The collection community.general, unpacked from the Python package that carries it."""
+    collections = build / "collections"
+    mark = collections / PEER_COLLECTION / "MANIFEST.json"
+    if not mark.exists():
+        download = build / "download"
+        print("bench: fetching the peer's modules (50 MB)", flush=True)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, PEER_PACKAGE],
+            check=True,
+        )
+        (wheel,) = download.glob("ansible-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            # The mark comes last: a fetch that was cut off begins anew.
+            names = sorted((name for name in archive.namelist() if name.startswith(PEER_COLLECTION)), key=lambda name: name.endswith("MANIFEST.json"))
+            for name in names:
+                archive.extract(name, collections)
+        shutil.rmtree(download)
+    return json.loads(mark.read_text(encoding="utf-8"))["collection_info"]["version"]
+
+
+def show(rows):
+    """A table of what, ours, the peer's and the verdict."""
+    lines = [("", "graceful.azure", "peer", ""), *((row["what"], row["ours"], row["peer"], verdict(row)) for row in rows)]
+    widths = [max(len(str(line[position])) for line in lines) for position in range(4)]
+    for line in lines:
+        print("  ".join(str(cell).ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def verdict(row):
+    return {True: "ok", False: "MISSED", None: ""}[row.get("ok")]
+
+
+def interrupted(number, frame):
+    raise KeyboardInterrupt
+
+
+PARTS = {
+    "document": figures.document,
+    "info": figures.info_against_uri,
+    "wait": figures.waiting_host,
+    "idle": figures.idle_pass,
+    "reaction": figures.reaction,
+    "reboot": figures.reboot_against_handwritten,
+    **cases.CASES,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("part", nargs="*", help="one or more of " + ", ".join(PARTS))
+    chosen = parser.parse_args().part or list(PARTS)
+    unknown = [name for name in chosen if name not in PARTS]
+    if unknown:
+        parser.error("unknown part {0}; there are {1}".format(", ".join(unknown), ", ".join(PARTS)))
+    signal.signal(signal.SIGTERM, interrupted)
+    build = ROOT / "build" / "bench"
+    stage_folder = build / "stage"
+    if stage_folder.exists():
+        shutil.rmtree(stage_folder)
+    rows = []
+    try:
+        stage_folder.mkdir(parents=True)
+        version = fetch_peer(build)
+        with Stage(stage_folder) as stage:
+            for name in chosen:
+                begun = time.monotonic()
+                print("bench: {0}".format(name), flush=True)
+                try:
+                    new = PARTS[name](stage)
+                except StageError as error:
+                    new = [{"what": name, "ours": str(error), "peer": "", "ok": False}]
+                for row in new:
+                    print("   {what}: {ours}  (peer: {peer})".format(**row), flush=True)
+                rows += [dict(row, part=name) for row in new]
+                print("   took {0:.0f} s".format(time.monotonic() - begun), flush=True)
+    except BedError as error:
+        print("bench: {0}".format(error), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: interrupted; everything it started was stopped", file=sys.stderr)
+        return 130
+    print()
+    show(rows)
+    told = {"peer": {"community.general": version}, "cores": os.cpu_count(), "rows": rows}
+    (build / "result.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    print("\nbuild/bench/result.json")
+    return 1 if any(row.get("ok") is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The collection as Ansible and its tools see it: lint, changelog, documentation, package."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import pytest
+import yaml
+
+from tests.support.checkout import ROOT, checkout_files, must_pass
+
+PLUGINS = [
+    ("module" if path.parts[1] == "modules" else "lookup", f"graceful.azure.{path.stem}")
+    for path in checkout_files()
+    if path.parts[:2] in (("plugins", "modules"), ("plugins", "lookup")) and path.suffix == ".py"
+]
+
+
+@pytest.mark.timeout(300)
+def test_ansible_lint():
+    must_pass("ansible-lint", timeout=290, env={"ANSIBLE_INVENTORY": str(ROOT / "tests" / "inventory.yml")})
+
+
+def test_changelog():
+    must_pass("antsibull-changelog", "lint")
+    must_pass("antsibull-changelog", "lint-changelog-yaml", "changelogs/changelog.yaml")
+
+
+def test_documentation():
+    must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", ".")
+
+
+def test_package(tmp_path):
+    """The package holds the project's files and nothing else, installs, and every plugin's documentation shows."""
+    must_pass("ansible-galaxy", "collection", "build", "--output-path", str(tmp_path))
+    (package,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(package) as archive:
+        names = {member.name for member in archive if member.isfile()}
+    assert {"MANIFEST.json", "COPYING", "meta/runtime.yml", "requirements.txt"} <= names
+    assert not names - {"MANIFEST.json", "FILES.json"} - {str(path) for path in checkout_files()}
+
+    collections = tmp_path / "collections"
+    env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
+    must_pass("ansible-galaxy", "collection", "install", "--offline", "-p", str(collections), str(package), env=env)
+    for kind in ("module", "lookup"):
+        named = [name for a_kind, name in PLUGINS if a_kind == kind]
+        if named:
+            shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))
+            assert set(shown) == set(named)
+
+
+def test_action_group_holds_every_module_that_asks_the_service():
+    """module_defaults for graceful.azure.imds reach them all. What is part of a playbook alone has no need of it."""
+    with (ROOT / "meta" / "runtime.yml").open(encoding="utf-8") as runtime:
+        group = yaml.safe_load(runtime)["action_groups"]["imds"]
+    asking = [name.rpartition(".")[2] for kind, name in PLUGINS if kind == "module" and ".scheduled_events_" in name]
+    assert sorted(group) == sorted(asking)

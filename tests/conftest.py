@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The surroundings of all tests: the set-up's programs and collections, and nothing of the user's."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+
+from tests.support.checkout import BUILD, ROOT
+
+os.environ.update(
+    ANSIBLE_COLLECTIONS_PATH=str(BUILD / "collections"),
+    ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
+    ANSIBLE_HOME=str(BUILD / "ansible-home"),
+    HYPOTHESIS_STORAGE_DIRECTORY=str(BUILD / "hypothesis"),
+    PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
+)
+
+hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The collection's part of the demo: its inventory, and ansible-playbook that waits for events and handles them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = "graceful.azure.watch_events"
+
+
+# A line of the playbook's account begins with the time of day.
+ACCOUNT = re.compile(r"\d\d:\d\d:\d\d  (.+)")
+TROUBLE = ("fatal:", "[ERROR]", "ERROR", "Traceback")
+LONGEST = 160
+
+
+def inventory(bed, folder):
+    """What a user would write, with each host's own address of the metadata service since all share one machine."""
+    lines = [
+        "---",
+        "all:",
+        "  vars:",
+        "    ansible_connection: local",
+        '    ansible_python_interpreter: "{{ ansible_playbook_python }}"',
+        "  children:",
+        "    balancers:",
+        "      hosts:",
+        "        balancer:",
+        "          graceful_azure_state_dir: {0}".format(json.dumps(str(folder / "state" / "balancer"))),
+        "    web:",
+        "      vars:",
+        "        load_balancer_provider: haproxy",
+        "        load_balancer_hosts: [balancer]",
+        "        load_balancer_haproxy_socket: {0}".format(json.dumps(bed.socket)),
+        "      hosts:",
+    ]
+    for name in bed.names:
+        lines += [
+            "        {0}:".format(name),
+            "          graceful_azure_imds_url: {0}".format(bed.urls[name]),
+            "          graceful_azure_state_dir: {0}".format(json.dumps(str(folder / "state" / name))),
+            "          drain_host_ports: [{0}]".format(bed.port(name)),
+            "          restore_service_url: http://127.0.0.1:{0}/".format(bed.port(name)),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def write_inventory(folder, bed):
+    path = folder / "inventory.yml"
+    path.write_text(inventory(bed, folder), encoding="utf-8")
+    return path
+
+
+CONFIGURATION = """\
+[defaults]
+home = {build}/ansible-home
+collections_path = {build}/collections
+local_tmp = {folder}/ansible
+remote_tmp = {folder}/ansible
+nocolor = true
+display_ok_hosts = false
+display_skipped_hosts = false
+
+[connection]
+pipelining = true
+"""
+
+
+def write_configuration(folder):
+    """Ansible's configuration: the checkout as a collection, and nothing in the user's home folder."""
+    path = folder / "ansible.cfg"
+    path.write_text(CONFIGURATION.format(build=ROOT / "build", folder=folder), encoding="utf-8")
+    return path
+
+
+def surroundings(folder):
+    """The environment of ansible-playbook: no settings but those of its configuration."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8")
+    return environment
+
+
+def account(line, numbers):
+    """What a person needs of a line that ansible-playbook printed; None when that is nothing.
+
+    numbers is a dict of event id and its number in the demo, which is shown instead.
+    """
+    told = ACCOUNT.match(line)
+    if told:
+        words = " ".join(told.group(1).split())
+        for event_id, number in numbers.items():
+            words = words.replace(event_id, "(event {0}):".format(number))
+        return words
+    if line.startswith(TROUBLE):
+        return line.rstrip() if len(line) <= LONGEST else line[:LONGEST] + "..."
+    return None
+
+
+def start_playbook(processes, command, environment):
+    """ansible-playbook, with all it prints in playbook.log."""
+    # SIGINT, for which it tidies up.
+    return processes.start("playbook", *command, env=environment, cwd=str(ROOT), end_with=signal.SIGINT)
+
+
+class Playbook:
+    """Runs the playbook as a service would: it waits for an event, handles that round and ends, and is started again."""
+
+    def __init__(self, processes, folder, inventory_path, screen):
+        self.processes = processes
+        self.folder = folder
+        self.screen = screen
+        self.journal = folder / "journal.jsonl"
+        self.log = folder / "playbook.log"
+        self.position = 0
+        self.process = None
+        self.failed = False
+        write_configuration(folder)
+        program = Path(sys.executable).with_name("ansible-playbook")
+        self.command = [program, "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal)]
+
+    @property
+    def running(self):
+        return self.process is not None
+
+    @property
+    def watching(self):
+        """Whether it has looked at the hosts for the first time."""
+        return self.journal.exists() and self.journal.stat().st_size > 0
+
+    def tick(self, wanted, numbers):
+        """Shows what it said; starts it when wanted and not running; notes how it ended."""
+        if self.process is None:
+            if wanted and not self.failed:
+                self.screen.say("ansible", "ansible-playbook -i {0} {1} -e target=web".format(os.path.relpath(self.command[2]), PLAYBOOK))
+                self.process = start_playbook(self.processes, self.command, surroundings(self.folder))
+            return
+        code = self.process.poll()
+        self.show(numbers)
+        if code is not None:
+            self.processes.stop(self.process)
+            self.process = None
+            self.failed = code != 0
+            self.screen.say("ansible", "ended with {0}".format(code))
+
+    def show(self, numbers):
+        with open(self.log, encoding="utf-8", errors="replace") as stream:
+            stream.seek(self.position)
+            while True:
+                line = stream.readline()
+                if not line.endswith("\n"):
+                    return
+                self.position = stream.tell()
+                words = account(line, numbers)
+                if words:
+                    self.screen.say("ansible", words)
+
+    def stop(self):
+        if self.process is not None:
+            self.processes.stop(self.process)
+            self.process = None
+
+    def read_journal(self):
+        """One entry per pass: time, event_ids seen, hosts with their state."""
+        if not self.journal.exists():
+            return []
+        entries = []
+        for line in self.journal.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            entry["event_ids"] = [event["event_id"] for event in entry["events"]]
+            entries.append(entry)
+        return entries

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The demo leaves nothing behind, however it ends, and does not mind another one beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.demo import bed
+
+pytestmark = pytest.mark.timeout(400)
+
+RUN = Path(bed.HERE, "run.py")
+
+
+class Demo:
+    """make demo as a process, with its screen in a file."""
+
+    def __init__(self, folder, output):
+        folder.mkdir()
+        self.screen = folder / "screen"
+        # Short, since the demo's HAProxy has its socket there.
+        self.temporary = Path(tempfile.mkdtemp(prefix="demo-"))
+        with self.screen.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, RUN, "--output", output],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                env=dict(os.environ, TMPDIR=str(self.temporary)),
+                start_new_session=True,
+            )
+
+    def text(self):
+        return self.screen.read_text(encoding="utf-8")
+
+    def until(self, words):
+        deadline = time.monotonic() + 180
+        while words not in self.text():
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a demo in a folder of its own; all of them write to the same output."""
+    demos = []
+
+    def one():
+        demos.append(Demo(tmp_path / str(len(demos)), tmp_path / "output"))
+        return demos[-1]
+
+    yield one
+    for demo in demos:
+        if demo.process.poll() is None:
+            demo.process.terminate()
+            demo.process.wait(60)
+        shutil.rmtree(demo.temporary)
+
+
+def all_gone(processes):
+    deadline = time.monotonic() + 10
+    while any(bed.start_of(pid) == started for pid, started in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_interrupted_in_the_middle_of_an_event(start):
+    demo = start()
+    demo.until("web1 out, drain")
+    processes = bed.descendants(demo.process.pid)
+    assert len(processes) >= 8
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(60) == 130
+    assert "Traceback" not in demo.text()
+    assert all_gone(processes)
+    assert list(demo.temporary.iterdir()) == []
+
+
+def test_two_side_by_side_one_of_them_killed(start, tmp_path):
+    first, second = start(), start()
+    first.until("event 1, Reboot of web1: announced")
+    second.until("event 1, Reboot of web1: announced")
+    assert (tmp_path / "output" / "inventory.yml").exists()
+    assert (tmp_path / "output-2" / "inventory.yml").exists()
+    ours = [process for process in bed.descendants(first.process.pid) if "ansible" not in command_of(process[0])]
+    first.process.kill()
+    first.process.wait(10)
+    # Servers, HAProxy, simulator and load go with it; the playbook ends when it finds nobody to talk to.
+    assert all_gone(ours)
+    second.until("web1 out, drain")
+    second.process.terminate()
+    assert second.process.wait(60) == 130
+
+
+def command_of(pid):
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes().decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

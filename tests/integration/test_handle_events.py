@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbooks, against a real HAProxy and the simulator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.site import Site
+
+# A run of seconds takes minutes where the machine has much else to do.
+pytestmark = pytest.mark.timeout(300)
+
+SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
+
+
+@pytest.fixture(name="site")
+def make_site(tmp_path):
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+@pytest.fixture(name="four")
+def make_four(tmp_path):
+    site = Site(tmp_path, names=("web1", "web2", "web3", "web4"))
+    yield site
+    site.close()
+
+
+def test_nothing_to_do(site):
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.events == []
+    assert site.records() == []
+
+
+def test_a_reboot_from_notice_to_the_end(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+    assert site.records() == []
+
+
+def test_check_mode_shows_the_plan_and_touches_nothing(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run("handle_events", "--check")
+    assert run.status == 0, run.output
+    assert event_id in run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert site.admin_states()["web1"] == "ready"
+    assert not (site.folder / "state").exists()
+
+
+def test_one_pass(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run(handle_events_wait=False)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "in_progress"
+    assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+def test_two_hosts_in_one_event_and_one_that_is_cancelled(four):
+    both = four.simulator.post_event(EventType="Freeze", Resources=["web1", "web2"], **SHORT)
+    cancelled = four.simulator.post_event(EventType="Redeploy", Resources=["web3"])
+    rules = [{"name": "wait", "when": "event_type == 'Redeploy'", "action": "prepare"}]
+    process = four.start("handle_events", graceful_azure_rules=rules)
+    four.await_state("web3", "drain")
+    four.simulator.cancel(cancelled)
+    run = four.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(both)["outcome"] == "completed"
+    assert run.event(cancelled)["outcome"] == "cancelled"
+    assert set(run.event(both)["hosts"]) == {"web1", "web2"}
+    assert len(four.simulator.event(both)["Approvals"]) == 1
+    assert set(four.admin_states().values()) == {"ready"}
+
+
+def test_an_event_without_notice(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], EventStatus="Started", ImpactSeconds=None, SettleSeconds=0)
+    process = site.start("handle_events")
+    site.await_state("web1", "drain")
+    site.simulator.complete(event_id)
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert run.event(event_id)["outcome"] == "not_approved"
+    assert site.admin_states()["web1"] == "ready"
+
+
+def test_a_stranger_in_the_event(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "elsewhere"], **SHORT)
+    process = site.start("handle_events")
+    site.await_state("web1", "drain")
+    site.simulator.start(event_id)
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert run.event(event_id)["outcome"] == "not_approved"
+    assert set(run.event(event_id)["hosts"]) == {"web1"}
+    assert site.admin_states()["web1"] == "ready"
+
+
+@pytest.mark.parametrize("moment", ["out", "Started", "Completed"])
+def test_killed_and_run_again(site, moment):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=2)
+    process = site.start("handle_events")
+    if moment == "out":
+        site.await_state("web1", "drain")
+    else:
+        site.simulator.wait_for(event_id, moment, 90)
+    site.kill(process)
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+    assert site.records() == []
+
+
+def test_watch_waits_for_an_event(site):
+    process = site.start("watch_events")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=6)
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+
+
+def test_holds_shows_and_releases(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    assert site.run(handle_events_wait=False).status == 0
+    shown = site.run("holds")
+    assert shown.status == 0, shown.output
+    assert event_id in shown.output
+    assert site.admin_states()["web1"] == "drain"
+    released = site.run("holds", holds_release=True)
+    assert released.status == 0, released.output
+    assert site.admin_states()["web1"] == "ready"
+    assert site.records() == []
+
+
+class TestBadInput:
+    def failing(self, site, **variables):
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+        run = site.run(**variables)
+        assert run.status != 0
+        assert "Traceback" not in run.output
+        assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+        assert site.simulator.event(event_id)["Approvals"] == []
+        return run.output
+
+    @pytest.mark.parametrize(
+        ("variables", "said"),
+        [
+            ({"handle_events_timeout": "soon", "handle_events_sleep": -1}, ["handle_events_timeout", "soon", "handle_events_sleep", "-1"]),
+            (
+                {"drain_host_timeout": -5, "load_balancer_provider": "f5", "graceful_azure_min_in_service": "many"},
+                ["drain_host_timeout", "-5", "load_balancer_provider", "f5", "graceful_azure_min_in_service", "many"],
+            ),
+            ({"load_balancer_hosts": []}, ["load_balancer_hosts"]),
+            (
+                {"load_balancer_hosts": ["nowhere"], "graceful_azure_unknown_resources": "maybe"},
+                ["load_balancer_hosts", "nowhere", "graceful_azure_unknown_resources", "maybe"],
+            ),
+            (
+                {"graceful_azure_rules": [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]},
+                ["wen", "hope", "name is required", "a =", "event_typ"],
+            ),
+            ({"target": "nothing_at_all"}, ["nothing_at_all"]),
+        ],
+    )
+    def test_a_wrong_setting_is_told_before_anything_is_done(self, site, variables, said):
+        output = self.failing(site, **variables)
+        for word in said:
+            assert word in output
+        assert site.records() == []
+
+    def test_no_such_socket(self, site):
+        output = self.failing(site, load_balancer_haproxy_socket="/nowhere/admin.sock", handle_events_timeout=15)
+        assert "/nowhere/admin.sock" in output
+
+    def test_a_socket_at_user_level(self, site):
+        output = self.failing(site, load_balancer_haproxy_socket=site.haproxy.user_socket, handle_events_timeout=15)
+        assert "level" in output
+
+    def test_an_unknown_server(self, site):
+        site.write_inventory(web1={"load_balancer_server": "www-one"})
+        output = self.failing(site, handle_events_timeout=15)
+        assert "www-one" in output
+
+    def test_a_record_cut_in_half(self, site):
+        folder = site.folder / "state" / "web1"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "task-x.json").write_text(json.dumps({"version": 1})[:8])
+        output = self.failing(site, handle_events_timeout=15)
+        assert str(folder / "task-x.json") in output
+
+    def test_no_metadata_service(self, site):
+        nothing = {"graceful_azure_imds_url": "http://127.0.0.1:9"}
+        site.write_inventory(web1=nothing, web2=nothing)
+        output = self.failing(site, handle_events_timeout=15)
+        assert "127.0.0.1:9" in output
+
+
+def test_a_mistake_on_one_machine_leaves_the_others_alone(site):
+    folder = site.folder / "state" / "web1"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "task-x.json").write_text("{")
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
+    run = site.run()
+    assert run.status != 0
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.simulator.event(event_id)["Approvals"]
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+
+
+def test_one_of_two_balancers_cannot_be_reached(site):
+    site.write_inventory(
+        balancers=("lb1", "lb2"),
+        lb2={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9},
+        web2={"load_balancer_hosts": ["lb1"]},
+    )
+    first = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    second = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
+    run = site.run(handle_events_timeout=45, graceful_azure_min_in_service=0)
+    assert run.status != 0
+    assert run.event(first)["hosts"]["web1"]["state"] == "needs_person"
+    assert "lb2" in run.event(first)["hosts"]["web1"]["reason"]
+    assert run.event(second)["outcome"] == "completed"
+    assert site.simulator.event(first)["Approvals"] == []
+    assert site.admin_states() == {"web1": "drain", "web2": "ready"}

@@ -1,0 +1,530 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""haproxy_hold against a real HAProxy. The servers of these configurations need not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError
+from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
+
+from tests.support.haproxy import Haproxy, free_port
+from tests.support.module import run_module
+
+READY, MAINT, MAINT_BY_CONFIGURATION, DRAIN = 0, 1, 5, 8
+
+SECTIONS = """
+backend www
+  server web1 127.0.0.1:1 weight 10
+  server web2 127.0.0.1:2 weight 20
+  server web3 127.0.0.1:3 disabled
+backend api
+  server web1 127.0.0.1:1
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def start(sections=SECTIONS, **more):
+        folder = tmp_path / ("haproxy%d" % len(started))
+        folder.mkdir()
+        started.append(Haproxy(folder, sections, **more))
+        return started[-1]
+
+    yield start
+    for haproxy in started:
+        haproxy.stop()
+
+
+@pytest.fixture
+def hold(tmp_path):
+    def hold(haproxy, ids=("A",), state="present", check=False, **more):
+        params = {
+            "state": state,
+            "event_ids": None if ids is None else list(ids),
+            "event_details": {},
+            "reason": "a test",
+            "state_dir": str(tmp_path / "state"),
+            "socket": haproxy.socket,
+            "server": "web1",
+            "backends": None,
+            "out_state": None,
+        }
+        return haproxy_hold.run(dict(params, **more), check)
+
+    return hold
+
+
+@pytest.fixture
+def release(hold):
+    def release(haproxy, ids=None, **more):
+        return hold(haproxy, ids, "absent", **more)
+
+    return release
+
+
+def conditions(result):
+    return {server["backend"]: server["condition"] for server in result["servers"]}
+
+
+class TestEveryState:
+    def test_out_and_back(self, start, hold, release):
+        haproxy = start()
+        before = haproxy.servers()
+        result = hold(haproxy)
+        assert result["changed"] and conditions(result) == {"www": "held", "api": "held"}
+        assert haproxy.flags("www", "web1") == (DRAIN, 10)
+        assert haproxy.flags("www", "web2") == (READY, 20)
+        assert [s["status"] for s in result["servers"]] == ["DRAIN", "DRAIN"]
+        assert not hold(haproxy)["changed"]
+        result = release(haproxy)
+        assert result["changed"] and conditions(result) == {"www": "none", "api": "none"}
+        assert haproxy.servers() == before
+        assert not release(haproxy)["changed"]
+
+    @pytest.mark.parametrize("state", ["drain", "maint"])
+    def test_an_operators_state_stays(self, start, hold, release, state):
+        haproxy = start()
+        haproxy.ask("set server www/web1 state " + state)
+        before = haproxy.servers()
+        result = hold(haproxy, backends=["www"])
+        assert not result["changed"] and conditions(result) == {"www": "already_out"}
+        release(haproxy)
+        assert haproxy.servers() == before
+
+    def test_disabled_in_the_configuration(self, start, hold, release):
+        haproxy = start()
+        assert conditions(hold(haproxy, server="web3")) == {"www": "already_out"}
+        release(haproxy, server="web3")
+        assert haproxy.flags("www", "web3") == (MAINT_BY_CONFIGURATION, 1)
+
+    def test_disabled_in_the_configuration_and_enabled_since(self, start, hold, release):
+        haproxy = start()
+        haproxy.ask("set server www/web3 state ready")
+        before = haproxy.servers()
+        assert conditions(hold(haproxy, server="web3")) == {"www": "held"}
+        release(haproxy, server="web3")
+        assert haproxy.servers() == before
+
+    def test_no_address(self, start, hold):
+        haproxy = start(
+            "resolvers r\n  nameserver x 127.0.0.1:1\n"
+            "backend www\n  server web1 nowhere.invalid:80 resolvers r init-addr none\n"
+        )
+        result = hold(haproxy)
+        assert conditions(result) == {"www": "already_out"}
+        assert result["servers"][0]["admin_state"] == "maint"
+
+    def test_the_same_name_in_several_backends_that_track_each_other(self, start, hold, release):
+        haproxy = start(
+            "backend a\n  server web1 127.0.0.1:1 track b/web1\n"
+            "backend b\n  server web1 127.0.0.1:1 check inter 1h\n"
+            "backend c\n  server web1 127.0.0.1:1 track b/web1\n  server other 127.0.0.1:1 track b/web1\n"
+        )
+        before = haproxy.servers()
+        assert conditions(hold(haproxy)) == {"a": "held", "b": "held", "c": "held"}
+        assert not hold(haproxy)["changed"]
+        assert haproxy.flags("c", "other")[0] != READY  # it goes where what it tracks goes
+        result = release(haproxy)
+        assert result["conflicts"] == [] and haproxy.servers() == before
+
+    @pytest.mark.parametrize("weight", ["7", "50%", "0", "256"])
+    def test_a_weight_set_by_hand(self, start, hold, release, weight):
+        haproxy = start("backend www\n  server web1 127.0.0.1:1 weight 30 slowstart 60s\n  server web2 127.0.0.1:1\n")
+        haproxy.ask("set server www/web1 weight " + weight)
+        before = haproxy.servers()
+        hold(haproxy)
+        release(haproxy)
+        assert haproxy.servers() == before
+
+    def test_unix_sockets_and_ipv6(self, start, hold, release):
+        haproxy = start("backend www\n  server web1 unix@/nowhere\nbackend api\n  server web1 [::1]:80\n")
+        assert conditions(hold(haproxy)) == {"www": "held", "api": "held"}
+        assert conditions(release(haproxy)) == {"www": "none", "api": "none"}
+
+
+class TestStickySessions:
+    def out(self, haproxy, hold, **more):
+        hold(haproxy, **more)
+        return {backend: flags for backend, server, flags, weight in haproxy.servers() if server == "web1"}
+
+    def test_by_cookie_and_by_table(self, start, hold, release):
+        haproxy = start(
+            "backend plain\n  server web1 127.0.0.1:1\n"
+            "backend cookie\n  cookie SRV insert\n  server web1 127.0.0.1:1 cookie a\n"
+            "backend dynamic\n  cookie SRV insert dynamic\n  dynamic-cookie-key k\n  server web1 127.0.0.1:1\n"
+            "backend table\n  stick-table type ip size 1k\n  stick on src\n  server web1 127.0.0.1:1\n"
+            "backend counts\n  stick-table type ip size 1k store http_req_rate(10s)\n"
+            "  http-request track-sc0 src\n  server web1 127.0.0.1:1\n"
+        )
+        before = haproxy.servers()
+        assert self.out(haproxy, hold) == {
+            "plain": DRAIN,
+            "cookie": MAINT,
+            "dynamic": MAINT,
+            "table": MAINT,
+            "counts": DRAIN,
+        }
+        release(haproxy)
+        assert haproxy.servers() == before
+
+    def test_by_a_table_that_lies_elsewhere(self, start, hold):
+        haproxy = start(
+            "backend www\n  stick on src table shared\n  server web1 127.0.0.1:1\n"
+            "backend api\n  server web1 127.0.0.1:1\n"
+            "backend shared\n  stick-table type ip size 1k\n"
+        )
+        assert self.out(haproxy, hold) == {"www": MAINT, "api": MAINT}
+
+    def test_by_a_table_among_peers(self, start, hold):
+        haproxy = start(
+            "peers those\n  peer here 127.0.0.1:%d\n  table t type ip size 1k\n"
+            "backend www\n  stick on src table those/t\n  server web1 127.0.0.1:1\n" % free_port()
+        )
+        assert self.out(haproxy, hold) == {"www": MAINT}
+
+    def test_as_asked(self, start, hold):
+        haproxy = start("backend cookie\n  cookie SRV insert\n  server web1 127.0.0.1:1 cookie a\n")
+        assert self.out(haproxy, hold, out_state="drain") == {"cookie": DRAIN}
+        assert self.out(haproxy, hold, out_state="maint") == {"cookie": MAINT}
+
+
+@pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
+class TestAnotherProcess:
+    @pytest.mark.parametrize("how", ["reload", "restart"])
+    def test_put_right(self, start, hold, release, how, master):
+        haproxy = start(master=master)
+        before = haproxy.servers()
+        first = hold(haproxy)
+        getattr(haproxy, how)()
+        assert haproxy.servers() == before
+        result = hold(haproxy)
+        assert result["changed"] and [server["put_right"] for server in result["servers"]] == [True, True]
+        assert result["process"] != first["process"]
+        assert haproxy.flags("www", "web1") == (DRAIN, 10)
+        assert not hold(haproxy)["changed"]
+        release(haproxy)
+        assert haproxy.servers() == before
+
+    def test_released_after_it(self, start, hold, release, master, tmp_path):
+        haproxy = start(master=master)
+        hold(haproxy)
+        haproxy.reload()
+        before = haproxy.servers()
+        result = release(haproxy)
+        assert result["changed"] and result["conflicts"] == [] and haproxy.servers() == before
+        assert list((tmp_path / "state").iterdir()) == []
+
+    def test_its_configuration_disables_the_server(self, start, hold, release, master):
+        haproxy = start(master=master)
+        hold(haproxy, out_state="maint")
+        haproxy.configure(SECTIONS.replace("web1 127.0.0.1:1 weight 10", "web1 127.0.0.1:1 weight 10 disabled"))
+        haproxy.reload()
+        assert conditions(hold(haproxy)) == {"www": "already_out", "api": "held"}
+        release(haproxy)
+        assert haproxy.flags("www", "web1") == (MAINT_BY_CONFIGURATION, 10)
+
+    def test_it_took_over_the_state(self, start, hold, release, master, tmp_path):
+        """server-state-file: the reload loses nothing."""
+        saved = tmp_path / "saved"
+        loading = SECTIONS.replace("backend www\n", "backend www\n  load-server-state-from-file global\n")
+        haproxy = start(loading, more="  server-state-file %s\n" % saved, master=master)
+        before = haproxy.servers()
+        hold(haproxy, backends=["www"])
+        saved.write_text(haproxy.ask("show servers state"))
+        haproxy.reload()
+        assert haproxy.flags("www", "web1") == (DRAIN, 10)
+        result = hold(haproxy, backends=["www"])
+        assert not result["changed"] and not result["servers"][0]["put_right"]
+        release(haproxy)
+        assert haproxy.servers() == before
+
+    def test_the_server_is_gone(self, start, hold, release, master, tmp_path):
+        haproxy = start(master=master)
+        hold(haproxy)
+        haproxy.configure(SECTIONS.partition("backend api")[0])
+        haproxy.reload()
+        assert conditions(hold(haproxy)) == {"www": "held"}
+        result = release(haproxy)
+        assert result["conflicts"] == ["api/web1 is no longer in HAProxy: the hold on it was dropped."]
+        assert list((tmp_path / "state").iterdir()) == []
+
+
+class TestSomebodyActed:
+    @pytest.mark.parametrize("state", ["ready", "maint"])
+    def test_reported_and_untouched(self, start, hold, release, state, tmp_path):
+        haproxy = start()
+        hold(haproxy)
+        haproxy.ask("set server www/web1 state " + state)
+        before = haproxy.flags("www", "web1")
+        result = hold(haproxy)
+        assert not result["changed"] and len(result["conflicts"]) == 1
+        assert conditions(result) == {"www": "changed_meanwhile", "api": "held"}
+        result = release(haproxy)
+        assert result["conflicts"][0].startswith("www/web1 was left in drain and is in %s now" % state)
+        assert haproxy.flags("www", "web1") == before
+        assert haproxy.flags("api", "web1") == (READY, 1)
+        assert list((tmp_path / "state").iterdir()) == []
+
+    def test_an_agent_puts_it_back(self, start, hold, release):
+        """An agent acts as an operator does."""
+        with socket.create_server(("127.0.0.1", 0)) as agent:
+            agent.settimeout(0.2)
+            answers = threading.Event()
+            stopped = threading.Event()
+
+            def serve():
+                while not stopped.is_set():
+                    try:
+                        connection = agent.accept()[0]
+                    except TimeoutError:
+                        continue
+                    with connection:
+                        if answers.is_set():
+                            connection.sendall(b"ready\n")
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            try:
+                haproxy = start(
+                    "backend www\n  server web1 127.0.0.1:1 agent-check agent-inter 100ms agent-port %d\n" % agent.getsockname()[1]
+                )
+                hold(haproxy)
+                answers.set()
+                deadline = time.monotonic() + 5
+                while haproxy.flags("www", "web1")[0] and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                assert conditions(hold(haproxy)) == {"www": "changed_meanwhile"}
+            finally:
+                stopped.set()
+                thread.join()
+
+
+class TestCheckMode:
+    def test_it_predicts_and_touches_nothing(self, start, hold, release, tmp_path):
+        haproxy = start()
+        before = haproxy.servers()
+        acts = [(hold, {}), (hold, {}), (hold, {"ids": ["B"]}), (release, {"ids": ["A"]}), (release, {}), (release, {})]
+        for number, (act, arguments) in enumerate(acts):
+            predicted = act(haproxy, check=True, **arguments)
+            if number == 0:
+                assert not (tmp_path / "state").exists() and haproxy.servers() == before
+            done = act(haproxy, **arguments)
+            for result in (predicted, done):
+                for server in result["servers"]:
+                    del server["status"]  # HAProxy's own words are not predicted
+            assert predicted == done
+
+    def test_the_difference_is_shown(self, start, hold):
+        assert hold(start(), backends=["www"], check=True)["diff"] == {
+            "before": {"www/web1": {"admin_state": "ready", "weight": 10, "held_by": []}},
+            "after": {"www/web1": {"admin_state": "drain", "weight": 10, "held_by": ["A"]}},
+        }
+
+
+class TestBadInput:
+    def fails(self, hold, haproxy, said, **more):
+        before = haproxy.servers()
+        with pytest.raises((HaproxyError, ValueError)) as caught:
+            hold(haproxy, **more)
+        assert said in str(caught.value)
+        assert haproxy.servers() == before
+
+    def test_no_socket(self, start, hold, tmp_path):
+        self.fails(hold, start(), "There is no HAProxy socket %s/nowhere." % tmp_path, socket=str(tmp_path / "nowhere"))
+
+    def test_nobody_listens(self, start, hold, tmp_path):
+        path = str(tmp_path / "dead.sock")
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+        self.fails(hold, start(), "Nobody listens on the HAProxy socket " + path, socket=path)
+
+    def test_a_file_in_its_place(self, start, hold, tmp_path):
+        (tmp_path / "file").write_text("")
+        self.fails(hold, start(), "Nobody listens on the HAProxy socket", socket=str(tmp_path / "file"))
+
+    def test_a_path_that_is_too_long(self, start, hold, tmp_path):
+        self.fails(hold, start(), "cannot be used: AF_UNIX path too long", socket=str(tmp_path / ("x" * 200)))
+
+    @pytest.mark.parametrize("level", ["user", "operator"])
+    def test_a_socket_that_allows_too_little(self, start, hold, level):
+        haproxy = start()
+        path = getattr(haproxy, level + "_socket")
+        self.fails(hold, haproxy, "%s allows only the level %s" % (path, level), socket=path)
+
+    @pytest.mark.parametrize("name", ["web1; disable server www/web2", "web1\nshow info", "", "web 1", "#1"])
+    def test_hostile_names(self, start, hold, name):
+        self.fails(hold, start(), repr(name), server=name)
+        self.fails(hold, start(), repr(name), backends=[name])
+
+    def test_unknown_names(self, start, hold):
+        haproxy = start()
+        self.fails(hold, haproxy, "has a server 'web9'", server="web9")
+        self.fails(hold, haproxy, "has no backend 'nope'", backends=["nope"])
+        self.fails(hold, haproxy, "The backend 'api' of HAProxy", server="web2", backends=["www", "api"])
+
+    @pytest.mark.parametrize("says", [b"", b"Hello\n", b"x" * 1000])
+    def test_something_else_listens(self, start, hold, tmp_path, says):
+        with silent_socket(tmp_path / "other.sock", says) as path:
+            self.fails(hold, start(), path, socket=path)
+
+    def test_it_accepts_and_never_answers(self, start, hold, tmp_path):
+        began = time.monotonic()
+        with silent_socket(tmp_path / "silent.sock", None) as path:
+            self.fails(hold, start(), "did not answer 'show cli level' on socket %s within 3 seconds" % path, socket=path)
+        assert time.monotonic() - began < 5
+
+    def test_its_queue_is_full(self, start, hold, tmp_path):
+        path = str(tmp_path / "full.sock")
+        with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
+            full.bind(path)
+            full.listen(0)
+            first.connect(path)
+            self.fails(hold, start(), "did not answer", socket=path)
+
+    def test_without_the_rights(self, start, tmp_path):
+        """A process of another user, when the test runs as root."""
+        haproxy = start()
+        if os.getuid():
+            os.chmod(haproxy.socket, 0)
+        result = run_module(
+            "haproxy_hold",
+            {"socket": haproxy.socket, "server": "web1", "event_ids": ["A"], "state_dir": str(tmp_path / "state")},
+            user=65534 if os.getuid() == 0 else None,
+            readable=tmp_path,
+        )
+        user = os.getuid() or 65534
+        assert result["failed"] and result["msg"].startswith(
+            "User id %d may not use the HAProxy socket %s. Give the task the rights (become)" % (user, haproxy.socket)
+        )
+
+    def test_a_state_folder_that_cannot_be_written(self, start, hold):
+        haproxy = start()
+        before = haproxy.servers()
+        result = run_module(
+            "haproxy_hold", {"socket": haproxy.socket, "server": "web1", "event_ids": ["A"], "state_dir": "/proc/graceful"}
+        )
+        assert result["failed"] and "/proc/graceful" in result["msg"]
+        assert haproxy.servers() == before
+
+    def test_a_record_cut_in_half(self, start, hold, release, tmp_path):
+        haproxy = start()
+        hold(haproxy, backends=["www"])
+        (path,) = (tmp_path / "state").iterdir()
+        path.write_bytes(path.read_bytes()[:100])
+        for act in (hold, release):
+            with pytest.raises(Exception, match="not complete JSON") as caught:
+                act(haproxy)
+            assert str(path) in str(caught.value)
+        assert haproxy.flags("www", "web1") == (DRAIN, 10) and haproxy.flags("api", "web1") == (READY, 1)
+
+
+class TestTogether:
+    def test_two_at_once_on_one_server(self, start, tmp_path):
+        """Real processes, many times: everybody's event is on the hold, and the server is out once."""
+        haproxy = start()
+        ids = ["event-%d" % number for number in range(6)]
+        common = {"socket": haproxy.socket, "server": "web1", "state_dir": str(tmp_path / "state")}
+        modules = [run_module("haproxy_hold", dict(common, event_ids=[i]), wait=False) for i in ids]
+        results = [finish() for finish in modules]
+        assert [result.get("msg") for result in results] == [None] * len(ids)
+        records = [json.loads(path.read_text()) for path in (tmp_path / "state").iterdir()]
+        assert [sorted(record["events"]) for record in records] == [ids, ids]
+        assert haproxy.flags("www", "web1") == (DRAIN, 10)
+        modules = [run_module("haproxy_hold", dict(common, event_ids=[i], state="absent"), wait=False) for i in ids]
+        assert sum(finish()["changed"] for finish in modules) == len(ids)
+        assert haproxy.flags("www", "web1") == (READY, 10)
+        assert list((tmp_path / "state").iterdir()) == []
+
+    @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+    def test_killed_processes(self, start, hold, release, tmp_path, stride):
+        """SIGKILL before one of its calls of the kernel's, one after the other; the next run puts it right."""
+        haproxy = start()
+        before = haproxy.servers()
+        params = {"server": "web1", "socket": haproxy.socket, "state_dir": str(tmp_path / "state")}
+        survived = False
+        calls = 0
+        while not survived:
+            killed = [sys.executable, "-c", KILLED, str(calls), json.dumps(params), *sys.path]
+            done = subprocess.run(killed, capture_output=True, text=True, check=False)
+            assert done.returncode in (0, -signal.SIGKILL), done.stderr
+            survived = done.returncode == 0
+            result = hold(haproxy)
+            assert conditions(result) == {"www": "held", "api": "held"} and result["conflicts"] == []
+            assert haproxy.flags("www", "web1") == (DRAIN, 10) and haproxy.flags("api", "web1") == (DRAIN, 1)
+            assert release(haproxy)["conflicts"] == []
+            assert haproxy.servers() == before
+            calls += stride
+        assert calls > 50
+
+
+KILLED = """
+import json, os, signal, socket, sys
+left, params = int(sys.argv[1]), json.loads(sys.argv[2])
+sys.path[:0] = sys.argv[3:]
+from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
+def counting(real):
+    def act(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+    return act
+for name in ("open", "write", "fsync", "rename", "unlink", "mkdir"):
+    setattr(os, name, counting(getattr(os, name)))
+socket.socket.connect = counting(socket.socket.connect)
+socket.socket.sendall = counting(socket.socket.sendall)
+haproxy_hold.run(dict(dict(state="present", event_ids=["A"], event_details={}, reason="", backends=None, out_state=None), **params), False)
+"""
+
+
+class silent_socket:
+    """A socket that says something else, or nothing at all, to everybody who comes."""
+
+    def __init__(self, path, says):
+        self.path, self._says = str(path), says
+
+    def __enter__(self):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(self.path)
+        self._socket.listen(20)
+        self._socket.settimeout(0.1)
+        self._stopped = threading.Event()
+        self._open = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+        return self.path
+
+    def _serve(self):
+        while not self._stopped.is_set():
+            try:
+                connection = self._socket.accept()[0]
+            except TimeoutError:
+                continue
+            if self._says is None:
+                self._open.append(connection)
+                continue
+            with connection:
+                connection.recv(1000)
+                connection.sendall(self._says)
+
+    def __exit__(self, *exception):
+        self._stopped.set()
+        self._thread.join()
+        for connection in self._open:
+            connection.close()
+        self._socket.close()

@@ -1,0 +1,396 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""haproxy_info against a real HAProxy, with requests under way."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError, source_address
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
+from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
+
+from tests.support.haproxy import Haproxy, free_port
+from tests.support.module import run_module
+
+
+class Web(http.server.ThreadingHTTPServer):
+    """A web server whose answers to /slow come when it is told."""
+
+    daemon_threads = True
+    request_queue_size = 50
+
+    def __init__(self):
+        self.go = threading.Event()
+        web = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                if self.path == "/slow":
+                    web.go.wait(20)
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, *arguments):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.port = self.server_address[1]
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
+        self.thread.start()
+
+    def handle_error(self, request, client_address):
+        pass  # HAProxy may hang up
+
+
+@pytest.fixture
+def web():
+    web = Web()
+    yield web
+    web.go.set()
+    web.shutdown()
+    web.thread.join()
+    web.server_close()
+
+
+class Balancer:
+    """A HAProxy with one server at ``web``, and clients of it."""
+
+    def __init__(self, folder, web, options="", **more):
+        self.port = free_port()
+        self.state_dir = str(folder / "state")
+        sections = (
+            "frontend in\n  bind 127.0.0.1:%d\n  default_backend www\n"
+            "backend www\n  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, web.port, options)
+        )
+        self.haproxy = Haproxy(folder, sections, **more)
+        self._clients = []
+
+    def get(self, path):
+        """Ask in the background; the status comes with the returned function."""
+        answer = []
+
+        def ask():
+            client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            with contextlib.closing(client):
+                client.request("GET", path)
+                answer.append(client.getresponse().status)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        self._clients.append(thread)
+
+        def status():
+            thread.join(30)
+            return answer[0]
+
+        return status
+
+    def info(self, timeout=0.0, **more):
+        params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout}
+        return haproxy_info.run(dict(params, **more))
+
+    def hold(self, state="present", **more):
+        params = {
+            "state": state,
+            "event_ids": ["A"],
+            "event_details": {},
+            "reason": "",
+            "state_dir": self.state_dir,
+            "socket": self.haproxy.socket,
+            "server": "web1",
+            "backends": None,
+            "out_state": None,
+        }
+        return haproxy_hold.run(dict(params, **more), False)
+
+    def until(self, condition):
+        deadline = time.monotonic() + 10
+        while not condition(self.server()):
+            assert time.monotonic() < deadline, self.server()
+            time.sleep(0.02)
+
+    def server(self, name="web1"):
+        return {server["server"]: server for server in self.info()["servers"]}[name]
+
+    def close(self):
+        self.haproxy.stop()
+        for client in self._clients:
+            client.join(30)
+
+
+@pytest.fixture
+def balancer(tmp_path, web):
+    balancers = []
+
+    def start(*arguments, **more):
+        balancers.append(Balancer(tmp_path, web, *arguments, **more))
+        return balancers[-1]
+
+    yield start
+    web.go.set()
+    for one in balancers:
+        one.close()
+
+
+class TestWhatItSees:
+    def test_all_servers_of_the_backends_that_have_those_named(self, tmp_path):
+        haproxy = Haproxy(
+            tmp_path,
+            "backend www\n  server web1 127.0.0.1:1\n  server web2 127.0.0.2:2 backup weight 7\n"
+            "backend other\n  server db 127.0.0.1:3\n"
+            "backend sticky\n  cookie S insert\n  server web1 127.0.0.1:4 cookie a\n",
+        )
+        try:
+            params = {"socket": haproxy.socket, "servers": ["web1", "web9"], "state_dir": str(tmp_path / "state"), "timeout": 0.0}
+            seen = haproxy_info.run(params)
+            everything = haproxy_info.run(dict(params, servers=None))
+            as_user = haproxy_info.run(dict(params, socket=haproxy.user_socket))
+        finally:
+            haproxy.stop()
+        assert seen["backends"] == [{"backend": "www", "sticky": False}, {"backend": "sticky", "sticky": True}]
+        assert [(s["backend"], s["server"]) for s in seen["servers"]] == [("www", "web1"), ("www", "web2"), ("sticky", "web1")]
+        assert seen["missing"] == ["web9"] and seen["idle"] and seen["holds"] == [] and seen["state_dir_problem"] is None
+        assert seen["level"] == "admin" and as_user["level"] == "user"
+        assert seen["servers"][1] == {
+            "backend": "www",
+            "server": "web2",
+            "address": "127.0.0.2",
+            "port": 2,
+            "source_address": None,
+            "admin_state": "ready",
+            "operational": "up",
+            "backup": True,
+            "in_service": True,
+            "status": "no check",
+            "weight": 7,
+            "sessions": 0,
+            "queue": 0,
+            "condition": "none",
+            "found": None,
+            "left": None,
+            "held_by": [],
+        }
+        assert len(everything["servers"]) == 4 and not (tmp_path / "state").exists()
+
+    def test_what_takes_no_traffic_is_not_in_service(self, balancer):
+        one = balancer("check inter 100ms fall 1 rise 1")
+        assert one.server()["in_service"] and not one.server("web2")["in_service"]
+        one.haproxy.ask("set server www/web1 weight 0")
+        assert not one.server()["in_service"]
+        one.haproxy.ask("set server www/web1 weight 1")
+        one.haproxy.ask("set server www/web1 health stopping")
+        assert (one.server()["operational"], one.server()["in_service"]) == ("stopping", False)
+        one.haproxy.ask("set server www/web1 health down")
+        assert not one.server()["in_service"]
+
+    def test_what_became_of_a_hold(self, balancer):
+        one = balancer()
+        assert one.server("web2")["condition"] == "already_out"
+        one.hold()
+        assert one.server()["condition"] == "held" and one.server()["held_by"] == ["A"]
+        (record,) = one.info()["holds"]
+        assert record["subject"]["server"] == "web1" and os.path.exists(record["path"])
+        one.haproxy.ask("set server www/web1 state ready")
+        assert one.server()["condition"] == "changed_meanwhile"
+        one.haproxy.ask("set server www/web1 state drain")
+        one.haproxy.reload()
+        assert one.server()["condition"] == "lost" and one.server()["in_service"]
+        one.hold()
+        assert one.server()["condition"] == "held"
+
+    def test_holds_of_another_haproxy_are_not_shown(self, balancer, tmp_path):
+        one = balancer()
+        one.hold()
+        (tmp_path / "other").mkdir()
+        other = Haproxy(tmp_path / "other", "backend www\n  server web1 127.0.0.1:1\n")
+        try:
+            assert one.info(socket=other.socket)["holds"] == []
+        finally:
+            other.stop()
+
+    def test_it_never_sees_a_hold_half_put(self, balancer):
+        """Looks beside a process that puts and releases without a pause."""
+        one = balancer()
+        stopped = threading.Event()
+
+        def play():
+            while not stopped.is_set():
+                one.hold()
+                one.hold("absent")
+
+        player = threading.Thread(target=play)
+        player.start()
+        try:
+            seen = {one.server()["condition"] for dummy in range(200)}
+        finally:
+            stopped.set()
+            player.join()
+        assert seen == {"none", "held"}
+
+    def test_a_damaged_record(self, balancer, tmp_path):
+        one = balancer()
+        one.hold()
+        (path,) = (tmp_path / "state").iterdir()
+        path.write_text("{")
+        with pytest.raises(HoldError) as caught:
+            one.info()
+        assert str(path) in str(caught.value)
+
+    def test_a_state_folder_that_cannot_be_written(self, balancer, tmp_path):
+        """As another user, when the test runs as root."""
+        one = balancer()
+        state = tmp_path / "state"
+        state.mkdir()
+        state.chmod(0o500)
+        user = 65534 if os.getuid() == 0 else None
+        if user:
+            os.chown(state, user, -1)
+            os.chmod(one.haproxy.user_socket, 0o666)
+        arguments = {"socket": one.haproxy.user_socket, "state_dir": str(state)}
+        result = run_module("haproxy_info", arguments, user=user, readable=tmp_path)
+        assert result["state_dir_problem"] == "The state folder %s cannot be written by user id %d." % (
+            state,
+            user or os.getuid(),
+        )
+
+
+class TestIdle:
+    def test_a_request_under_way(self, balancer, web):
+        one = balancer()
+        status = one.get("/slow")
+        one.until(lambda server: server["sessions"] == 1)
+        one.hold()
+        began = time.monotonic()
+        seen = one.info(timeout=0.7)
+        assert not seen["idle"] and 0.7 <= time.monotonic() - began < 3
+        web.go.set()
+        began = time.monotonic()
+        assert one.info(timeout=10.0)["idle"]
+        assert 0.5 <= time.monotonic() - began < 5
+        assert status() == 200
+
+    def test_two_looks_running(self, balancer):
+        one = balancer()
+        began = time.monotonic()
+        assert one.info(timeout=5.0)["idle"]
+        assert 0.5 <= time.monotonic() - began < 2
+        assert not one.info(timeout=0.3)["idle"]  # too short for two
+
+    def test_requests_in_its_queue(self, balancer, web):
+        one = balancer("maxconn 1")
+        first = one.get("/slow")
+        one.until(lambda server: server["sessions"] == 1)
+        one.haproxy.ask("set server www/web2 state maint")
+        second = one.get("/slow")
+        deadline = time.monotonic() + 5
+        # A request that any server may take waits in the backend's queue, and is none of this server's.
+        while "web" not in one.haproxy.ask("show stat") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not one.info()["idle"]
+        web.go.set()
+        assert one.info(timeout=10.0)["idle"]
+        assert (first(), second()) == (200, 200)
+
+    def test_an_unknown_server_cannot_be_waited_for(self, balancer):
+        with pytest.raises(HaproxyError, match="has a server 'web9'"):
+            balancer().info(timeout=1.0, servers=["web9"])
+
+    @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf")])
+    def test_no_number_of_seconds(self, balancer, timeout):
+        with pytest.raises(ValueError, match="timeout is"):
+            balancer().info(timeout=timeout)
+
+    def test_haproxy_restarted_meanwhile(self, balancer):
+        one = balancer()
+        restart = threading.Timer(0.3, one.haproxy.restart)
+        restart.start()
+        try:
+            assert one.info(timeout=5.0)["idle"]
+        finally:
+            restart.join()
+
+
+@pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
+class TestFormerProcess:
+    def test_its_requests_count_until_they_end(self, balancer, web, master):
+        one = balancer(master=master)
+        one.get("/")()
+        status = one.get("/slow")
+        one.until(lambda server: server["sessions"] == 1)
+        former = one.info()["process"]["pid"]
+        one.haproxy.reload()
+        current = one.info()["process"]["pid"]
+        assert former in former_processes(current)
+        one.haproxy.reload()
+        assert former in former_processes(one.info()["process"]["pid"])
+        one.hold()
+        # HAProxy itself says that there is none.
+        assert one.haproxy.ask("show stat www 4 -1").splitlines()[1].split(",")[4] == "0"
+        assert one.server()["sessions"] >= 1 and not one.info(timeout=1.2)["idle"]
+        web.go.set()
+        assert status() == 200
+        assert one.info(timeout=10.0)["idle"]
+
+    def test_another_haproxy_at_the_same_servers_does_not_count(self, balancer, web, master, tmp_path):
+        one = balancer(master=master)
+        (tmp_path / "other").mkdir()
+        other = Balancer(tmp_path / "other", web, master=master)
+        try:
+            status = other.get("/slow")
+            other.until(lambda server: server["sessions"] == 1)
+            assert one.server()["sessions"] == 0
+            web.go.set()
+            assert status() == 200
+        finally:
+            other.close()
+
+
+def test_the_wait_as_a_task(balancer, web, tmp_path):
+    """Through Ansible: the action plugin repeats the module, and tells what it waits for."""
+    one = balancer()
+    status = one.get("/slow")
+    one.until(lambda server: server["sessions"] == 1)
+    threading.Timer(15.0, web.go.set).start()
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(
+        "- hosts: localhost\n"
+        "  gather_facts: false\n"
+        "  tasks:\n"
+        "    - graceful.azure.haproxy_info:\n"
+        "        socket: %s\n"
+        "        servers: [web1]\n"
+        "        state_dir: %s\n"
+        "        timeout: 60\n"
+        "      register: seen\n"
+        "    - ansible.builtin.assert:\n"
+        "        that: seen.idle\n" % (one.haproxy.socket, one.state_dir)
+    )
+    began = time.monotonic()
+    done = subprocess.run(["ansible-playbook", str(playbook)], capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "waiting for 1 sessions, 0 queued on www/web1" in done.stdout
+    assert 5 < time.monotonic() - began < 60
+    assert status() == 200
+
+
+def test_source_address_on_a_real_network():
+    """The kernel names the address that it would send from, or none where there is no way."""
+    route = subprocess.run(["ip", "-4", "-o", "route", "get", "192.0.2.1"], capture_output=True, text=True, check=False)
+    words = route.stdout.split()
+    own = words[words.index("src") + 1] if "src" in words else None
+    assert source_address("192.0.2.1", 80) == own

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role drain_host: real sessions on a real HAProxy, real connections, a systemctl that pretends."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tests.support.roles import RoleBed
+
+
+@pytest.fixture(scope="module")
+def whole_bed(tmp_path_factory):
+    bed = RoleBed(tmp_path_factory.mktemp("bed"))
+    yield bed
+    bed.close()
+
+
+@pytest.fixture
+def bed(whole_bed):
+    whole_bed.reset()
+    return whole_bed
+
+
+def take_out(bed, *balancers):
+    """What the role load_balancer does, without its cost."""
+    for balancer in balancers or ("lb1",):
+        bed.haproxy[balancer].ask("set server www/web1 state drain")
+
+
+def drain(**variables):
+    return "drain_host", variables
+
+
+def unit(bed, name, state=None):
+    path = bed.units / f"{name}.service"
+    if state:
+        path.write_text(state + "\n")
+    return path.read_text().strip()
+
+
+def test_it_waits_for_the_request_that_is_under_way(bed):
+    with bed.request(3) as status:
+        take_out(bed)
+        run = bed.run(drain(load_balancer_hosts=["lb1", "lb2"]), lambda: take_out(bed, "lb2"), drain(load_balancer_hosts=["lb1", "lb2"]))
+    assert status == [200]
+    # At first lb2 still sent requests here.
+    assert run.steps[0].failure == "web1 is not drained; in rotation on lb2, www/web1"
+    assert (run.status, run.changed) == (0, 0), run.output
+    assert run.steps[1].result == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": []}
+
+
+def test_a_time_out_says_what_is_left(bed):
+    with bed.request(), bed.request(direct=True):
+        take_out(bed)
+        unit(bed, "app", "active")
+        run = bed.run(drain(drain_host_timeout=1, drain_host_services=["app"], drain_host_event_ids=["E1"]))
+    port = bed.webs["web1"].port
+    assert run.step.failure == f"web1 is not drained; 1 session on lb1, www/web1; 2 connections on port {port}"
+    # Nothing is rolled back, and nothing was stopped.
+    assert bed.admin() == 8 and unit(bed, "app") == "active"
+
+
+def test_steps(bed):
+    step = drain(drain_host_wait=False)
+    with contextlib.ExitStack() as direct, contextlib.ExitStack() as balanced:
+        direct.enter_context(bed.request(direct=True))
+        balanced.enter_context(bed.request())
+        take_out(bed)
+        run = bed.run(
+            step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, load_balancer_hosts=["lb1", "dead"]), rolespec=False
+        )
+    busy, connected, idle, unreachable = [one.result for one in run.steps]
+    assert (busy["done"], busy["left"]) == (False, ["1 session on lb1, www/web1"]), run.output
+    assert (connected["done"], connected["left"]) == (False, [f"1 connection on port {bed.webs['web1'].port}"])
+    assert (idle["done"], idle["left"]) == (True, [])
+    assert (unreachable["done"], unreachable["failed_hosts"], unreachable["left"]) == (False, ["dead"], ["dead cannot be reached"])
+    assert bed.simulator.requests() == []
+
+
+def test_services_stop_in_order_and_start_in_reverse(bed):
+    take_out(bed)
+    for name in ("app", "db"):
+        unit(bed, name, "active")
+    unit(bed, "cache", "inactive")
+    bed.event("web1")
+    services = {"drain_host_services": ["app", "cache", "db"]}
+    predicted = bed.run(drain(**services), check=True, arguments=["--diff"])
+    assert predicted.status == 0 and predicted.step.result["changed"], predicted.output
+    assert unit(bed, "app") == "active" and not bed.state_dir("web1").exists()
+    run = bed.run(drain(**services), drain(**services), drain(drain_host_state="running"), drain(drain_host_state="running"))
+    assert run.status == 0, run.output
+    assert [(step.failure, step.result["done"], step.result["changed"]) for step in run.steps] == [("", True, c) for c in (True, False, True, False)]
+    log = (bed.units / "log").read_text().splitlines()
+    assert log == ["stop app.service", "stop db.service", "start db.service", "start app.service"]
+    assert bed.records("web1") == {}
+    assert run.steps[2].result["reason"] == "web1 is running"
+
+
+@pytest.mark.long
+def test_a_service_takes_more_than_one_step(bed):
+    take_out(bed)
+    unit(bed, "slow-app", "active")
+    step = drain(drain_host_wait=False, drain_host_services=["slow-app"], drain_host_event_ids=["E1"])
+    run = bed.run(step, step, rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [False, True], run.output
+    assert run.steps[0].result["reason"].startswith("web1 is not drained; slow-app.service is deactivating")
+
+
+@pytest.fixture
+def tasks(bed):
+    """Task files of the user, each done at its second round, and a log of the rounds."""
+    bed.task_file("before", "drain_host_done")
+    return bed.task_file("after", "drain_host_done")
+
+
+def test_the_users_own_tasks(bed, tasks):
+    take_out(bed)
+    files = {"drain_host_before": "before.yml", "drain_host_after": str(bed.folder / "after.yml"), "drain_host_event_ids": ["E1"]}
+    step = drain(drain_host_wait=False, **files)
+    again = []
+
+    def see():
+        again.append((tasks.read_text().split(), bed.records("web1")))
+
+    run = bed.run(step, step, step, see, step, see, drain(drain_host_state="running", **files), see, rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [False, False, True, True, True], run.output
+    reasons = [one.result["reason"].rsplit("/", 1)[-1] for one in run.steps[:2]]
+    assert reasons == ["before.yml has not set drain_host_done", "after.yml has not set drain_host_done"]
+    rounds = ["before", "before", "after", "after"]
+    held = {"drain_host_after": ["E1"], "drain_host_before": ["E1"]}
+    assert again == [(rounds, held), (rounds, held), (rounds, {})]
+
+
+BAD = [
+    ({"drain_host_state": "gone"}, "drain_host_state must be one of: drained, running, got: gone"),
+    ({"drain_host_timeout": -1}, "drain_host_timeout is -1. It must be a number of seconds from 0 up."),
+    ({"drain_host_timeout": "nan"}, "drain_host_timeout is nan. It must be a number of seconds from 0 up."),
+    ({"drain_host_ports": ["http"]}, "drain_host_ports"),
+    ({"drain_host_services": "app,db"}, "drain_host_ports and drain_host_services must be lists"),
+    ({"drain_host_ports": [70000]}, "ports: 70000 is no TCP port, which goes from 1 to 65535"),
+    ({"drain_host_event_ids": []}, "drain_host_event_ids is an empty list. Name at least one event, or leave it out."),
+    ({"drain_host_before": "/nowhere/before.yml"}, "There is no task file /nowhere/before.yml (drain_host_before, drain_host_after)."),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
+    ({"load_balancer_server": "web9"}, "lb1: No backend of HAProxy on socket"),
+    ({"drain_host_services": ["app"]}, "No scheduled event names this host"),
+]
+
+
+def test_bad_input(bed):
+    take_out(bed)
+    unit(bed, "app", "active")
+    run = bed.run(*(drain(**variables) for variables, _message in BAD))
+    for (variables, message), step in zip(BAD, run.steps, strict=True):
+        assert message in step.failure, (variables, step.failure)
+    assert bed.records("web1") == {} and unit(bed, "app") == "active"

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role load_balancer against real HAProxies."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.roles import RoleBed
+
+
+@pytest.fixture(scope="module")
+def whole_bed(tmp_path_factory):
+    bed = RoleBed(tmp_path_factory.mktemp("bed"))
+    yield bed
+    bed.close()
+
+
+@pytest.fixture
+def bed(whole_bed):
+    whole_bed.reset()
+    return whole_bed
+
+
+def out(*event_ids, **more):
+    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": list(event_ids) or ["E1"], **more}
+
+
+def back(*event_ids, **more):
+    ids = {"load_balancer_event_ids": list(event_ids)} if event_ids else {}
+    return "load_balancer", {"load_balancer_state": "in", **ids, **more}
+
+
+BOTH = {"load_balancer_hosts": ["lb1", "lb2"]}
+
+
+def test_out_and_in_on_two_balancers(bed):
+    bed.haproxy["lb2"].ask("set weight www/web1 7")
+    run = bed.run(out("E1", **BOTH), out("E1", **BOTH), out("E2", **BOTH), back("E1", **BOTH), back(**BOTH))
+    assert run.status == 0, run.output
+    assert [step.result["changed"] for step in run.steps] == [True, False, True, True, True]
+    assert all(step.result["done"] and not step.result["failed_hosts"] for step in run.steps)
+    assert run.steps[0].result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain)"
+    # The second event still holds.
+    assert run.steps[3].result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain)"
+    assert run.steps[4].result["reason"] == "web1 is not held (www on lb1: ready) (www on lb2: ready)"
+    assert bed.haproxy["lb2"].flags("www", "web1") == (0, 7)
+    assert bed.records("lb1") == bed.records("lb2") == {}
+    bed.haproxy["lb2"].ask("set weight www/web1 100%")
+
+
+def test_check_and_diff_mode_and_the_second_run(bed):
+    predicted = bed.run(out(), check=True, arguments=["--diff"])
+    assert predicted.status == 0, predicted.output
+    assert predicted.step.result["changed"] and predicted.step.result["done"]
+    assert '-        "admin_state": "ready"' in predicted.output and '+        "admin_state": "drain"' in predicted.output
+    assert bed.admin() == 0 and not bed.state_dir("lb1").exists()
+    first = bed.run(out(load_balancer_haproxy_state="maint"))
+    assert (first.status, first.changed, bed.admin()) == (0, 1, 1)
+    second = bed.run(out(load_balancer_haproxy_state="maint"))
+    assert (second.status, second.changed) == (0, 0)
+
+
+def test_a_step_is_one_module_and_no_question(bed):
+    run = bed.run(out(load_balancer_wait=False), back(load_balancer_wait=False), rolespec=False)
+    assert run.status == 0, run.output
+    assert [step.result["done"] for step in run.steps] == [True, True]
+    assert bed.simulator.requests() == []
+    # What ran in two steps: the provider's file, the hold, the result.
+    assert run.output.count("TASK [graceful.azure.load_balancer : ") - run.output.count("skipping: [web1]") == 2 * 3
+
+
+def test_a_dead_balancer_does_not_stop_the_others(bed):
+    order = {"load_balancer_hosts": ["dead", "lb1"]}
+    run = bed.run(out(**order), out(**order, load_balancer_wait=False))
+    alone, step = run.steps
+    assert run.status == 0, run.output
+    assert bed.admin() == 8
+    assert alone.failure == "dead cannot be reached."
+    assert step.failure == ""
+    assert step.result == {"done": False, "changed": False, "reason": "dead cannot be reached.", "failed_hosts": ["dead"], "conflicts": []}
+
+
+def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
+    # web2 is no balancer: its socket is an empty path.
+    run = bed.run(out(load_balancer_hosts=["web2", "dead", "lb2"], load_balancer_wait=False))
+    assert bed.admin("lb2") == 8
+    assert run.step.failure.startswith("web2: ") and "dead cannot be reached." in run.step.failure
+    assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
+
+
+@pytest.mark.long
+def test_what_an_operator_did(bed):
+    def operator(state):
+        return lambda: bed.haproxy["lb1"].ask(f"set server www/web1 state {state}")
+
+    def still(flags):
+        def check():
+            assert bed.admin() == flags
+
+        return check
+
+    run = bed.run(out(), operator("ready"), out(), back(), still(0), operator("maint"), out(), back(), still(1))
+    assert run.status == 0, run.output
+    _first, still_in, released, *maintained = run.steps
+    assert not still_in.result["done"] and still_in.result["conflicts"]
+    assert still_in.failure == still_in.result["reason"] and still_in.failure.startswith("lb1: ")
+    assert released.result["done"] and released.result["conflicts"]
+    assert [step.result["done"] for step in maintained] == [True, True]
+    assert bed.records("lb1") == {}
+
+
+def test_the_service_is_asked_which_events_name_the_host(bed):
+    events = []
+
+    def announce():
+        events.extend([bed.event("web1"), bed.event("web2")])
+
+    run = bed.run(out(load_balancer_event_ids=None), announce, out(load_balancer_event_ids=None), rolespec=False)
+    nothing, something = run.steps
+    assert "No scheduled event names this host" in nothing.failure and "load_balancer_event_ids" in nothing.failure
+    assert something.failure == "", run.output
+    assert bed.records("lb1") == {"web1": events[:1]}
+    assert '"event_type": "Reboot"' in next(bed.state_dir("lb1").glob("*.json")).read_text()
+
+
+BAD = [
+    ({"load_balancer_provider": "nginx"}, "load_balancer_provider must be one of: haproxy, custom, none, got: nginx"),
+    ({"load_balancer_state": "away"}, "load_balancer_state must be one of: out, in, got: away"),
+    ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state must be one of: drain, maint, got: stop"),
+    ({"load_balancer_timeout": "soon"}, "load_balancer_timeout"),
+    ({"load_balancer_timeout": -1}, "load_balancer_timeout is -1. It must be a number of seconds from 0 up."),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
+    ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts names lb8, lb9, which the inventory does not have."),
+    ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts is lb1. It must be a list of names from the inventory."),
+    ({"load_balancer_event_ids": []}, "load_balancer_event_ids is an empty list. Name at least one event, or leave it out."),
+    ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
+    ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in must both be set for the provider custom."),
+    (
+        {"load_balancer_provider": "custom", "load_balancer_custom_out": "/nowhere/out.yml", "load_balancer_custom_in": "play.yml"},
+        "There is no task file /nowhere/out.yml (load_balancer_custom_out, load_balancer_custom_in).",
+    ),
+]
+
+
+def test_bad_input(bed):
+    run = bed.run(*(out(**variables) for variables, _message in BAD))
+    for (variables, message), step in zip(BAD, run.steps, strict=True):
+        assert message in step.failure, (variables, step.failure)
+    assert bed.admin() == bed.admin("lb1", "web2") == 0
+    assert bed.records("lb1") == bed.records("web1") == {}
+
+
+def test_bad_input_is_refused_without_argument_specs_too(bed):
+    bad = [
+        ({"load_balancer_provider": "nginx"}, "load_balancer_provider is nginx. It must be haproxy, custom, or none where no load balancer knows this host."),
+        ({"load_balancer_state": "away"}, "load_balancer_state is away. It must be out or in."),
+        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout is soon. It must be a number of seconds from 0 up."),
+    ]
+    run = bed.run(*(out(**variables) for variables, _message in bad), rolespec=False)
+    assert [step.failure for step in run.steps] == [message for _variables, message in bad]
+
+
+def test_a_host_that_no_balancer_knows(bed):
+    run = bed.run(out(load_balancer_provider="none"), back(load_balancer_provider="none"))
+    assert run.status == 0 and run.changed == 0
+    assert [step.result["done"] for step in run.steps] == [True, True]
+
+
+@pytest.fixture
+def custom(bed):
+    """A provider of the user's own: files whose job is done at the second round, and a log of the rounds."""
+    bed.task_file("out", "load_balancer_done")
+    return bed.task_file("in", "load_balancer_done")
+
+
+CUSTOM = {"load_balancer_provider": "custom", "load_balancer_custom_out": "out.yml", "load_balancer_custom_in": "in.yml"}
+
+
+def rounds(log):
+    return log.read_text().split()
+
+
+def test_a_provider_of_the_users_own_waits_until_it_is_done(bed, custom):
+    predicted = bed.run(out(**CUSTOM), check=True)
+    assert predicted.status == 0 and rounds(custom) == [] and bed.records("web1") == {}, predicted.output
+    run = bed.run(out("E1", **CUSTOM), out("E2", **CUSTOM), back("E1", **CUSTOM), back(**CUSTOM))
+    assert run.status == 0, run.output
+    assert [(step.failure, step.result["changed"]) for step in run.steps] == [("", True)] * 4
+    assert rounds(custom) == ["out", "out", "in", "in"]
+    assert bed.records("web1") == {}
+
+
+def test_a_provider_of_the_users_own_in_steps(bed, custom):
+    step = dict(CUSTOM, load_balancer_wait=False)
+
+    def is_out():
+        assert rounds(custom) == ["out", "out"] and bed.records("web1") == {"load_balancer_custom": ["E1"]}
+
+    run = bed.run(out(**step), out(**step), is_out, back(**step), back(**step), back(**step), rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [False, True, False, True, True]
+    assert [one.result["changed"] for one in run.steps][-1] is False
+    assert run.steps[0].result["reason"].endswith("out.yml has not set load_balancer_done")
+    assert rounds(custom) == ["out", "out", "in", "in"] and bed.records("web1") == {}
+
+
+def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):
+    run = bed.run(out(**CUSTOM, load_balancer_timeout=0))
+    assert run.step.failure.endswith("out.yml has not set load_balancer_done")
+    # A later run goes on.
+    assert bed.records("web1") == {"load_balancer_custom": ["E1"]}

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The examples in the roles' READMEs, run as they are printed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.checkout import ROOT
+from tests.support.roles import RoleBed
+
+
+@pytest.fixture
+def bed(tmp_path):
+    bed = RoleBed(tmp_path)
+    bed.reset()
+    yield bed
+    bed.close()
+
+
+def examples(role):
+    """The blocks of YAML in a README: plays, and task files by their names."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "roles" / role / "README.md").read_text(), re.DOTALL)
+    plays = [block for block in blocks if "  hosts: " in block]
+    files = {block.split("\n", 1)[0][2:]: block for block in blocks if block.startswith("# ")}
+    assert len(plays) + len(files) == len(blocks) and plays
+    return plays, files
+
+
+def test_examples(bed):
+    balancer_plays, files = examples("load_balancer")
+    (custom,) = [play for play in balancer_plays if "custom" in play]
+    plays = [play for play in balancer_plays if play != custom] + examples("drain_host")[0] + examples("restore_service")[0] + examples("approve_event")[0]
+    for host in ("web1", "web2"):
+        bed.event(host)
+    # The web servers of the bed are not where those of the example are.
+    at = {"web1": bed.webs["web1"].port, "web2": bed.webs["web2"].port}
+    url = "{{ 'http://localhost:%d/' if inventory_hostname == 'web1' else 'http://localhost:%d/' }}" % (at["web1"], at["web2"])
+    text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"')
+
+    # The last example is for an event of both, which would have the one before it refuse.
+    last = text.rindex("- name: Let an event of two hosts begin")
+    run = bed.play(text[:last])
+    assert run.returncode == 0, run.stdout
+    assert [bed.admin("lb1", host) for host in at] == [0, 0]
+    assert len(bed.posted()) == 2
+
+    (bed.folder / "tasks").mkdir()
+    for name, text_of_file in files.items():
+        (bed.folder / name).write_text(text_of_file.replace("https://balancer.example.com/api/servers", f"http://127.0.0.1:{at['web1']}"))
+    (bed.folder / "tasks" / "in.yml").write_text(next(iter(files.values())))
+    together = bed.event("web1", "web2")
+    run = bed.play(text[last:] + "\n" + custom)
+    assert run.returncode == 0, run.stdout
+    assert together in bed.posted()
+    assert all(together in bed.records(host)["load_balancer_custom"] for host in at)

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role restore_service: services, an answer, and then back into a real HAProxy."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.roles import RoleBed
+
+
+@pytest.fixture(scope="module")
+def whole_bed(tmp_path_factory):
+    bed = RoleBed(tmp_path_factory.mktemp("bed"))
+    yield bed
+    bed.close()
+
+
+@pytest.fixture
+def bed(whole_bed):
+    whole_bed.reset()
+    return whole_bed
+
+
+SERVICES = {"drain_host_services": ["app", "db"]}
+
+
+def gone(bed, **variables):
+    """The steps that take the host out and stop its services for the event E1."""
+    for name in ("app", "db"):
+        (bed.units / f"{name}.service").write_text("active\n")
+    return [
+        ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], **variables}),
+        ("drain_host", {"drain_host_event_ids": ["E1"], **SERVICES, **variables}),
+    ]
+
+
+def restore(**variables):
+    return "restore_service", variables
+
+
+def running(bed):
+    return [(bed.units / f"{name}.service").read_text().strip() for name in ("app", "db")] == ["active", "active"]
+
+
+@pytest.fixture
+def tasks(bed):
+    bed.task_file("before", "restore_service_done")
+    return bed.task_file("after", "restore_service_done")
+
+
+FILES = {"restore_service_before": "before.yml", "restore_service_after": "after.yml"}
+
+
+def test_back_as_it_was(bed, tasks):
+    run = bed.run(*gone(bed), restore(**FILES), restore())
+    assert run.status == 0 and not any(step.failure for step in run.steps), run.output
+    first, second = [step.result for step in run.steps[2:]]
+    assert first == {"done": True, "changed": True, "reason": "web1 is restored", "failed_hosts": [], "conflicts": []}
+    assert second["done"] and not second["changed"]
+    assert bed.admin() == 0 and running(bed) and bed.records("lb1") == bed.records("web1") == {}
+    assert tasks.read_text().split() == ["before", "before", "after", "after"]
+
+
+def test_a_host_that_never_answers_stays_out(bed):
+    bed.webs["web1"].status = 503
+    port = bed.webs["web1"].port
+
+    def see():
+        # Its services run, and a later run goes on.
+        assert bed.admin() == 8 and running(bed) and bed.records("lb1") == {"web1": ["E1"]}
+        bed.webs["web1"].status = 302
+
+    run = bed.run(*gone(bed), restore(restore_service_timeout=2), see, restore(restore_service_port=port))
+    out, back = run.steps[2:]
+    assert out.failure.startswith("web1 is not restored; it stays out of its load balancer; "), run.output
+    assert out.failure.endswith(f"http://127.0.0.1:{port}/: status 503")
+    assert back.result["done"] and bed.admin() == 0
+
+
+def test_check_mode(bed):
+    assert bed.run(*gone(bed)).status == 0
+    bed.webs["web1"].status = 503
+    predicted = bed.run(restore(), check=True, arguments=["--diff"])
+    assert predicted.status == 0 and predicted.step.result["changed"] and predicted.step.result["done"], predicted.output
+    assert bed.admin() == 8 and not running(bed) and bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"]}
+
+
+def test_steps_with_tasks_of_the_users_own(bed, tasks):
+    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], load_balancer_state="restored", **SERVICES, **FILES)
+
+    def answer(status):
+        def change():
+            bed.webs["web1"].status = status
+
+        return change
+
+    def see():
+        assert running(bed) and bed.admin() == 8
+
+    run = bed.run(*gone(bed), answer(503), step, step, see, answer(200), step, step, rolespec=False)
+    assert run.status == 0, run.output
+    steps = [one.result for one in run.steps[2:]]
+    assert [one["done"] for one in steps] == [False, False, False, True]
+    ends = ["before.yml has not set restore_service_done", "/: status 503", "after.yml has not set restore_service_done", "restored"]
+    assert [one["reason"].endswith(end) for one, end in zip(steps, ends, strict=True)] == [True] * 4
+    assert tasks.read_text().split() == ["before", "before", "after", "after"]
+    assert bed.admin() == 0 and bed.records("web1") == {}
+
+
+def test_a_dead_balancer(bed):
+    both = {"load_balancer_hosts": ["dead", "lb1"], "restore_service_url": ""}
+    run = bed.run(gone(bed)[0], restore(restore_service_wait=False, restore_service_event_ids=["E1"], **both), rolespec=False)
+    result = run.steps[1].result
+    assert not result["done"] and result["failed_hosts"] == ["dead"] and result["reason"] == "web1 is not restored; dead cannot be reached."
+    assert bed.admin() == 0
+
+
+def test_steps_of_a_host_that_cannot_be_reached(bed):
+    common = {f"{role}_wait": False for role in ("load_balancer", "drain_host", "approve_event", "restore_service")}
+    common.update(
+        load_balancer_provider="haproxy",
+        load_balancer_hosts=["lb1"],
+        load_balancer_server="web1",
+        load_balancer_haproxy_socket="$HAPROXY_SOCKET",
+        drain_host_ports=[80],
+        restore_service_port=80,
+    )
+    common.update({f"{role}_event_ids": ["E1"] for role in ("load_balancer", "drain_host", "approve_event", "restore_service")})
+    files = {"restore_service_after": "play.yml", **SERVICES}
+    run = bed.run(
+        ("load_balancer", {"load_balancer_state": "out", **common}),
+        ("drain_host", common),
+        ("approve_event", {"approve_event_ready_resources": ["web1"], **common}),
+        ("restore_service", common),
+        ("restore_service", {**common, **files}),
+        host="dead",
+        rolespec=False,
+    )
+    assert run.status == 0 and not any(step.failure for step in run.steps), run.output
+    assert [step.result["done"] for step in run.steps] == [True, False, False, False, False]
+    assert [step.result["reason"] for step in run.steps[1:]] == [
+        "dead is not drained; the host cannot be reached",
+        "the host cannot be reached",
+        "dead is not restored; the host cannot be reached",
+        "dead is not restored; the host cannot be reached",
+    ]
+    # It is still known to the balancer, where it stays out.
+    assert bed.admin() == 8
+
+
+BAD = [
+    ({"restore_service_timeout": -1}, "restore_service_timeout is -1. It must be a number of seconds from 0 up."),
+    ({"restore_service_event_ids": []}, "restore_service_event_ids is an empty list. Name at least one event, or leave it out."),
+    ({"restore_service_after": "nowhere.yml"}, "nowhere.yml (restore_service_before, restore_service_after)."),
+    ({"restore_service_port": "http"}, "restore_service_port"),
+    ({"restore_service_port": 70000}, "restore_service_port is 70000. It must be a TCP port, from 1 to 65535."),
+    ({"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts names lb9, which the inventory does not have."),
+    ({"restore_service_url": "localhost:80"}, "url must be like http://localhost:8080/health, not 'localhost:80'"),
+]
+
+
+def test_bad_input(bed):
+    run = bed.run(gone(bed)[0], *(restore(**variables) for variables, _message in BAD))
+    for (variables, message), step in zip(BAD, run.steps[1:], strict=True):
+        assert message in step.failure, (variables, step.failure)
+    assert bed.admin() == 8

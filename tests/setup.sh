@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Makes everything that the Makefile's targets run with, in the folder build.
+# A second run looks at what is there and does only what is missing.
+#
+#   tests/setup.sh          Python packages, and the checkout in a collections path
+#   tests/setup.sh demo     also the Debian packages of the demo and the benchmarks
+#   tests/setup.sh test     also those of the whole test suite
+
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+venv=build/venv
+stamp=$venv/set-up-with
+pyenv_versions=${PYENV_ROOT:-$HOME/.pyenv}/versions
+
+say() { echo "set-up: $*"; }
+die() { echo "set-up: $*" >&2; exit 1; }
+
+# Debian packages
+
+# Prints the packages whose command is missing; the arguments are COMMAND=PACKAGE.
+missing_packages() {
+    local pair
+    for pair in "$@"; do
+        command -v "${pair%%=*}" > /dev/null || echo "${pair#*=}"
+    done
+}
+
+install_packages() {
+    [ $# -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
+        die "not there and to be installed by hand: $*   (Debian, Ubuntu: sudo apt-get install $*)"
+    fi
+    say "installing Debian packages: $*"
+    (
+        # Several checkouts may be set up at the same time. What apt-get starts must not keep our locks.
+        flock 8
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get -qq update 8>&- 9>&- || say "apt-get update failed, trying with the lists as they are"
+        apt-get -qq -o DPkg::Lock::Timeout=600 --no-install-recommends install "$@" > build/apt.log 2>&1 8>&- 9>&- || {
+            tail -n 20 build/apt.log >&2
+            die "apt-get could not install: $*"
+        }
+    ) 8> /run/lock/graceful-azure-apt.lock
+}
+
+# Python
+
+# Whether the command $1 is a Python that can make a virtual environment.
+usable_python() {
+    [ -x "$1" ] && "$1" -c 'import ensurepip, ssl, venv' > /dev/null 2>&1
+}
+
+# Prints the newest usable Python. The versions that pyenv installed are looked at where they lie,
+# since its shims on PATH do not run unless that version is switched on.
+find_python() {
+    local version candidate
+    for version in 3.13 3.12 3.11; do
+        while read -r candidate; do
+            if usable_python "$candidate"; then
+                echo "$candidate"
+                return
+            fi
+        done < <(type -ap "python$version"; ls -d "$pyenv_versions/$version".*/bin/"python$version" 2> /dev/null)
+    done
+}
+
+make_venv() {
+    local python wanted made_in=$PWD
+    wanted=$(printf '%s\n' "$PWD" "$(sha256sum < tests/requirements.txt)")
+    if [ -e $stamp ]; then
+        if [ "$(cat $stamp)" = "$wanted" ] && $venv/bin/python -c '' 2> /dev/null; then
+            return
+        fi
+        made_in=$(head -n 1 $stamp)
+    fi
+    # An environment does not survive being moved: its scripts name the folder that it was made in.
+    if [ "$made_in" != "$PWD" ] || ! $venv/bin/python -c 'import pip' 2> /dev/null; then
+        python=$(find_python)
+        if [ -z "$python" ] && [ "$(id -u)" = 0 ]; then
+            install_packages python3 python3-venv
+            python=$(find_python)
+        fi
+        [ -n "$python" ] || die "no Python 3.13, 3.12 or 3.11 with the module venv was found   (Debian, Ubuntu: sudo apt-get install python3 python3-venv)"
+        say "making $venv with $python"
+        "$python" -m venv --clear $venv
+    fi
+    say "installing Python packages into $venv (half a minute)"
+    $venv/bin/python -m pip --disable-pip-version-check install --quiet -r tests/requirements.txt > build/pip.log 2>&1 || {
+        tail -n 20 build/pip.log >&2
+        die "pip could not install the packages of tests/requirements.txt (all it said: build/pip.log)"
+    }
+    echo "$wanted" > $stamp
+}
+
+# The checkout as a collection
+
+make_collections() {
+    local link=build/collections/ansible_collections/graceful/azure
+    mkdir -p "$(dirname $link)" build/ansible-home
+    [ "$(readlink $link)" = ../../../.. ] || ln -sfn ../../../.. $link
+}
+
+mkdir -p build
+exec 9> build/set-up.lock
+flock 9
+
+demo=(haproxy=haproxy)
+# The guests that the tests boot need root anyway, and so do the tools for them.
+guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client)
+case ${1:-} in
+    '') needed=() ;;
+    demo) needed=("${demo[@]}") ;;
+    test)
+        needed=("${demo[@]}" shellcheck=shellcheck)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        ;;
+    *) die "unknown part '$1': give none, demo or test" ;;
+esac
+mapfile -t packages < <(missing_packages "${needed[@]}")
+install_packages "${packages[@]}"
+
+make_venv
+make_collections

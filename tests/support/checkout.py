@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The checkout: where things lie in it, and commands that check it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+
+
+def checkout_files() -> list[Path]:
+    """Every file that belongs to the project, relative to ROOT: what git tracks, and what is new and not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    return sorted({Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()})
+
+
+def must_pass(*command, cwd=ROOT, env=None, timeout=110, telling=""):
+    """Run a command that checks something; what it says is the test's failure, or is returned.
+
+    Of many lines, only those that match the pattern telling are shown.
+    """
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1", **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = "\n".join(line for line in done.stdout.splitlines() if re.match(telling, line))
+        pytest.fail(f"{shlex.join(map(str, command))} ended with {done.returncode}:\n{said}", pytrace=False)
+    return done.stdout

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real HAProxy for tests, with a configuration, sockets and ports of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+
+GLOBAL = """\
+global
+  stats socket {folder}/admin.sock level admin mode 600
+  stats socket {folder}/operator.sock level operator mode 600
+  stats socket {folder}/user.sock level user mode 600
+{more}
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 60s
+  timeout server 60s
+  timeout queue 60s
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Haproxy:
+    """HAProxy in the foreground. ``sections`` is the configuration below the defaults, ``more`` goes into global."""
+
+    def __init__(self, folder, sections, more="", master=False):
+        self.folder = folder
+        self.socket = str(folder / "admin.sock")
+        self.operator_socket = str(folder / "operator.sock")
+        self.user_socket = str(folder / "user.sock")
+        self._configuration = folder / "haproxy.cfg"
+        self._log = folder / "haproxy.log"
+        self._master = master
+        self._processes = []
+        self.configure(sections, more)
+        self.start()
+
+    def configure(self, sections, more=""):
+        self._configuration.write_text(GLOBAL.format(folder=self.folder, more=more) + sections)
+
+    def start(self, *arguments):
+        """Start a process; with ``-sf`` it takes over from the one that runs."""
+        before = self._pid()
+        command = ["haproxy", "-f", str(self._configuration), "-W" if self._master else "-db", *arguments]
+        with self._log.open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            )
+        self._await(lambda: self._pid() not in (None, before))
+        self._settle()
+
+    def reload(self):
+        before = self._pid()
+        if self._master:
+            self._processes[-1].send_signal(signal.SIGUSR2)
+            self._await(lambda: self._pid() not in (None, before))
+            self._settle()
+        else:
+            self.start("-sf", str(before))
+
+    def stop(self):
+        """Stop every process, those of former reloads too."""
+        for process in self._processes:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+        for process in self._processes:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(5)
+        self._processes.clear()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def ask(self, line, path=None):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(path or self.socket)
+            connection.sendall(line.encode() + b"\n")
+            answer = b""
+            while True:
+                piece = connection.recv(1 << 16)
+                if not piece:
+                    return answer.decode()
+                answer += piece
+
+    def flags(self, backend, server):
+        """(srv_admin_state, srv_uweight) as HAProxy itself shows them."""
+        return {(one[0], one[1]): one[2:] for one in self.servers()}[backend, server]
+
+    def servers(self):
+        """(backend, server, srv_admin_state, srv_uweight) of all of them."""
+        lines = [line.split() for line in self.ask("show servers state").splitlines()[2:]]
+        return [(fields[1], fields[3], int(fields[6]), int(fields[7])) for fields in lines if len(fields) > 7]
+
+    def _pid(self):
+        with contextlib.suppress(OSError):
+            for line in self.ask("show info").splitlines():
+                if line.startswith("Pid:"):
+                    return int(line.split()[1])
+        return None
+
+    def _settle(self):
+        # While the master still loads, a signal would be lost. Not every version says when it is done.
+        if self._master:
+            time.sleep(0.15)
+
+    def _await(self, condition):
+        deadline = time.monotonic() + 10
+        while not condition():
+            died = self._processes[-1].poll() if self._processes else None
+            if died or time.monotonic() > deadline:
+                self.stop()
+                raise AssertionError("HAProxy did not come up: " + self._log.read_text())
+            time.sleep(0.01)

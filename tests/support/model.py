@@ -1,0 +1,257 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A small world for tests of the plan: VMs, one balancer machine or more, events, and roles that do what their contract says.
+
+The clock is the test's. Nothing here shares code with what it tests.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+
+SOCKET = "/run/haproxy/admin.sock"
+
+
+def iso(at):
+    return datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Model:
+    """Hosts web1..webN, each a server of its name in backend www on every balancer."""
+
+    def __init__(self, hosts=2, balancers=("lb1",), timeout=3600.0, wait=True, watch=False, **settings):
+        self.now = 1_800_000_000.0
+        self.pass_seconds = 2.0
+        self.names = [f"web{number + 1}" for number in range(hosts)]
+        self.run = {"started": self.now, "timeout": timeout, "wait": wait, "watch": watch}
+        self.settings = {name: self._settings(name, balancers, settings) for name in self.names}
+        self.servers = {
+            lb: {
+                name: {"admin_state": "ready", "sessions": 0, "queue": 0, "up": True, "process": 1, "record": None}
+                for name in self.names
+            }
+            for lb in balancers
+        }
+        self.down_balancers = {}
+        self.hosts = {
+            name: {"azure_name": f"vm_{name}", "silent": False, "service_silent": False, "fatal": None, "connections": [], "tasks": {}}
+            for name in self.names
+        }
+        self.events = {}
+        self.posted = []
+        self.steps = []
+        self.memory = {}
+        self.results = {name: {} for name in self.names}
+        self.number = 0
+        self.refuse = {}
+        self.outcome = None
+
+    @staticmethod
+    def _settings(name, balancers, given):
+        base = {
+            "resource_name": None,
+            "rules": [],
+            "min_in_service": 1,
+            "unknown_resources": "hold",
+            "load_balancer": {"provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": []},
+            "drain_host": {"ports": [80], "services": [], "timeout": 120.0, "before": False, "after": False},
+            "restore_service": {"timeout": 300.0},
+        }
+        given = copy.deepcopy(given)
+        base["drain_host"].update(given.pop("drain_host", {}))
+        base["load_balancer"].update(given.pop("load_balancer", {}))
+        base.update(given)
+        return base
+
+    # The world's own life
+
+    def announce(self, event_id, *hosts, event_type="Reboot", notice=900.0, status="Scheduled", shown_to=None, **more):
+        self.events[event_id] = dict(
+            {
+                "event_id": event_id,
+                "event_type": event_type,
+                "event_status": status,
+                "event_source": "Platform",
+                "resource_type": "VirtualMachine",
+                "resources": [self.hosts[h]["azure_name"] if h in self.hosts else h for h in hosts],
+                "not_before_at": None if notice is None or status == "Started" else self.now + notice,
+                "description": "",
+                "duration_in_seconds": -1,
+                "shown_to": shown_to or self.names,
+            },
+            **more,
+        )
+
+    def start(self, event_id):
+        self.events[event_id].update(event_status="Started", not_before_at=None)
+
+    def over(self, event_id):
+        del self.events[event_id]
+
+    def in_rotation(self, name):
+        return [lb for lb, servers in self.servers.items() if servers[name]["admin_state"] == "ready"]
+
+    def held(self, name):
+        return any(servers[name]["record"] for servers in self.servers.values()) or bool(self.hosts[name]["tasks"])
+
+    # What the passes see
+
+    def _shown(self, event, name):
+        at = event["not_before_at"]
+        shown = {key: event[key] for key in event if key not in ("not_before_at", "shown_to")}
+        shown["not_before"] = None if at is None else iso(at)
+        shown["seconds_until_not_before"] = None if at is None else at - self.now
+        shown["affects_host"] = self.hosts[name]["azure_name"] in event["resources"]
+        return shown
+
+    def _task_record(self, name, task, entry):
+        if task == "services":
+            return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
+        return {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": True, "events": entry}
+
+    def observe_host(self, name):
+        host = self.hosts[name]
+        if host["silent"]:
+            return {"reached": False, "error": "timed out", "at": self.now}
+        if host["fatal"]:
+            return {"reached": True, "fatal": host["fatal"], "events": None, "at": self.now}
+        seen = {
+            "reached": True,
+            "at": self.now,
+            "time": iso(self.now),
+            "resource_name": host["azure_name"],
+            "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
+            "connections": copy.deepcopy(host["connections"]),
+            "holds": [self._task_record(name, task, entry) for task, entry in host["tasks"].items()],
+        }
+        if host["service_silent"]:
+            seen.update(events=None, resource_name=None, error="no answer")
+        return seen
+
+    def observe_balancer(self, lb):
+        if lb in self.down_balancers:
+            return dict(self.down_balancers[lb], at=self.now, servers=None)
+        servers, holds = [], []
+        for name, server in self.servers[lb].items():
+            record = server["record"]
+            condition = "none"
+            if record:
+                condition = "held"
+                if server["admin_state"] != record["left"]:
+                    condition = "lost" if record["process"] != server["process"] else "changed_meanwhile"
+                holds.append(
+                    {"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": copy.deepcopy(record["events"])}
+                )
+            servers.append(
+                {
+                    "backend": "www", "server": name, "admin_state": server["admin_state"], "sessions": server["sessions"],
+                    "queue": server["queue"], "condition": condition, "held_by": list(record["events"]) if record else [],
+                    "in_service": server["admin_state"] == "ready" and server["up"], "source_address": "10.0.0.4",
+                }
+            )
+        return {"reached": True, "at": self.now, "time": iso(self.now), "servers": servers, "holds": holds}
+
+    def world(self):
+        return {
+            "now": self.now,
+            "pass": self.number,
+            "run": self.run,
+            "settings": self.settings,
+            "hosts": {name: self.observe_host(name) for name in self.names},
+            "balancers": {f"{lb} {SOCKET}": self.observe_balancer(lb) for lb in self.servers},
+            "results": self.results,
+            "memory": self.memory,
+        }
+
+    # One pass and many
+
+    def go(self):
+        """One pass; returns the plan's outcome."""
+        self.number += 1
+        self.outcome = plan(copy.deepcopy(self.world()))
+        self.memory = self.outcome["memory"]
+        for name, decision in self.outcome["hosts"].items():
+            if decision["step"]:
+                self._take(name, decision["step"])
+        self.now += self.pass_seconds
+        return self.outcome
+
+    def until(self, condition, passes=400):
+        """Passes until the condition holds; fails the test where it never does."""
+        for _number in range(passes):
+            outcome = self.go()
+            if condition(outcome):
+                return outcome
+        raise AssertionError(f"not reached within {passes} passes: {self.outcome['hosts']}")
+
+    def finish(self, passes=4000):
+        return self.until(lambda outcome: outcome["finished"], passes)
+
+    def killed(self):
+        """The run dies; whatever comes next knows nothing but what lies on the machines."""
+        self.memory = {}
+        self.results = {name: {} for name in self.names}
+        self.number = 0
+        self.run = dict(self.run, started=self.now)
+
+    def _take(self, name, step):
+        self.steps.append((self.now, name, step["role"], tuple(step["event_ids"])))
+        said = self.refuse.get((name, step["role"]))
+        if said:
+            self.results[name]["failure"] = {"pass": self.number, "message": said}
+            return
+        getattr(self, "_" + step["role"])(name, step)
+
+    def _entries(self, step):
+        return {i: {"since": iso(self.now), "reason": step["reason"], "details": step["event_details"][i]} for i in step["event_ids"]}
+
+    def _load_balancer(self, name, step):
+        for lb, servers in self.servers.items():
+            server = servers[name]
+            if lb in self.down_balancers:
+                continue
+            record = server["record"]
+            if record is None and server["admin_state"] != "ready":
+                continue
+            if record and server["admin_state"] != record["left"] and record["process"] == server["process"]:
+                continue
+            if record is None:
+                record = server["record"] = {"left": "drain", "events": {}}
+            record["events"] = dict(self._entries(step), **record["events"])
+            record["process"] = server["process"]
+            server["admin_state"] = "drain"
+        self.results[name]["load_balancer"] = {"done": True, "reason": "out"}
+
+    def _drain_host(self, name, step):
+        self.hosts[name]["tasks"].setdefault("services", {}).update(self._entries(step))
+        self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
+
+    def _approve_event(self, name, step):
+        for event_id in step["event_ids"]:
+            event = self.events[event_id]
+            stranger = [r for r in event["resources"] if r not in step["ready_resources"]]
+            assert not stranger, stranger
+            assert self.hosts[name]["azure_name"] in event["resources"]
+            self.posted.append((self.now, event_id, name))
+            self.hosts[name]["tasks"].setdefault("approved", {}).update(self._entries(step))
+        self.results[name]["approve_event"] = {"done": True, "approved": step["event_ids"], "reason": "approved"}
+
+    def _restore_service(self, name, step):
+        ids = {i.lower() for i in step["event_ids"]}
+        self.hosts[name]["tasks"] = {}
+        for lb, servers in self.servers.items():
+            server = servers[name]
+            if lb in self.down_balancers or not server["record"]:
+                continue
+            record = server["record"]
+            record["events"] = {i: e for i, e in record["events"].items() if i.lower() not in ids}
+            if not record["events"]:
+                if server["admin_state"] == record["left"]:
+                    server["admin_state"] = "ready"
+                server["record"] = None
+        self.results[name]["restore_service"] = {"done": True, "reason": "back"}

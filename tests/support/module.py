@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A module of the collection as a process of its own, the way a host runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+# Ansible sends a module's arguments on its standard input; core 2.19 and later want to know the profile of serialisation.
+PROGRAM = """
+import os, runpy, sys
+user, sys.path[:0] = int(sys.argv[2]), sys.argv[3:]
+import ansible.module_utils.basic as basic
+for name in ("_ANSIBLE_PROFILE",):
+    if hasattr(basic, name):
+        setattr(basic, name, "legacy")
+module = "ansible_collections.graceful.azure.plugins.modules." + sys.argv[1]
+__import__(module)
+if user >= 0:
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+sys.argv[1:] = []
+sys.modules[module].main()
+"""
+
+
+def open_for_all(folder):
+    """Let every user enter a folder of pytest's: it and all above it that are pytest's own."""
+    for place in (folder, *folder.parents):
+        if place.stat().st_mode & 0o001:
+            break
+        place.chmod(place.stat().st_mode | 0o055)
+
+
+def run_module(name, arguments, check=False, user=None, readable=None, wait=True):
+    """The module's result. Without ``wait``: a function that waits for it.
+
+    ``user`` is the id to run as, for root alone; ``readable`` a folder that this user shall be able to enter.
+    """
+    if readable is not None and user is not None:
+        open_for_all(readable)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd="/",
+    )
+    process.stdin.write(json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}))
+    process.stdin.close()
+    process.stdin = None
+
+    def finish():
+        said, complained = process.communicate(timeout=60)
+        try:
+            return json.loads(said)
+        except ValueError:
+            raise AssertionError("%s said %r and %r" % (name, said, complained)) from None
+
+    return finish() if wait else finish

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Small playbooks of tasks, run by the real ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+class Done:
+    """A playbook that ended. ``results`` holds what its tasks registered, by the name of the task."""
+
+    def __init__(self, status, output, results, seconds):
+        self.status = status
+        self.output = output
+        self.results = results
+        self.seconds = seconds
+
+    def __getitem__(self, name):
+        return self.results[name]
+
+
+class Playbook:
+    """Runs lists of tasks against an inventory, all below one folder.
+
+    A task is a dictionary of its keywords with a one-word ``name``. It is registered, and if it fails, the next is run.
+    """
+
+    def __init__(self, folder, inventory=None, **variables):
+        self.folder = folder
+        self.inventory = folder / "inventory.json"
+        hosts = inventory or {"here": {"ansible_connection": "local"}}
+        common = dict({"ansible_python_interpreter": sys.executable}, **variables)
+        self.inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}))
+
+    def start(self, tasks, arguments=(), hosts="all", play=None, environment=None, command="ansible-playbook"):
+        results = self.folder / "results"
+        results.mkdir(exist_ok=True)
+        for old in results.iterdir():
+            old.unlink()
+        names = [task["name"] for task in tasks]
+        told = ", ".join(f"'{name}': {name} | default('none')" for name in names)
+        wanted = [dict({"register": task["name"], "ignore_errors": True}, **task) for task in tasks]
+        wanted.append(
+            {
+                "name": "Write down what was registered",
+                "ansible.builtin.copy": {"content": "{{ {" + told + "} | to_json }}", "dest": f"{results}/{{{{ inventory_hostname }}}}", "mode": "0600"},
+                "connection": "local",
+                "vars": {"ansible_connection": "local"},
+                "check_mode": False,
+                "delegate_to": "{{ omit }}",
+            }
+        )
+        path = self.folder / "play.json"
+        path.write_text(json.dumps([dict({"hosts": hosts, "gather_facts": False, "tasks": wanted}, **(play or {}))]))
+        own = {
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
+        }
+        return subprocess.Popen(
+            [command, "-i", str(self.inventory), str(path), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=str(self.folder),
+            env=dict(os.environ, **dict(own, **(environment or {}))),
+        )
+
+    def finish(self, process, seconds=100):
+        start = time.monotonic()
+        try:
+            output, _nothing = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        results = {path.name: json.loads(path.read_text()) for path in (self.folder / "results").iterdir()}
+        if len(results) == 1:
+            (results,) = results.values()
+        return Done(process.returncode, output, results, time.monotonic() - start)
+
+    def run(self, tasks, **options):
+        return self.finish(self.start(tasks, **options))

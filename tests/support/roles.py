@@ -1,0 +1,369 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A bed to run roles on: two HAProxies, two hosts with a web server each, their metadata services, all on loopback.
+
+The machines differ in their Python interpreter, a small script that sets what is theirs: the socket of HAProxy
+and a systemctl that only pretends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import yaml
+
+from tests.support.haproxy import Haproxy, free_port
+from tests.support.simulator import Simulator
+
+RUN_SECONDS = 100
+HOSTS = ("web1", "web2")
+BALANCERS = ("lb1", "lb2")
+
+# Units are files with their state; stopping one that is called slow-... takes a second.
+SYSTEMCTL = """\
+#!/bin/sh
+units={units}
+verb=$1; shift
+while [ "${{1#-}}" != "$1" ]; do shift; done
+for unit; do
+  case $verb in
+  show)
+    if [ -e "$units/$unit.until" ] && [ "$(date +%s%N)" -ge "$(cat "$units/$unit.until")" ]; then
+      echo inactive > "$units/$unit"; rm "$units/$unit.until"
+    fi
+    echo "ActiveState=$(cat "$units/$unit" 2>/dev/null || echo inactive)"
+    [ -e "$units/$unit" ] && echo LoadState=loaded || echo LoadState=not-found
+    echo Job=0; echo ;;
+  stop)
+    echo "stop $unit" >> "$units/log"
+    case $unit in
+    slow-*) echo deactivating > "$units/$unit"; echo $(($(date +%s%N) + 2500000000)) > "$units/$unit.until" ;;
+    *) echo inactive > "$units/$unit" ;;
+    esac ;;
+  start)
+    echo "start $unit" >> "$units/log"; echo active > "$units/$unit" ;;
+  esac
+done
+"""
+
+
+class Web:
+    """A web server that answers with its status, if need be later."""
+
+    def __init__(self):
+        web = self
+        web.status = 200
+        web.held = {}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                # Until the test lets it go, or as long as the query says.
+                query = self.path.partition("?")[2]
+                if query in web.held:
+                    web.held[query].wait(60)
+                else:
+                    time.sleep(float(query or 0))
+                self.send_response(web.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_POST = do_GET
+
+            def log_message(self, *_arguments):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        # A connection that HAProxy resets is none of the tests' business.
+        self._server.handle_error = lambda *_arguments: None
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Errands:
+    """Functions of the test that a playbook has run, one URL for each."""
+
+    def __init__(self):
+        errands = self
+        self.functions = []
+        self.error = None
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                try:
+                    errands.functions[int(self.path[1:])]()
+                except AssertionError as error:
+                    # Raised again where the test is.
+                    errands.error = error
+                self.send_response(200 if errands.error is None else 500)
+                self.end_headers()
+
+            def log_message(self, *_arguments):
+                pass
+
+        self._server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Step:
+    """What one role of a run came to: its result, and the message where it failed."""
+
+    def __init__(self, said):
+        self.result = said["result"]
+        self.failure = said["failure"]
+
+
+class Run:
+    def __init__(self, status, output, said):
+        self.status = status
+        self.output = output
+        self.steps = [Step(entry) for entry in said]
+
+    @property
+    def step(self):
+        (step,) = self.steps
+        return step
+
+    @property
+    def changed(self):
+        return int(re.search(r"changed=(\d+)", self.output).group(1))
+
+
+class RoleBed:
+    def __init__(self, folder):
+        self.folder = folder
+        self.webs = {name: Web() for name in HOSTS}
+        self.errands = Errands()
+        self.simulator = Simulator(HOSTS)
+        self.front = {}
+        self.haproxy = {}
+        for name in BALANCERS:
+            self.front[name] = free_port()
+            place = folder / name
+            place.mkdir()
+            servers = "".join(f"  server {host} 127.0.0.1:{web.port}\n" for host, web in self.webs.items())
+            self.haproxy[name] = Haproxy(
+                place, f"frontend in\n  bind 127.0.0.1:{self.front[name]}\n  default_backend www\nbackend www\n  http-reuse never\n{servers}"
+            )
+        self.units = folder / "units"
+        self._write_programs()
+        self.inventory = folder / "inventory.json"
+        self._write_inventory()
+
+    def _write_programs(self):
+        (self.folder / "bin").mkdir()
+        systemctl = self.folder / "bin" / "systemctl"
+        systemctl.write_text(SYSTEMCTL.format(units=self.units))
+        systemctl.chmod(0o755)
+        for name in (*HOSTS, *BALANCERS):
+            interpreter = self.folder / f"python-{name}"
+            socket = self.haproxy[name].socket if name in BALANCERS else ""
+            interpreter.write_text(f'#!/bin/sh\nHAPROXY_SOCKET={socket} PATH={self.folder}/bin:$PATH exec {sys.executable} "$@"\n')
+            interpreter.chmod(0o755)
+
+    def _write_inventory(self):
+        machines = {
+            name: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": str(self.folder / f"python-{name}"),
+                "graceful_azure_state_dir": str(self.state_dir(name)),
+            }
+            for name in (*HOSTS, *BALANCERS)
+        }
+        for name, web in self.webs.items():
+            machines[name].update(
+                graceful_azure_imds_url=self.simulator.urls[name],
+                load_balancer_provider="haproxy",
+                load_balancer_hosts=["lb1"],
+                load_balancer_haproxy_socket="$HAPROXY_SOCKET",
+                drain_host_ports=[web.port],
+                restore_service_url=f"http://127.0.0.1:{web.port}/",
+            )
+        machines["dead"] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+        self.inventory.write_text(json.dumps({"all": {"hosts": machines, "children": {"web": {"hosts": dict.fromkeys(HOSTS)}}}}))
+
+    def state_dir(self, name):
+        return self.folder / "state" / name
+
+    def reset(self):
+        """As it was at the beginning; events that stand are ended."""
+        shutil.rmtree(self.folder / "state", ignore_errors=True)
+        shutil.rmtree(self.units, ignore_errors=True)
+        self.units.mkdir()
+        for name in HOSTS:
+            self.webs[name].status = 200
+            for haproxy in self.haproxy.values():
+                haproxy.ask(f"set server www/{name} state ready")
+        self.simulator.clear_faults()
+        for event in self.simulator.events():
+            status = event["History"][-1]["Status"]
+            if status == "Scheduled":
+                self.simulator.cancel(event["EventId"])
+            elif status == "Started":
+                self.simulator.complete(event["EventId"])
+        self._former = {event["EventId"] for event in self.simulator.events()}
+
+    def close(self):
+        self.errands.close()
+        self.simulator.close()
+        for haproxy in self.haproxy.values():
+            haproxy.stop()
+        for web in self.webs.values():
+            web.close()
+
+    def event(self, *resources, **fields):
+        """An event that nothing but an approval moves on."""
+        return self.simulator.post_event(Resources=list(resources), **{"NoticeSeconds": None, "ImpactSeconds": None, **fields})
+
+    def posted(self):
+        """The events that were approved since the beginning."""
+        return [event["EventId"] for event in self.simulator.events() if event["Approvals"] and event["EventId"] not in self._former]
+
+    def task_file(self, name, fact):
+        """A task file of the user that does its job at its second round; returns its log, a word for each round."""
+        log = self.folder / "tasks.log"
+        work = f"echo {name} >> {log}; grep -c {name} {log}"
+        done = f"{{{{ lookup('ansible.builtin.pipe', '{work}') | int >= 2 }}}}"
+        task = {"name": "Work", "ansible.builtin.set_fact": {fact: done}, "when": "not ansible_check_mode"}
+        (self.folder / f"{name}.yml").write_text(yaml.safe_dump([task]))
+        log.write_text("")
+        return log
+
+    def admin(self, balancer="lb1", host="web1"):
+        """The administrative flags of a server: 0 ready, 1 maintenance, 8 drain."""
+        return self.haproxy[balancer].flags("www", host)[0]
+
+    def records(self, name):
+        """What is held on a machine: the names of tasks, servers and services, and the events of each."""
+        found = {}
+        for path in sorted(self.state_dir(name).glob("*.json")):
+            record = json.loads(path.read_text())
+            subject = record["subject"]
+            found[subject.get("name") or subject.get("server") or subject.get("service")] = sorted(record["events"])
+        return found
+
+    @contextlib.contextmanager
+    def request(self, seconds=None, balancer="lb1", host="web1", direct=False):
+        """A request under way to a host, through a balancer or past it; yields a list for the answer's status.
+
+        It lasts until the end of the block, or as many seconds as it is told.
+        """
+        held = self.webs[host].held
+        query = str(seconds or f"hold{len(held)}")
+        if seconds is None:
+            held[query] = threading.Event()
+        others = [name for name in HOSTS if name != host]
+        for name in others:
+            self.haproxy[balancer].ask(f"set server www/{name} state maint")
+        connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=30)
+        connection.request("GET", f"/?{query}")
+        self._await_request(connection, balancer, host, direct)
+        for name in others:
+            self.haproxy[balancer].ask(f"set server www/{name} state ready")
+        status = []
+
+        def read():
+            status.append(connection.getresponse().status)
+            connection.close()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield status
+        finally:
+            if seconds is None:
+                held[query].set()
+            reader.join()
+
+    def _await_request(self, connection, balancer, host, direct):
+        deadline = time.monotonic() + 5
+        while not direct and self._sessions(balancer, host) == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def _sessions(self, balancer, host):
+        for line in self.haproxy[balancer].ask("show stat").splitlines():
+            fields = line.split(",")
+            if fields[:2] == ["www", host]:
+                return int(fields[4])
+        raise AssertionError(f"no server www/{host}")
+
+    def run(self, *steps, check=False, arguments=(), host="web1", rolespec=True):
+        """Run roles one after the other on one host, whatever becomes of them.
+
+        A step is (role, variables), or a function of the test that is called between two of them.
+        """
+        self.errands.functions, self.errands.error = list(steps), None
+        tasks = []
+        for number, step in enumerate(steps):
+            tasks.extend([self._errand(number)] if callable(step) else self._tasks(number, *step, rolespec=rolespec))
+        said = self.folder / "said.json"
+        said.unlink(missing_ok=True)
+        tell = {"dest": str(said), "content": "{{ said | to_json }}"}
+        tasks.append(
+            {"name": "Tell", "ansible.builtin.copy": tell, "check_mode": False, "changed_when": False, "diff": False, "delegate_to": HOSTS[0]}
+        )
+        # As in the playbooks, where a host that cannot be reached stays in the play.
+        play = {"hosts": host, "gather_facts": False, "ignore_unreachable": host == "dead", "vars": {"said": []}, "tasks": tasks}
+        run = self.play([play], *(["--check"] if check else []), *arguments)
+        if self.errands.error is not None:
+            raise self.errands.error
+        return Run(run.returncode, run.stdout, json.loads(said.read_text()) if said.exists() else [])
+
+    def _errand(self, number):
+        lookup = f"{{{{ lookup('ansible.builtin.url', '{self.errands.url}/{number}', use_proxy=False) }}}}"
+        return {"name": f"Step {number}", "ansible.builtin.set_fact": {"errand": lookup}}
+
+    @staticmethod
+    def _tasks(number, role, variables, rolespec):
+        include = {"name": f"graceful.azure.{role}", "rolespec_validate": rolespec}
+
+        def keep(failure):
+            entry = f"{{'result': {role}_result | default({{}}), 'failure': {failure}}}"
+            return {"name": f"End step {number}", "ansible.builtin.set_fact": {"said": f"{{{{ said + [{entry}] }}}}"}}
+
+        run = {"name": f"Step {number}", "ansible.builtin.include_role": include, "vars": variables}
+        return [{"name": f"Step {number}", "block": [run, keep("''")], "rescue": [keep("ansible_failed_result.msg")]}]
+
+    def play(self, plays, *arguments):
+        playbook = self.folder / "play.yml"
+        playbook.write_text(plays if isinstance(plays, str) else yaml.safe_dump(plays, sort_keys=False))
+        return subprocess.run(
+            ["ansible-playbook", "-i", str(self.inventory), str(playbook), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+            env=dict(
+                os.environ,
+                ANSIBLE_NOCOLOR="1",
+                ANSIBLE_PIPELINING="1",
+                ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
+                ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
+            ),
+        )

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A site to run the playbooks against: hosts on this machine, a real HAProxy, the simulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from tests.support.checkout import BUILD
+from tests.support.haproxy import Haproxy
+from tests.support.simulator import Simulator
+
+RUN_SECONDS = 180
+
+
+class Listener:
+    """A web server of one host, of a few lines; it counts nothing and always answers."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _peer = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+
+    def close(self):
+        self.socket.close()
+
+
+class Run:
+    """A playbook that ended: its exit status, its output and what set_stats carried."""
+
+    def __init__(self, status, output):
+        self.status = status
+        self.output = output
+        self.events = None
+        for line in output.splitlines():
+            if line.strip().startswith("RUN: "):
+                self.events = json.loads(line.strip()[len("RUN: "):])["graceful_azure"]
+
+    def event(self, event_id):
+        (found,) = [event for event in self.events if event["event_id"].lower() == event_id.lower()]
+        return found
+
+
+class Site:
+    """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known."""
+
+    def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",)):
+        self.folder = folder
+        self.names = list(names)
+        self.listeners = {name: Listener() for name in names}
+        self.simulator = Simulator(list(names))
+        servers = "".join(f"  server {name} 127.0.0.1:{listener.port}\n" for name, listener in self.listeners.items())
+        proxy = folder / "proxy"
+        proxy.mkdir()
+        self.haproxy = Haproxy(proxy, f"frontend in\n  bind unix@{proxy}/front.sock\n  default_backend www\nbackend www\n{servers}")
+        self.inventory = folder / "inventory.json"
+        self.write_inventory(variables or {}, balancers)
+        self.processes = []
+
+    def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
+        hosts = {
+            name: dict(
+                {
+                    "graceful_azure_imds_url": self.simulator.urls[name],
+                    "graceful_azure_state_dir": str(self.folder / "state" / name),
+                    "drain_host_ports": [listener.port],
+                    "restore_service_url": f"http://127.0.0.1:{listener.port}/",
+                },
+                **of_hosts.get(name, {}),
+            )
+            for name, listener in self.listeners.items()
+        }
+        common = {
+            "load_balancer_provider": "haproxy",
+            "load_balancer_hosts": list(balancers),
+            "load_balancer_haproxy_socket": self.haproxy.socket,
+        }
+        machines = {name: dict({"graceful_azure_state_dir": str(self.folder / "state" / name)}, **of_hosts.get(name, {})) for name in balancers}
+        everybody = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        self.inventory.write_text(
+            json.dumps(
+                {
+                    "all": {
+                        "vars": everybody,
+                        "children": {
+                            "web": {"hosts": hosts, "vars": dict(common, **(variables or {}))},
+                            "machines": {"hosts": machines},
+                        },
+                    }
+                }
+            )
+        )
+
+    def start(self, playbook, *arguments, **variables):
+        command = ["ansible-playbook", "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
+        command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": 60}, **variables))]
+        environment = dict(
+            os.environ,
+            ANSIBLE_SHOW_CUSTOM_STATS="1",
+            ANSIBLE_NOCOLOR="1",
+            ANSIBLE_PIPELINING="1",
+            ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
+            ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
+        )
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True
+        )
+        self.processes.append(process)
+        return process
+
+    @staticmethod
+    def finish(process, seconds=RUN_SECONDS):
+        output, _nothing = process.communicate(timeout=seconds)
+        return Run(process.returncode, output)
+
+    def run(self, playbook="handle_events", *arguments, **variables):
+        return self.finish(self.start(playbook, *arguments, **variables))
+
+    def kill(self, process):
+        """End a playbook as AWX does, at once and with all that it started."""
+        for pid in [process.pid, *descendants(process.pid)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        process.communicate()
+
+    def admin_states(self):
+        return {name: {0: "ready", 1: "maint", 8: "drain"}.get(self.haproxy.flags("www", name)[0]) for name in self.names}
+
+    def records(self):
+        return sorted(path for path in (self.folder / "state").glob("*/*.json"))
+
+    def await_state(self, name, state, seconds=30):
+        wait_until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
+        self.simulator.close()
+        self.haproxy.stop()
+        for listener in self.listeners.values():
+            listener.close()
+
+
+def descendants(pid):
+    """Every process below one, also those that made a session of their own."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
+                    parent = int(stat.read().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(parent, []).append(int(entry))
+    found = []
+    queue = [pid]
+    while queue:
+        queue.extend(children.get(queue[0], ()))
+        found.extend(children.get(queue.pop(0), ()))
+    return found
+
+
+def wait_until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.05)

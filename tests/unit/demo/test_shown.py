@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The demo's HAProxy configuration, the reading of its state, the schedule, the table and the picture."""
+
+from __future__ import annotations
+
+import io
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.demo import balancer, playbook, records, schedule, screen, timeline
+
+STATE = """\
+1
+# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight
+3 web 1 web1 127.0.0.1 2 0 1
+3 web 2 web2 127.0.0.1 2 8 1
+3 web 3 web3 127.0.0.1 0 0 1
+3 web 4 web4 127.0.0.1 0 1 1
+4 other 1 web1 127.0.0.1 2 1 1
+
+"""
+
+ROW = {
+    "number": 1,
+    "event_id": "e1",
+    "event_type": "Reboot",
+    "resources": ["web1", "web2"],
+    "outcome": "completed",
+    "appeared": 2.0,
+    "detected": 3.0,
+    "out_of_load_balancer": 4.5,
+    "drained": 9.0,
+    "approved": 10.0,
+    "started": 10.5,
+    "gone": 18.0,
+    "restored": None,
+    "failed": 3,
+}
+
+
+def test_state_of_the_servers():
+    assert balancer.read_state(STATE) == {
+        "web1": balancer.Server("ready", True),
+        "web2": balancer.Server("drain", True),
+        "web3": balancer.Server("ready", False),
+        "web4": balancer.Server("maint", False),
+    }
+
+
+def test_configuration_names_every_server():
+    text = balancer.configuration("/run/x.sock", 8080, {"web1": 1001, "web2": 1002})
+    assert "stats socket /run/x.sock mode 600 level admin" in text
+    assert text.endswith("    server web1 127.0.0.1:1001\n    server web2 127.0.0.1:1002\n")
+
+
+def test_schedule_shows_what_the_demo_promises():
+    kinds = {planned.event_type for planned in schedule.SCHEDULE}
+    assert kinds == {"Freeze", "Reboot", "Redeploy"}
+    assert any(planned.cancelled for planned in schedule.SCHEDULE)
+    assert any(len(planned.hosts) == 2 for planned in schedule.SCHEDULE)
+    numbers = [planned.number for planned in schedule.SCHEDULE]
+    assert numbers == sorted(set(numbers))
+    for planned in schedule.SCHEDULE:
+        assert (planned.at is None) != (planned.once_started is None)
+        assert planned.once_started is None or planned.once_started < planned.number
+
+
+def test_table_counts_from_when_the_event_became_visible():
+    text = screen.table([ROW], 14000, 0, 9000, 224)
+    cells = next(line for line in text.splitlines() if line.startswith("1 Reboot")).split()
+    assert cells == ["1", "Reboot", "web1,", "web2", "1.0", "2.5", "7.0", "8.0", "8.5", "16.0", "-", "3"]
+    assert "14,000 requests      0 failed" in text
+    assert "9,000 requests    224 failed" in text
+
+
+def test_lines_on_a_screen_without_colours():
+    stream = io.StringIO()
+    shown = screen.Screen(stream)
+    shown.say("azure", "event 1 announced")
+    assert stream.getvalue() == "           azure    event 1 announced\n"
+
+
+def test_picture_is_well_formed_whatever_the_names():
+    hostile = "w<&\"'1"
+    lanes = {hostile: [records.Segment(records.IN_SERVICE, 0, 5), records.Segment(records.IMPACT, 5, 9), records.Segment(records.IN_SERVICE, 9, 20)]}
+    requests = [
+        {"start": 5.0, "seconds": 1.0, "outcome": "status 502", "backend": hostile, "kind": "fast", "connection": "new"},
+        {"start": 6.0, "seconds": 1.0, "outcome": "closed <&>", "backend": "", "kind": "fast", "connection": "new"},
+        {"start": 7.0, "seconds": 1.0, "outcome": "ok", "backend": hostile, "kind": "fast", "connection": "new"},
+    ]
+    event = dict(ROW, resources=[hostile], event_type="<Re&boot>", restored=19.0)
+    impacts = [{"host": hostile, "type": "Reboot", "begin": 5, "end": 9}]
+    parts = [timeline.Part("One", lanes, impacts, requests, [event]), timeline.Part("Two", lanes, impacts, requests, [])]
+    root = ElementTree.fromstring(timeline.draw("Title & more", parts, 0, 20, 240))
+    words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert words.count("3 requests, 2 failed") == 2
+    assert words.count("1 failed") == 4  # the lane's and the one without a server, in both parts
+    assert words.count("reboot") == 2
+    assert "event 1: <Re&boot>" in words
+
+
+def test_two_events_at_once_have_a_row_each():
+    page = timeline.Page(0, 60, 240)
+    first, second, third = dict(ROW, appeared=0, gone=20), dict(ROW, appeared=10, gone=30), dict(ROW, appeared=40, gone=50)
+    assert timeline.life_rows([first, second, third], "web1", page) == [[first, third], [second]]
+
+
+@pytest.mark.parametrize(
+    "line, shown",
+    [
+        ("07:00:02  web1  draining  Reboot E1  2 sessions on lb1  (for 3 s)\n", "web1 draining Reboot (event 1): 2 sessions on lb1 (for 3 s)"),
+        ("TASK [Plan] ****\n", None),
+        ("changed: [web1]\n", None),
+        ("\n", None),
+        ("fatal: [web1]: FAILED! => {}\n", "fatal: [web1]: FAILED! => {}"),
+        ("[ERROR]: " + 300 * "x" + "\n", "[ERROR]: " + 151 * "x" + "..."),
+    ],
+)
+def test_what_is_shown_of_the_playbook(line, shown):
+    assert playbook.account(line, {"E1": 1}) == shown

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url, split_url
+
+
+@contextlib.contextmanager
+def server(*pieces, pause=0.0, address="127.0.0.1"):
+    """A server that sends the same bytes to everybody, and the requests that it got."""
+    listener = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    requests = []
+    over = threading.Event()
+
+    def serve():
+        while True:
+            try:
+                connection = listener.accept()[0]
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                requests.append(connection.recv(65536).decode("latin-1"))
+                for piece in pieces:
+                    connection.sendall(piece)
+                    over.wait(pause)
+                if not pieces:
+                    over.wait(10)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield "http://localhost:%d" % listener.getsockname()[1], requests
+    finally:
+        over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(5)
+
+
+def answer(status):
+    return b"HTTP/1.1 %d Whatever\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n" % status
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 302, 399])
+def test_what_is_an_answer(status):
+    with server(answer(status)) as (url, requests):
+        assert ask_url(url, 2, True) is None
+    # The redirect was not followed.
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+def test_what_is_none(status):
+    with server(answer(status)) as (url, _requests):
+        assert ask_url(url, 2, True) == "%s: status %d" % (url, status)
+
+
+def test_the_request():
+    with server(answer(200)) as (url, requests):
+        assert ask_url(url + "/health?deep=1&x=%20#part", 2, True) is None
+    assert requests[0].startswith("GET /health?deep=1&x=%20 HTTP/1.1\r\nHost: localhost:")
+
+
+def test_no_proxy_is_asked(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with server(answer(200)) as (url, _requests):
+        assert ask_url(url, 2, True) is None
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert ask_url("http://127.0.0.1:%d/" % port, 2, True) == "http://127.0.0.1:%d/: Connection refused" % port
+    assert ask_port("127.0.0.1", port, 2) == "port %d of 127.0.0.1: Connection refused" % port
+
+
+def test_a_server_that_says_nothing():
+    with server() as (url, _requests):
+        assert ask_url(url, 0.1, True) == "%s: no answer in time" % url
+
+
+def test_a_server_that_answers_letter_by_letter():
+    letters = [bytes([letter]) for letter in answer(200)]
+    with server(*letters, pause=0.05) as (url, _requests):
+        start = time.monotonic()
+        assert ask_url(url, 0.2, True) == "%s: no answer in time" % url
+        assert time.monotonic() - start < 0.5
+
+
+def test_something_that_is_not_http():
+    with server(b"SSH-2.0-OpenSSH_9.2\r\n") as (url, _requests):
+        assert ask_url(url, 2, True) == "%s: the answer is no HTTP (BadStatusLine)" % url
+
+
+def test_a_name_that_is_unknown():
+    assert ask_url("http://nowhere.invalid/", 2, True).startswith("http://nowhere.invalid/: ")
+    assert ask_port("nowhere.invalid", 80, 2).startswith("port 80 of nowhere.invalid: ")
+
+
+def test_https_on_a_plain_port():
+    with server(answer(200)) as (url, _requests):
+        assert "https" in ask_url(url.replace("http:", "https:"), 2, False)
+
+
+def test_a_port():
+    with server(b"") as (url, _requests):
+        assert ask_port("localhost", int(url.rsplit(":", 1)[1]), 2) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/if_inet6"), reason="no IPv6 on this machine")
+def test_a_port_over_ipv6():
+    with server(b"", address="::1") as (url, _requests):
+        assert ask_port("::1", int(url.rsplit(":", 1)[1]), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("localhost:8080", "url must be like http://localhost:8080/health"),
+        ("ftp://localhost/", "url must be like http://localhost:8080/health"),
+        ("http:///health", "url must be like http://localhost:8080/health"),
+        ("", "url must be like http://localhost:8080/health"),
+        ("http://localhost:http/", "cannot be understood"),
+        ("http://[::1/", "cannot be understood"),
+        ("http://localhost/a b", "plain ASCII without spaces"),
+        ("http://localhost/a\r\nX: y", "plain ASCII without spaces"),
+        ("http://localhost/\u00e4", "plain ASCII without spaces"),
+    ],
+)
+def test_urls_that_cannot_be_asked(url, message):
+    with pytest.raises(AddressError, match=message):
+        split_url(url)
+
+
+def test_a_password_is_not_shown():
+    with pytest.raises(AddressError) as caught:
+        split_url("http://me:secret@localhost/")
+    assert "secret" not in str(caught.value)
+
+
+def test_parts_of_a_url():
+    assert split_url("https://[::1]:8443") == ("https", "::1", 8443, "/")
+    assert split_url("http://web?x=1") == ("http", "web", None, "/?x=1")

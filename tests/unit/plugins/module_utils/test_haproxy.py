@@ -1,0 +1,832 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
+    ALREADY_OUT,
+    C_MAINT,
+    CHANGED_MEANWHILE,
+    DRAIN,
+    F_DRAIN,
+    F_MAINT,
+    I_DRAIN,
+    I_MAINT,
+    KIND,
+    LOST,
+    MAINT,
+    NONE,
+    R_MAINT,
+    READY,
+    DryHaproxy,
+    Haproxy,
+    HaproxyError,
+    Holder,
+    Look,
+    Process,
+    Refused,
+    condition_of,
+    parse_info,
+    parse_servers_state,
+    parse_stat,
+    subject_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    CHANGING,
+    HELD,
+    RESTORING,
+    HoldError,
+    Request,
+    Store,
+    new_record,
+)
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+PATH = "/run/haproxy/admin.sock"
+FLAGS = {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the code catches it."""
+
+
+class Model:
+    """HAProxy as far as a hold is concerned. ``servers``: flags by (backend, server)."""
+
+    path = PATH
+
+    def __init__(self, servers, sticky=()):
+        self.configured = dict(servers)
+        self.flags = dict(servers)
+        self.weights = dict.fromkeys(servers, 10)
+        self.pid = 100
+        self.sticky = set(sticky)
+        self.rights = "admin"
+        self.told = []
+        self.before_telling = lambda key, state: None
+
+    def level(self):
+        return self.rights
+
+    def sticky_backends(self, look):
+        return self.sticky
+
+    def look(self):
+        state = [
+            {
+                "be_name": backend,
+                "srv_name": server,
+                "srv_addr": "192.0.2.1",
+                "srv_op_state": "2",
+                "srv_admin_state": str(flags),
+                "srv_uweight": str(self.weights[backend, server]),
+            }
+            for (backend, server), flags in self.flags.items()
+        ]
+        stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": ""} for b, s in self.flags]
+        stat += [{"pxname": backend, "svname": "BACKEND"} for backend in {backend for backend, dummy in self.flags}]
+        return Look(Process(self.pid, 1000 + self.pid, True), state, stat)
+
+    def set_state(self, backend, server, state):
+        key = backend, server
+        self.before_telling(key, state)
+        self.told.append((key, state))
+        self.flags[key] = self.flags[key] & ~(F_MAINT | F_DRAIN) | FLAGS[state]
+
+    def reload(self, keep_state=False):
+        self.pid += 1
+        if not keep_state:
+            self.flags = dict(self.configured)
+
+
+@pytest.fixture
+def model():
+    return Model({("www", "web1"): 0, ("api", "web1"): 0, ("www", "web2"): 0})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "state"))
+
+
+def hold(model, store, ids=("A",), present=True, server="web1", backends=None, out_state=None, dry=False):
+    request = Request(present, None if ids is None else list(ids), "why", now="T")
+    haproxy = DryHaproxy(model) if dry else model
+    if dry:
+        store = Store(store.state_dir, dry=True)
+    outcomes, dummy = Holder(haproxy, store, request, server, backends, out_state).run()
+    return {outcome.backend: outcome for outcome in outcomes}
+
+
+def release(model, store, ids=None, **more):
+    return hold(model, store, ids, present=False, **more)
+
+
+def shown(outcomes):
+    return {backend: (o.result()["condition"], o.result()["held_by"], o.changed) for backend, o in outcomes.items()}
+
+
+class TestHold:
+    def test_out_in_every_backend_and_back(self, model, store):
+        assert shown(hold(model, store)) == {"www": (HELD, ["A"], True), "api": (HELD, ["A"], True)}
+        assert model.flags == {("www", "web1"): F_DRAIN, ("api", "web1"): F_DRAIN, ("www", "web2"): 0}
+        assert shown(hold(model, store)) == {"www": (HELD, ["A"], False), "api": (HELD, ["A"], False)}
+        assert shown(release(model, store)) == {"www": (NONE, [], True), "api": (NONE, [], True)}
+        assert set(model.flags.values()) == {0}
+        assert store.records() == []
+        assert shown(release(model, store)) == {"www": (NONE, [], False), "api": (NONE, [], False)}
+
+    def test_the_record_tells_everything(self, model, store):
+        hold(model, store, backends=["www"])
+        (record,) = store.records(KIND)
+        del record["path"]
+        assert record == {
+            "version": 1,
+            "kind": "haproxy_server",
+            "subject": {"socket": PATH, "backend": "www", "server": "web1"},
+            "found": {"admin_state": "ready", "weight": 10},
+            "left": {"admin_state": "drain", "weight": 10},
+            "phase": "held",
+            "events": {"A": {"since": "T", "reason": "why", "details": {}}},
+            "process": {"pid": 100, "started": 1100},
+        }
+
+    def test_only_the_backends_named(self, model, store):
+        assert list(hold(model, store, backends=["api"])) == ["api"]
+        assert model.flags["www", "web1"] == 0
+
+    def test_maint_where_sessions_stick(self, model, store):
+        model.sticky = {"api"}
+        hold(model, store)
+        assert (model.flags["www", "web1"], model.flags["api", "web1"]) == (F_DRAIN, F_MAINT)
+        release(model, store)
+        assert set(model.flags.values()) == {0}
+
+    @pytest.mark.parametrize("state", [DRAIN, MAINT])
+    def test_as_asked(self, model, store, state):
+        model.sticky = {"api"}
+        hold(model, store, out_state=state)
+        assert model.flags["www", "web1"] == model.flags["api", "web1"] == FLAGS[state]
+
+    def test_from_drain_on_to_maint_and_never_the_other_way(self, model, store):
+        hold(model, store, out_state=DRAIN)
+        outcomes = hold(model, store, out_state=MAINT)
+        assert shown(outcomes)["www"] == (HELD, ["A"], True)
+        assert model.flags["www", "web1"] == F_MAINT
+        assert not hold(model, store, out_state=DRAIN)["www"].changed
+        assert not hold(model, store)["www"].changed
+        assert model.flags["www", "web1"] == F_MAINT
+        release(model, store)
+        assert model.flags["www", "web1"] == 0
+
+    def test_the_last_event_releases(self, model, store):
+        hold(model, store, ["A"])
+        assert shown(hold(model, store, ["B", "C"]))["www"] == (HELD, ["A", "B", "C"], True)
+        assert shown(release(model, store, ["a"]))["www"] == (HELD, ["B", "C"], True)
+        assert shown(release(model, store, ["a"]))["www"] == (HELD, ["B", "C"], False)
+        assert shown(release(model, store, ["B"]))["www"] == (HELD, ["C"], True)
+        assert model.flags["www", "web1"] == F_DRAIN
+        assert shown(release(model, store, ["C", "X"]))["www"] == (NONE, [], True)
+        assert model.flags["www", "web1"] == 0
+
+    def test_what_is_released_was_never_held(self, model, store):
+        assert shown(release(model, store, ["A"]))["www"] == (NONE, [], False)
+        assert model.told == []
+
+    @pytest.mark.parametrize("flags", [F_MAINT, F_MAINT | C_MAINT, F_DRAIN, I_MAINT, I_DRAIN, R_MAINT, F_DRAIN | I_MAINT])
+    def test_found_out_of_rotation_stays_as_it_is(self, model, store, flags):
+        model.flags["www", "web1"] = flags
+        assert shown(hold(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (HELD, ["A"], True)}
+        assert shown(release(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (NONE, [], True)}
+        assert model.flags["www", "web1"] == flags
+
+    def test_enabled_by_hand_although_the_configuration_says_disabled(self, model, store):
+        model.flags["www", "web1"] = C_MAINT
+        hold(model, store)
+        assert model.flags["www", "web1"] == C_MAINT | F_DRAIN
+        release(model, store)
+        assert model.flags["www", "web1"] == C_MAINT
+
+    def test_an_operators_maintenance_that_ends_while_the_event_stands(self, model, store):
+        model.flags["www", "web1"] = F_MAINT
+        hold(model, store)
+        model.flags["www", "web1"] = 0
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], True)
+
+    def test_weights_are_nobodys_business(self, model, store):
+        hold(model, store)
+        model.weights["www", "web1"] = 3
+        outcomes = release(model, store)
+        assert shown(outcomes)["www"] == (NONE, [], True) and outcomes["www"].conflict is None
+        assert model.weights["www", "web1"] == 3
+
+    @pytest.mark.parametrize("present", [True, False])
+    @pytest.mark.parametrize("flags", [0, F_MAINT, F_MAINT | C_MAINT, I_DRAIN])
+    def test_somebody_acted_meanwhile(self, model, store, flags, present):
+        hold(model, store)
+        model.flags["www", "web1"] = flags
+        outcomes = hold(model, store, ["A"], present=present)
+        assert outcomes["www"].result()["condition"] == CHANGED_MEANWHILE
+        assert "www/web1 was left in drain" in outcomes["www"].conflict
+        assert model.flags["www", "web1"] == flags
+        assert len(store.records()) == (2 if present else 0)
+        assert shown(outcomes)["api"][0] == (HELD if present else NONE)
+
+    def test_somebody_acted_and_took_it_back(self, model, store):
+        hold(model, store)
+        model.flags["www", "web1"] = 0
+        hold(model, store)
+        model.flags["www", "web1"] = F_DRAIN
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], False)
+
+    def test_maintenance_of_what_it_tracks_is_no_conflict(self, model, store):
+        hold(model, store)
+        model.flags["www", "web1"] |= I_MAINT
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], False)
+        assert release(model, store)["www"].conflict is None
+        assert model.flags["www", "web1"] == I_MAINT
+
+
+class TestReload:
+    def test_taken_out_again(self, model, store):
+        hold(model, store)
+        model.reload()
+        outcomes = hold(model, store)
+        assert outcomes["www"].result()["put_right"] and outcomes["www"].changed
+        assert model.flags["www", "web1"] == F_DRAIN
+        outcomes = hold(model, store)
+        assert not outcomes["www"].result()["put_right"] and not outcomes["www"].changed
+        release(model, store)
+        assert set(model.flags.values()) == {0}
+
+    def test_with_all_the_events_that_held_it(self, model, store):
+        hold(model, store, ["A"])
+        model.reload()
+        assert shown(hold(model, store, ["B"]))["www"] == (HELD, ["A", "B"], True)
+
+    def test_released_after_it(self, model, store):
+        hold(model, store)
+        model.reload()
+        del model.told[:]
+        assert shown(release(model, store)) == {"www": (NONE, [], True), "api": (NONE, [], True)}
+        assert model.told == [] and store.records() == []
+
+    def test_the_state_was_kept(self, model, store):
+        hold(model, store)
+        model.reload(keep_state=True)
+        del model.told[:]
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], False)
+        assert model.told == []
+        assert {record["process"]["pid"] for record in store.records()} == {101}
+        release(model, store)
+        assert set(model.flags.values()) == {0}
+
+    def test_the_new_configuration_disables_it(self, model, store):
+        hold(model, store, out_state=MAINT)
+        model.configured["www", "web1"] = F_MAINT | C_MAINT
+        model.reload()
+        outcomes = hold(model, store)
+        assert shown(outcomes)["www"] == (ALREADY_OUT, [], True)
+        release(model, store)
+        assert model.flags["www", "web1"] == F_MAINT | C_MAINT
+
+    def test_released_when_the_new_configuration_disables_it(self, model, store):
+        hold(model, store, out_state=MAINT)
+        model.configured["www", "web1"] = F_MAINT | C_MAINT
+        model.reload()
+        outcomes = release(model, store)
+        assert "www/web1" in outcomes["www"].conflict
+        assert outcomes["www"].result()["condition"] == ALREADY_OUT
+        assert model.flags["www", "web1"] == F_MAINT | C_MAINT and store.records() == []
+
+    def test_somebody_put_it_in_maintenance_after_it(self, model, store):
+        hold(model, store)
+        model.reload()
+        model.flags["www", "web1"] = F_MAINT
+        assert shown(hold(model, store))["www"] == (ALREADY_OUT, [], True)
+        assert model.flags["www", "web1"] == F_MAINT
+
+    def test_in_the_middle_of_a_change(self, model, store):
+        """The command reached the old process, the new one starts afresh: seen, and done again."""
+        once = itertools.count()
+
+        def reload(key, state):
+            if next(once) == 0:
+                model.set_state_again = True
+                model.pid += 1
+
+        model.before_telling = reload
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], True)
+        assert {record["process"]["pid"] for record in store.records()} == {101}
+        assert {record["phase"] for record in store.records()} == {HELD}
+
+    def test_a_command_that_never_takes(self, model, store):
+        model.set_state = lambda *args: None
+        with pytest.raises(HaproxyError, match="is not as it was told"):
+            hold(model, store)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("name", ["a;b", "a\nset server", "a b", "", "a/b", "#1", "w\x00", "é", "a\n", "{{ x }}"])
+    @pytest.mark.parametrize("where", ["server", "backends"])
+    def test_hostile_names_never_reach_the_socket(self, model, store, name, where):
+        model.look = model.level = None
+        with pytest.raises(ValueError) as caught:
+            hold(model, store, **{where: name if where == "server" else ["www", name]})
+        assert repr(name) in str(caught.value)
+
+    @pytest.mark.parametrize("present", [True, False])
+    @pytest.mark.parametrize(
+        ("where", "said"),
+        [
+            ({"server": "web9"}, "No backend of HAProxy on socket %s has a server 'web9' (option server)."),
+            ({"backends": ["nope"]}, "HAProxy on socket %s has no backend 'nope' (option backends)."),
+            (
+                {"server": "web2", "backends": ["www", "api"]},
+                "The backend 'api' of HAProxy on socket %s has no server 'web2' (option server).",
+            ),
+        ],
+    )
+    def test_unknown_names(self, model, store, tmp_path, present, where, said):
+        with pytest.raises(HaproxyError) as caught:
+            hold(model, store, present=present, **where)
+        assert str(caught.value) == said % PATH
+        assert model.told == [] and not (tmp_path / "state").exists()
+
+    @pytest.mark.parametrize("level", ["user", "operator"])
+    def test_a_socket_that_allows_too_little(self, model, store, tmp_path, level):
+        model.rights = level
+        with pytest.raises(HaproxyError, match="allows only the level %s" % level):
+            hold(model, store)
+        assert model.told == [] and not (tmp_path / "state").exists()
+
+    @pytest.mark.parametrize("present", [True, False])
+    def test_refused_all_the_same(self, model, store, present):
+        """The record says again what it said."""
+        if not present:
+            hold(model, store)
+        before = store.records()
+
+        def refuse(key, state):
+            raise Refused("no")
+
+        model.before_telling = refuse
+        with pytest.raises(Refused):
+            hold(model, store, present=present)
+        assert store.records() == before
+
+    def test_a_server_that_is_no_longer_there(self, model, store):
+        hold(model, store, ["A"])
+        hold(model, store, ["B"])
+        del model.flags["api", "web1"], model.configured["api", "web1"]
+        model.reload()
+        assert list(hold(model, store)) == ["www"]
+        assert shown(release(model, store, ["A"]))["api"] == (NONE, ["B"], True)
+        outcomes = release(model, store, ["B"])
+        assert outcomes["api"].conflict == "api/web1 is no longer in HAProxy: the hold on it was dropped."
+        assert outcomes["api"].result()["admin_state"] is None
+        assert store.records() == []
+
+    def test_a_damaged_record_of_another_server(self, model, store):
+        hold(model, store, server="web2")
+        (record,) = store.records()
+        with open(record["path"], "w") as stream:
+            stream.write("{")
+        with pytest.raises(HoldError, match="web2"):
+            hold(model, store)
+        assert model.flags["www", "web1"] == 0
+
+
+class TestCondition:
+    def record(self, phase=HELD, left=DRAIN, pid=100):
+        states = {"admin_state": READY, "weight": 1}
+        return dict(
+            new_record(
+                KIND, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}
+            ),
+            phase=phase,
+        )
+
+    @pytest.mark.parametrize(
+        ("phase", "left", "same", "flags", "expected"),
+        [
+            (HELD, DRAIN, True, F_DRAIN, HELD),
+            (CHANGING, DRAIN, True, F_DRAIN, HELD),
+            (RESTORING, DRAIN, True, F_DRAIN, HELD),
+            (HELD, DRAIN, True, F_DRAIN | I_MAINT | R_MAINT | C_MAINT, HELD),
+            (HELD, MAINT, False, F_MAINT, HELD),
+            (HELD, MAINT, False, F_MAINT | C_MAINT, ALREADY_OUT),
+            (HELD, DRAIN, True, 0, CHANGED_MEANWHILE),
+            (HELD, DRAIN, True, F_MAINT, CHANGED_MEANWHILE),
+            (HELD, DRAIN, False, 0, LOST),
+            (HELD, DRAIN, False, F_MAINT, ALREADY_OUT),
+            (HELD, DRAIN, False, I_MAINT, ALREADY_OUT),
+            (CHANGING, DRAIN, True, 0, LOST),
+            (CHANGING, DRAIN, False, 0, LOST),
+            (CHANGING, DRAIN, True, I_DRAIN, ALREADY_OUT),
+            (RESTORING, DRAIN, True, 0, NONE),
+            (RESTORING, DRAIN, False, 0, NONE),
+            (RESTORING, DRAIN, True, F_MAINT, CHANGED_MEANWHILE),
+        ],
+    )
+    def test_of_a_record(self, phase, left, same, flags, expected):
+        model = Model({("b", "s"): flags})
+        look = model.look()
+        record = self.record(phase, left, 100 if same else 99)
+        assert condition_of(record, look.servers["b", "s"], look.process) == expected
+
+    def test_the_same_pid_that_started_later_is_another_process(self):
+        """As in a container, where HAProxy has the same process id every time."""
+        look = Model({("b", "s"): 0}).look()
+        record = self.record()
+        record["process"]["started"] -= 60
+        assert condition_of(record, look.servers["b", "s"], look.process) == LOST
+
+
+class Limited:
+    """A store or a balancer that is killed before or after its n-th act."""
+
+    def __init__(self, target, budget, acts):
+        self._target, self._budget, self._acts = target, budget, acts
+
+    def __getattr__(self, name):
+        value = getattr(self._target, name)
+        if name not in self._acts:
+            return value
+
+        def act(*args):
+            self._budget.spend()
+            result = value(*args)
+            self._budget.spend()
+            return result
+
+        return act
+
+
+class Budget:
+    def __init__(self, left):
+        self.left = left
+
+    def spend(self):
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+
+def killed_hold(model, store, budget, **more):
+    """A hold that is killed when its budget is spent; whether it came to its end."""
+    budget = Budget(budget)
+    with contextlib.suppress(Killed):
+        hold(Limited(model, budget, ("set_state", "look")), Limited(store, budget, ("write", "delete")), **more)
+        return True
+    return False
+
+
+class TestKilled:
+    """Killed before and after every look, every write and every command; the next run puts it right."""
+
+    def each(self, prepare, act):
+        for budget in range(100):
+            with tempfile.TemporaryDirectory() as folder:
+                model = Model({("www", "web1"): 0, ("api", "web1"): 0, ("www", "web2"): F_MAINT})
+                store = Store(folder)
+                prepare(model, store)
+                done = killed_hold(model, store, budget, **act)
+                yield budget, model, store
+                if done:
+                    assert budget > 5
+                    return
+        raise AssertionError("it never came to its end")
+
+    def same_again(self, model, store, act, held_by):
+        outcomes = hold(model, store, **act)
+        assert [outcome.conflict for outcome in outcomes.values()] == [None, None]
+        assert [outcome.result()["condition"] for outcome in outcomes.values()] == [HELD if held_by else NONE] * 2
+        assert [outcome.result()["held_by"] for outcome in outcomes.values()] == [held_by] * 2
+        assert {record["phase"] for record in store.records()} <= {HELD}
+        assert model.flags["www", "web2"] == F_MAINT
+        assert not any(outcome.changed for outcome in hold(model, store, **act).values())
+
+    def test_putting(self):
+        for _dummy, model, store in self.each(lambda *a: None, {"ids": ["A"]}):
+            self.same_again(model, store, {"ids": ["A"]}, ["A"])
+            release(model, store)
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
+    def test_putting_and_never_put_again(self):
+        for _dummy, model, store in self.each(lambda *a: None, {"ids": ["A"]}):
+            self.same_again(model, store, {"ids": ["A"], "present": False}, [])
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
+    def test_adding_a_second(self):
+        for _dummy, model, store in self.each(lambda *a: hold(*a, ids=["A"]), {"ids": ["B"]}):
+            self.same_again(model, store, {"ids": ["B"]}, ["A", "B"])
+
+    def test_releasing(self):
+        act = {"ids": ["A"], "present": False}
+        for _dummy, model, store in self.each(hold, act):
+            self.same_again(model, store, act, [])
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
+    def test_releasing_and_then_held_for_another(self):
+        act = {"ids": ["A"], "present": False}
+        for budget, model, store in self.each(hold, act):
+            outcomes = hold(model, store, ["B"])
+            assert [outcome.conflict for outcome in outcomes.values()] == [None, None]
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == F_DRAIN
+            for outcome in outcomes.values():
+                # The release of A was decided, or not yet.
+                assert outcome.result()["held_by"] in (["B"], ["A", "B"]), budget
+            release(model, store, ["A", "B"])
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
+    def test_putting_right_after_a_reload(self):
+        def prepare(model, store):
+            hold(model, store)
+            model.configured["www", "web2"] = F_MAINT
+            model.reload()
+
+        for _dummy, model, store in self.each(prepare, {"ids": ["A"]}):
+            self.same_again(model, store, {"ids": ["A"]}, ["A"])
+
+    def test_and_reloaded_before_the_next_run(self):
+        for _dummy, model, store in self.each(lambda *a: None, {"ids": ["A"]}):
+            model.reload()
+            self.same_again(model, store, {"ids": ["A"]}, ["A"])
+            model.reload()
+            self.same_again(model, store, {"ids": ["A"], "present": False}, [])
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize("number", range(4))
+    def test_a_write_that_fails(self, model, store, number):
+        """The first: nothing was touched. A later one: an error all the same, and the next run goes on."""
+        writes = itertools.count()
+
+        class Full(Store):
+            def write(self, record):
+                if next(writes) == number:
+                    raise HoldError("The record %s cannot be written: No space left on device." % self.path(record["kind"], record["subject"]))
+                super().write(record)
+
+        with pytest.raises(HoldError, match="No space left"):
+            hold(model, Full(store.state_dir))
+        if number == 0:
+            assert model.told == [] and store.records() == []
+        assert all(outcome.result()["condition"] == HELD for outcome in hold(model, store).values())
+        release(model, store)
+        assert set(model.flags.values()) == {0}
+
+
+class Lives(RuleBasedStateMachine):
+    """Two controllers, some of them killed, an operator, reloads: what must be true whatever happens.
+
+    - A server that an operator took out, or that the configuration disables, is never put into rotation.
+    - Nothing is taken out of rotation that an operator put in while it was held.
+    - A run for an event that came to its end leaves the server out, or says what is in the way.
+    - What we took out is in rotation again once nothing holds it.
+    - Check mode predicts what the run then does.
+    """
+
+    SERVERS = (("www", "web1"), ("api", "web1"))
+    IDS = st.lists(st.sampled_from(["A", "b", "B", "C"]), min_size=1, max_size=2)
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = Store(self.folder.name)
+
+    def teardown(self):
+        self.folder.cleanup()
+
+    @initialize(disabled=st.booleans(), sticky=st.booleans())
+    def begin(self, disabled, sticky):
+        self.model = Model({self.SERVERS[0]: F_MAINT | C_MAINT if disabled else 0, self.SERVERS[1]: 0}, ["api"] if sticky else [])
+        self.model.before_telling = self.judge
+        # What we set last in the state that stands now, None where somebody else made it.
+        self.ours = dict.fromkeys(self.SERVERS)
+        # An operator put it in although it was held, and it is not released yet.
+        self.overruled = dict.fromkeys(self.SERVERS, False)
+
+    def record(self, key):
+        return self.store.read(KIND, subject_of(PATH, *key))
+
+    def judge(self, key, state):
+        """Whatever is told to HAProxy passes here first."""
+        server = self.model.look().servers[key]
+        if state == READY:
+            assert self.ours[key] == server.forced, "put in what was not ours"
+        else:
+            assert server.admin_state == READY or self.ours[key] == server.forced, "took out what was out"
+            assert not self.overruled[key], "overruled the operator"
+        self.ours[key] = None if state == READY else state
+
+    @rule(ids=IDS | st.none(), present=st.booleans(), out_state=st.sampled_from([None, DRAIN, MAINT]))
+    def run(self, ids, present, out_state):
+        if present and ids is None:
+            ids = ["A"]
+        arguments = {"ids": ids, "present": present, "out_state": out_state}
+        predicted = hold(self.model, self.store, dry=True, **arguments)
+        outcomes = hold(self.model, self.store, **arguments)
+        assert {b: (o.result(), o.changed, o.conflict) for b, o in predicted.items()} == {
+            b: (o.result(), o.changed, o.conflict) for b, o in outcomes.items()
+        }
+        look = self.model.look()
+        for key in self.SERVERS:
+            server, outcome = look.servers[key], outcomes[key[0]]
+            if present:
+                assert server.admin_state != READY or outcome.conflict
+            if self.record(key) is None:
+                self.overruled[key] = False
+                assert self.ours[key] is None, "out by us, and nobody knows"
+            elif server.admin_state == READY:
+                assert outcome.conflict or outcome.result()["condition"] == LOST
+        again = hold(self.model, self.store, **arguments)
+        assert not any(outcome.changed for outcome in again.values()), "not idempotent"
+
+    @rule(ids=IDS, present=st.booleans(), budget=st.integers(0, 25))
+    def killed_run(self, ids, present, budget):
+        killed_hold(self.model, self.store, budget, ids=ids, present=present)
+        for key in self.SERVERS:
+            if self.record(key) is None:
+                self.overruled[key] = False
+                assert self.ours[key] is None, "out by us, and nobody knows"
+
+    @rule(key=st.sampled_from(SERVERS), state=st.sampled_from([READY, DRAIN, MAINT]))
+    def operator_acts(self, key, state):
+        record = self.record(key)
+        flags = self.model.flags[key]
+        self.model.flags[key] = flags & ~(F_MAINT | F_DRAIN) | FLAGS[state]
+        same = record and record["process"]["pid"] == self.model.pid
+        configured = state == MAINT and flags & C_MAINT
+        if record and record["left"]["admin_state"] == state and (same or not configured):
+            # Nobody can tell this from what we left.
+            self.ours[key] = state
+            self.overruled[key] = False
+            return
+        self.ours[key] = None
+        self.overruled[key] = bool(state == READY and same and record["phase"] == HELD)
+
+    @rule(weight=st.integers(0, 256), key=st.sampled_from(SERVERS))
+    def operator_weighs(self, weight, key):
+        self.model.weights[key] = weight
+
+    @rule(keep_state=st.booleans(), disabled=st.booleans())
+    def reload(self, keep_state, disabled):
+        if not keep_state:
+            self.model.configured[self.SERVERS[0]] = F_MAINT | C_MAINT if disabled else 0
+        self.model.reload(keep_state)
+        self.overruled = dict.fromkeys(self.SERVERS, False)
+        for key in self.SERVERS:
+            flags = self.model.flags[key]
+            if not keep_state or flags & C_MAINT and self.ours[key] == MAINT:
+                self.ours[key] = None
+
+    @invariant()
+    def records_are_whole(self):
+        self.store.records()
+
+
+@pytest.mark.parametrize(
+    "lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_lives_of_a_server(monkeypatch, lives):
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    run_state_machine_as_test(Lives, settings=settings(max_examples=lives, stateful_step_count=25, deadline=None))
+
+
+INFO = "Name: HAProxy\nVersion: 2.6.12\nNbproc: 1\nPid: 4711\nUptime: 0d 0h07m52s\nUptime_sec: 472\n"
+
+
+class TestParsers:
+    def test_info(self):
+        assert parse_info(INFO + "Start_time_sec: 1795243046\n", PATH) == Process(4711, 1795243046, True)
+
+    def test_info_of_a_version_that_does_not_tell_when_it_started(self):
+        assert parse_info(INFO, PATH, now=lambda: 1000472.9) == Process(4711, 1000000, False)
+
+    @pytest.mark.parametrize("text", ["", "Unknown command.\n", "Pid: x\nUptime_sec: 3\n", "Pid: 3\n", "HTTP/1.1 400 Bad Request\r\n"])
+    def test_info_of_something_else(self, text):
+        with pytest.raises(HaproxyError) as caught:
+            parse_info(text, PATH)
+        assert PATH in str(caught.value) and "'show info'" in str(caught.value)
+
+    def test_several_processes_are_refused(self):
+        with pytest.raises(HaproxyError, match="runs as 4 processes"):
+            parse_info(INFO.replace("Nbproc: 1", "Nbproc: 4"), PATH)
+
+    HEADER = "# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight"
+
+    def test_servers_state_by_the_names_of_its_columns(self):
+        moved = "# srv_uweight be_name srv_name new srv_addr srv_op_state srv_admin_state"
+        for header, line in ((self.HEADER, "2 www 1 web1 10.0.0.4 2 8 10 20"), (moved, "10 www web1 ? 10.0.0.4 2 8")):
+            (server,) = parse_servers_state("1\n%s\n%s\n\n" % (header, line), PATH)
+            assert (server["be_name"], server["srv_name"], server["srv_admin_state"], server["srv_uweight"]) == ("www", "web1", "8", "10")
+
+    @pytest.mark.parametrize("text", ["", "1\n", "1\n2 www 1 web1\n", "1\n# be_name srv_name\n", "Permission denied\n"])
+    def test_servers_state_of_something_else(self, text):
+        with pytest.raises(HaproxyError, match="show servers state"):
+            parse_servers_state(text, PATH)
+
+    def test_stat_with_commas_and_quotes(self):
+        text = '# pxname,svname,qcur,scur,status,last_chk,\nwww,web1,0,3,UP,"a, ""b""\nc",\nwww,BACKEND,0,3,UP,,\n\n'
+        rows = parse_stat(text, PATH)
+        assert [row["scur"] for row in rows] == ["3", "3"] and rows[0]["last_chk"] == 'a, "b"\nc'
+
+    @pytest.mark.parametrize("text", ["", "Unknown\n", "# pxname,svname\nwww,web1\n"])
+    def test_stat_of_something_else(self, text):
+        with pytest.raises(HaproxyError, match="show stat"):
+            parse_stat(text, PATH)
+
+    def test_a_number_that_is_none(self):
+        with pytest.raises(HaproxyError, match="'many'"):
+            _haproxy.number("many")
+
+
+class Scripted(Haproxy):
+    """Answers from a table of commands instead of a socket."""
+
+    def __init__(self, answers):
+        super().__init__(PATH)
+        self.answers = answers
+        self.asked = []
+
+    def command(self, line):
+        self.asked.append(line)
+        answer = self.answers[line]
+        return answer.pop(0) if isinstance(answer, list) else answer
+
+
+STATE = "1\n%s\n2 www 1 web1 10.0.0.4 2 0 10 10\n3 api 1 web1 - 0 0 1 1\n\n" % TestParsers.HEADER
+STAT = "# pxname,svname,qcur,scur,bck,status,cookie\nwww,web1,0,1,0,UP,\nwww,BACKEND,0,0,0,UP,\napi,web1,0,0,1,UP,\napi,BACKEND,0,0,0,UP,\n"
+
+
+class TestLook:
+    def answers(self, **more):
+        table = {
+            "show info": INFO + "Start_time_sec: 7\n",
+            "show servers state": STATE,
+            "show stat -1 6 -1": STAT,
+            "show table": "",
+            "show cli level": "admin\n",
+        }
+        return dict(table, **more)
+
+    def test_what_it_sees(self):
+        look = Scripted(self.answers()).look()
+        assert [(s.backend, s.sessions, s.backup, s.address) for s in look.servers.values()] == [
+            ("www", 1, False, "10.0.0.4"),
+            ("api", 0, True, None),
+        ]
+        assert look.backends_of("web1") == ["www", "api"]
+
+    def test_another_process_in_the_middle_of_it(self):
+        info = [INFO + "Start_time_sec: 7\n", INFO + "Start_time_sec: 99\n"] + [INFO + "Start_time_sec: 99\n"] * 2
+        assert Scripted(self.answers(**{"show info": info})).look().process.started == 99
+
+    def test_another_process_every_time(self):
+        info = [INFO + "Start_time_sec: %d\n" % (number * 10) for number in range(100)]
+        with pytest.raises(HaproxyError, match="another process at every look"):
+            Scripted(self.answers(**{"show info": info})).look()
+
+    @pytest.mark.parametrize(("answer", "level"), [("admin\n\n", "admin"), ("user\n", "user"), ("Unknown command: x\n", None)])
+    def test_level(self, answer, level):
+        assert Scripted(self.answers(**{"show cli level": answer})).level() == level
+
+    @pytest.mark.parametrize(
+        ("tables", "stored", "sticky"),
+        [
+            ("", {}, set()),
+            ("# table: www, type: ip, size:1024, used:0\n", {"www": True}, {"www"}),
+            ("# table: www, type: ip, size:1024, used:0\n", {"www": False}, set()),
+            ("# table: shared, type: ip, size:1, used:0\n", {"shared": True}, {"www", "api"}),
+            ("# table: p/x, type: ip, size:1, used:0\n# table: api, type: ip\n", {"p/x": False, "api": True}, {"api"}),
+        ],
+    )
+    def test_tables_that_make_sessions_stick(self, tables, stored, sticky):
+        answers = self.answers(**{"show table": tables})
+        for table, yes in stored.items():
+            said = 'Require and operator among "eq"' if yes else "Data type not stored in this table"
+            answers["show table %s data.server_id is 0" % table] = "Filter entry #1: %s\n\n" % said
+        haproxy = Scripted(answers)
+        assert haproxy.sticky_backends(haproxy.look()) == sticky
+
+    def test_a_cookie_makes_sessions_stick(self):
+        haproxy = Scripted(self.answers(**{"show stat -1 6 -1": STAT.replace("api,BACKEND,0,0,0,UP,", "api,BACKEND,0,0,0,UP,SRV")}))
+        assert haproxy.sticky_backends(haproxy.look()) == {"api"}
+
+
+def test_source_address_of_loopback_and_nowhere():
+    assert _haproxy.source_address("127.0.0.1", 80) is None
+    assert _haproxy.source_address("::1", 80) is None
+    assert _haproxy.source_address(None, 80) is None

@@ -1,0 +1,667 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds on services of a systemd that is made up. The molecule scenario has a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _systemd
+from ansible_collections.graceful.azure.plugins.module_utils._holds import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
+    KIND,
+    DrySystemd,
+    Refused,
+    ServiceHolder,
+    Systemd,
+    SystemdError,
+    Unit,
+    unit_names,
+)
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the code catches it."""
+
+
+class Model:
+    """systemd as far as a hold is concerned, with a clock of its own."""
+
+    def __init__(self, **units):
+        self.now = 0.0
+        self.boot = "boot-1"
+        self.units = {}
+        self.told = []
+        self.refuse = None
+        for name, state in units.items():
+            self.add(name + ".service", state)
+
+    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded"):
+        self.units[name] = {
+            "state": state,
+            "stop_takes": stop_takes,
+            "start_takes": start_takes,
+            "dependents": tuple(dependents),
+            "becomes": becomes,
+            "load": load,
+            "then": None,
+        }
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def monotonic(self):
+        return self.now
+
+    def boot_id(self):
+        return self.boot
+
+    def _settle(self):
+        for unit in self.units.values():
+            if unit["then"] and self.now >= unit["then"][0]:
+                unit["state"], unit["then"] = unit["then"][1], None
+
+    def state(self, name):
+        self._settle()
+        return self.units[name + ".service"]["state"]
+
+    def show(self, names):
+        self._settle()
+        nothing = {"state": "inactive", "load": "not-found", "dependents": ()}
+        found = [self.units.get(name, nothing) for name in names]
+        return [Unit(name, one["state"], one["load"], False, one["dependents"]) for name, one in zip(names, found)]
+
+    def stop(self, name):
+        self._settle()
+        if self.refuse == name:
+            raise Refused("no")
+        self.told.append(("stop", name))
+        for dependent in self.units[name]["dependents"]:
+            if self.units[dependent]["state"] == "active":
+                self._go(dependent, "deactivating", "stop_takes", "inactive")
+        if self.units[name]["state"] in ("active", "activating", "reloading"):
+            self._go(name, "deactivating", "stop_takes", "inactive")
+
+    def start(self, name):
+        self._settle()
+        if self.refuse == name:
+            raise Refused("no")
+        self.told.append(("start", name))
+        if self.units[name]["state"] != "active":
+            self._go(name, "activating", "start_takes", self.units[name]["becomes"])
+
+    def _go(self, name, by, takes, to):
+        unit = self.units[name]
+        unit["state"], unit["then"] = by, (self.now + unit[takes], to)
+        self._settle()
+
+    def reboot(self, enabled=()):
+        self.boot = "boot-%d" % (int(self.boot[5:]) + 1)
+        for name, unit in self.units.items():
+            unit["state"], unit["then"] = "active" if name in enabled else "inactive", None
+
+
+@pytest.fixture
+def model():
+    return Model(shop="active", db="active", cache="inactive")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "state"))
+
+
+def hold(model, store, services=("shop", "db", "cache"), ids=("A",), present=True, timeout=0.0, dry=False):
+    request = Request(present, None if ids is None else list(ids), "why", now="T")
+    return ServiceHolder(
+        DrySystemd(model) if dry else model,
+        Store(store.state_dir, dry=True) if dry else store,
+        request,
+        None if services is None else list(services),
+        monotonic=model.monotonic,
+        sleep=model.sleep,
+    ).run(timeout)
+
+
+def release(model, store, ids=None, services=None, **more):
+    return hold(model, store, services, ids, present=False, **more)
+
+
+def conditions(result):
+    return {service["name"].rpartition(".")[0]: service["condition"] for service in result["services"]}
+
+
+class TestHold:
+    def test_stopped_in_order_and_started_in_reverse(self, model, store):
+        result = hold(model, store)
+        assert result["changed"] and result["done"] and result["waiting_for"] is None
+        assert conditions(result) == {"shop": "held", "db": "held", "cache": "not_running"}
+        assert model.told == [("stop", "shop.service"), ("stop", "db.service")]
+        assert not hold(model, store)["changed"]
+        result = release(model, store)
+        assert result["changed"] and result["done"] and conditions(result) == {"db": "none", "shop": "none"}
+        assert model.told[2:] == [("start", "db.service"), ("start", "shop.service")]
+        assert store.records() == []
+        assert not release(model, store)["changed"]
+
+    def test_the_record_tells_everything(self, model, store):
+        hold(model, store, ["db"])
+        (record,) = store.records(KIND)
+        del record["path"]
+        assert record == {
+            "version": 1,
+            "kind": "service",
+            "subject": {"service": "db.service"},
+            "found": {"active_state": "active"},
+            "left": {"active_state": "inactive"},
+            "phase": "held",
+            "events": {"A": {"since": "T", "reason": "why", "details": {}}},
+            "boot_id": "boot-1",
+            "order": 0,
+        }
+
+    def test_the_next_only_when_the_one_before_is_down(self, model, store):
+        model.units["shop.service"]["stop_takes"] = 5.0
+        result = hold(model, store)
+        assert not result["done"] and result["waiting_for"] == "shop.service is deactivating"
+        assert conditions(result) == {"shop": "stopping", "db": "stopping", "cache": "not_running"}
+        assert model.now <= 2.2 and model.told == [("stop", "shop.service")]
+        result = hold(model, store)
+        assert not result["done"] and not result["changed"] and model.told == [("stop", "shop.service")]
+        result = hold(model, store)
+        assert result["done"] and conditions(result) == {"shop": "held", "db": "held", "cache": "not_running"}
+
+    def test_waiting_until_it_is_done(self, model, store):
+        model.units["shop.service"].update(stop_takes=20.0, start_takes=20.0)
+        assert hold(model, store, timeout=60.0)["done"] and 20 <= model.now < 25
+        assert release(model, store, timeout=60.0)["done"] and 40 <= model.now < 50
+        assert model.state("shop") == model.state("db") == "active"
+
+    def test_the_time_is_over(self, model, store):
+        model.units["shop.service"]["stop_takes"] = 100.0
+        result = hold(model, store, timeout=10.0)
+        assert not result["done"] and 10 <= model.now < 11
+
+    def test_the_last_event_releases(self, model, store):
+        hold(model, store, ["shop"], ["A"])
+        assert hold(model, store, ["shop"], ["B"])["services"][0]["held_by"] == ["A", "B"]
+        result = release(model, store, ["a"])
+        assert result["changed"] and conditions(result) == {"shop": "held"} and model.state("shop") == "inactive"
+        assert not release(model, store, ["a"])["changed"]
+        release(model, store, ["B"])
+        assert model.state("shop") == "active"
+
+    def test_only_the_services_named_are_released(self, model, store):
+        hold(model, store)
+        assert conditions(release(model, store, services=["db", "cache"])) == {"db": "none", "cache": "not_running"}
+        assert model.state("shop") == "inactive" and len(store.records()) == 1
+
+    def test_later_ones_go_after_earlier_ones(self, model, store):
+        hold(model, store, ["shop"])
+        hold(model, store, ["db"], ["B"])
+        release(model, store)
+        assert model.told[2:] == [("start", "db.service"), ("start", "shop.service")]
+
+    @pytest.mark.parametrize("state", ["activating", "reloading", "refreshing"])
+    def test_on_its_way_up_counts_as_running(self, model, store, state):
+        model.units["shop.service"]["state"] = state
+        model.units["shop.service"]["then"] = None
+        hold(model, store, ["shop"])
+        assert ("stop", "shop.service") in model.told
+
+    def test_somebody_else_stops_it_just_now(self, model, store):
+        model.units["shop.service"]["stop_takes"] = 1.0
+        model.stop("shop.service")
+        result = hold(model, store, ["shop"])
+        assert result["done"] and not result["changed"] and conditions(result) == {"shop": "not_running"}
+        release(model, store)
+        assert model.state("shop") == "inactive"
+
+    def test_failed_while_it_was_stopped(self, model, store):
+        hold(model, store, ["shop"])
+        model.units["shop.service"]["state"] = "failed"
+        assert conditions(hold(model, store, ["shop"])) == {"shop": "held"}
+        release(model, store)
+        assert model.state("shop") == "active"
+
+    def test_what_stops_along_with_it_comes_back(self, model, store):
+        """db takes shop along, and shop its exporter; the target is passed through and left alone."""
+        model.units["db.service"]["dependents"] = ("shop.service", "site.target", "cache.service")
+        model.add("site.target", dependents=["exporter.service", "db.service"])
+        model.add("exporter.service")
+        before = {name: unit["state"] for name, unit in model.units.items() if name != "site.target"}
+        result = hold(model, store, ["db"])
+        assert conditions(result) == {"shop": "held", "exporter": "held", "db": "held"}
+        assert [told[1] for told in model.told] == ["shop.service", "exporter.service", "db.service"]
+        assert {record["along_with"] for record in store.records() if "along_with" in record} == {"db.service"}
+        assert not hold(model, store, ["db"])["changed"]
+        result = release(model, store, services=["db"])
+        assert [name for how, name in model.told if how == "start"] == ["db.service", "exporter.service", "shop.service"]
+        assert {name: unit["state"] for name, unit in model.units.items() if name != "site.target"} == before
+        assert store.records() == []
+
+    def test_a_socket_goes_before_its_service_and_comes_before_it(self, model, store):
+        model.add("shop.socket")
+        model.units["shop.service"]["dependents"] = ("shop.socket",)
+        hold(model, store, ["db", "shop"])
+        release(model, store)
+        assert model.told == [
+            ("stop", "db.service"),
+            ("stop", "shop.socket"),
+            ("stop", "shop.service"),
+            ("start", "shop.socket"),
+            ("start", "shop.service"),
+            ("start", "db.service"),
+        ]
+
+    def test_a_cancelled_stop(self, model, store):
+        """Released while the first is still on its way down and the second was not told yet."""
+        model.units["shop.service"]["stop_takes"] = 10.0
+        hold(model, store)
+        release(model, store, timeout=30.0)
+        assert model.state("shop") == model.state("db") == "active" and store.records() == []
+
+
+class TestSomebodyElse:
+    def test_started_it_in_the_same_boot(self, model, store):
+        hold(model, store)
+        model.start("shop.service")
+        result = hold(model, store)
+        assert conditions(result)["shop"] == "changed_meanwhile" and not result["changed"] and result["done"]
+        assert "shop.service was stopped and is active again in the same boot" in result["conflicts"][0]
+        del model.told[:]
+        result = release(model, store)
+        assert conditions(result) == {"db": "none", "shop": "changed_meanwhile"} and len(result["conflicts"]) == 1
+        assert model.told == [("start", "db.service")] and store.records() == []
+
+    @pytest.mark.parametrize("load", ["not-found", "masked"])
+    def test_took_the_unit_away(self, model, store, load):
+        hold(model, store)
+        model.units["shop.service"]["load"] = load
+        result = release(model, store)
+        assert result["conflicts"] == ["shop.service was running when it was stopped and is %s now: it was not started." % load]
+        assert model.state("shop") == "inactive" and model.state("db") == "active" and store.records() == []
+
+
+class TestReboot:
+    def test_what_came_up_with_the_host_is_no_conflict(self, model, store):
+        hold(model, store)
+        model.reboot(enabled=["shop.service"])
+        del model.told[:]
+        result = hold(model, store)
+        assert conditions(result) == {"shop": "rebooted", "db": "held", "cache": "not_running"}
+        assert not result["changed"] and result["done"] and result["conflicts"] == [] and model.told == []
+        result = release(model, store)
+        assert result["conflicts"] == [] and model.told == [("start", "db.service")]
+        assert store.records() == []
+
+    def test_another_event_stops_it_again(self, model, store):
+        hold(model, store, ["shop"])
+        model.reboot(enabled=["shop.service"])
+        result = hold(model, store, ["shop"], ["B"])
+        assert conditions(result) == {"shop": "held"} and model.state("shop") == "inactive"
+        assert not hold(model, store, ["shop"], ["A"])["changed"]
+
+    def test_still_booting(self, model, store):
+        hold(model, store, ["shop"])
+        model.reboot()
+        assert conditions(hold(model, store, ["shop"])) == {"shop": "held"}
+        model.units["shop.service"].update(state="activating", then=(model.now + 1, "active"))
+        result = release(model, store)
+        assert result["done"] and result["conflicts"] == [] and model.told == [("stop", "shop.service")]
+
+    def test_in_the_middle_of_stopping(self, model, store):
+        model.units["shop.service"]["stop_takes"] = 100.0
+        hold(model, store)
+        model.reboot(enabled=["shop.service", "db.service"])
+        result = hold(model, store)
+        assert conditions(result) == {"shop": "rebooted", "db": "rebooted", "cache": "not_running"} and result["done"]
+        assert release(model, store)["conflicts"] == []
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("present", [True, False])
+    def test_unknown_services(self, model, store, tmp_path, present):
+        with pytest.raises(SystemdError, match=r"systemd knows no unit 'nope.service' \(option services\)"):
+            hold(model, store, ["shop", "nope"], present=present)
+        assert model.told == [] and not (tmp_path / "state").exists()
+
+    def test_without_the_rights(self, model, store):
+        model.refuse = "db.service"
+        with pytest.raises(Refused):
+            hold(model, store, ["db", "shop"])
+        assert store.records() == [] and model.told == []
+
+    def test_without_the_rights_for_the_second(self, model, store):
+        model.refuse = "db.service"
+        with pytest.raises(Refused):
+            hold(model, store)
+        assert [record["subject"]["service"] for record in store.records()] == ["shop.service"]
+        release(model, store)
+        assert model.state("shop") == "active" and store.records() == []
+
+    @pytest.mark.parametrize("becomes", ["failed", "inactive"])
+    def test_it_does_not_start(self, model, store, becomes):
+        hold(model, store)
+        model.units["db.service"]["becomes"] = becomes
+        with pytest.raises(SystemdError, match="db.service was started and is %s. See 'systemctl status" % becomes):
+            release(model, store)
+        assert model.state("shop") == "inactive" and len(store.records()) == 2
+        model.units["db.service"]["becomes"] = "active"
+        assert release(model, store)["done"] and store.records() == []
+
+    def test_nothing_is_held_and_nothing_asked(self, store):
+        result = hold(Model(), store, None, present=False)
+        assert result["done"] and not result["changed"] and result["services"] == []
+
+    @pytest.mark.parametrize("name", ["", "a b", "a;b", "--all", "-H", "a*", "web?.service", "[ab]", "a\n", "a/b", "{{ x }}", "ü"])
+    def test_hostile_names(self, name):
+        with pytest.raises(ValueError) as caught:
+            unit_names(["ok", name])
+        assert repr(name) in str(caught.value) and "services" in str(caught.value)
+
+    def test_names(self):
+        names = ["a", "a.service", "b.socket", "c@1", "d.e", r"dev-x\x2dy.mount", "f.conf"]
+        assert unit_names(names) == [
+            "a.service",
+            "b.socket",
+            "c@1.service",
+            "d.e.service",
+            r"dev-x\x2dy.mount",
+            "f.conf.service",
+        ]
+        with pytest.raises(ValueError, match="a template"):
+            unit_names(["web@.service"])
+
+
+class TestCheckMode:
+    def test_it_predicts_and_touches_nothing(self, model, store, tmp_path):
+        for number, (present, ids) in enumerate([(True, ["A"]), (True, ["A"]), (True, ["B"]), (False, ["A"]), (False, None)]):
+            services = ("shop", "db", "cache") if present else None
+            before = len(model.told)
+            predicted = hold(model, store, services, ids, present, dry=True)
+            assert len(model.told) == before
+            assert number or not (tmp_path / "state").exists()
+            assert predicted == hold(model, store, services, ids, present)
+
+
+class Limited:
+    """A store or a systemd that is killed before or after its n-th act."""
+
+    def __init__(self, target, budget, acts):
+        self._target, self._budget, self._acts = target, budget, acts
+
+    def __getattr__(self, name):
+        value = getattr(self._target, name)
+        if name not in self._acts:
+            return value
+
+        def act(*args):
+            self._budget.spend()
+            result = value(*args)
+            self._budget.spend()
+            return result
+
+        return act
+
+
+class Budget:
+    def __init__(self, left):
+        self.left = left
+
+    def spend(self):
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+
+def killed_hold(model, store, budget, **more):
+    budget = Budget(budget)
+    with contextlib.suppress(Killed):
+        hold(Limited(model, budget, ("show", "stop", "start")), Limited(store, budget, ("write", "delete")), **more)
+        return True
+    return False
+
+
+class TestKilled:
+    """Killed before and after every call and every write; the next run puts it right."""
+
+    @pytest.mark.parametrize("slow", [0.0, 1.0])
+    @pytest.mark.parametrize("then", ["again", "released", "rebooted"])
+    @pytest.mark.parametrize("first", [True, False])
+    def test_at_any_moment(self, tmp_path, slow, then, first):
+        for budget in range(200):
+            model = Model(shop="active", db="active", cache="inactive")
+            for unit in model.units.values():
+                unit.update(stop_takes=slow, start_takes=slow)
+            store = Store(str(tmp_path / str(budget)))
+            if not first:
+                hold(model, store, timeout=30.0)
+            done = killed_hold(model, store, budget, present=first, timeout=30.0)
+            model.now += 1
+            if then == "rebooted":
+                model.reboot(enabled=["shop.service", "db.service"])
+            if then == "again" and first:
+                result = hold(model, store, timeout=30.0)
+                assert result["done"] and result["conflicts"] == []
+                assert conditions(result) == {"shop": "held", "db": "held", "cache": "not_running"}
+                assert {record["phase"] for record in store.records()} == {"held"}
+            result = release(model, store, timeout=30.0)
+            assert result["done"] and result["conflicts"] == []
+            assert [model.state(name) for name in ("shop", "db", "cache")] == ["active", "active", "inactive"]
+            assert store.records() == []
+            if done:
+                assert budget > 10
+                return
+        raise AssertionError("it never came to its end")
+
+
+class Lives(RuleBasedStateMachine):
+    """Runs, some of them killed, an operator, reboots: nothing is started that did not run, nothing stays down."""
+
+    NAMES = ("shop", "db", "cache")
+    IDS = st.lists(st.sampled_from(["A", "b", "B"]), min_size=1, max_size=2)
+
+    @initialize(
+        states=st.tuples(*[st.sampled_from(["active", "inactive", "failed"])] * 3),
+        takes=st.tuples(*[st.sampled_from([0.0, 1.0, 7.0])] * 3),
+    )
+    def begin(self, states, takes):
+        self.model = Model(**dict(zip(self.NAMES, states)))
+        for name, seconds in zip(self.NAMES, takes):
+            self.model.units[name + ".service"].update(stop_takes=seconds, start_takes=seconds)
+        self.store = Store(Lives.folder + "/%d" % Lives.count)
+        Lives.count += 1
+        # Those that ran when they were found.
+        self.ran = set()
+        real_stop, real_start = self.model.stop, self.model.start
+
+        def stop(name):
+            assert name not in self.overruled, "overruled the operator"
+            real_stop(name)
+
+        def start(name):
+            assert name in self.ran, "started what did not run"
+            real_start(name)
+
+        self.overruled = set()
+        self.model.stop, self.model.start = stop, start
+        self.real = real_stop, real_start
+
+    def records(self):
+        return {record["subject"]["service"]: record for record in self.store.records(KIND)}
+
+    def released(self):
+        self.ran &= set(self.records())
+        self.overruled &= set(self.records())
+
+    def found(self):
+        """Remember what runs and is not on record yet, before a run that may record it."""
+        held = self.records()
+        for name in self.model.units:
+            if name not in held and self.model.state(name[:-8]) in ("active", "activating"):
+                self.ran.add(name)
+
+    @rule(ids=IDS, timeout=st.sampled_from([0.0, 30.0]))
+    def put(self, ids, timeout):
+        self.found()
+        result = hold(self.model, self.store, self.NAMES, ids, timeout=timeout)
+        self.released()
+        if result["done"]:
+            for service in result["services"]:
+                up = service["active_state"] == "active"
+                assert not up or service["condition"] in ("changed_meanwhile", "rebooted")
+            assert not hold(self.model, self.store, self.NAMES, ids)["changed"]
+        assert timeout == 0.0 or result["done"]
+
+    @rule(ids=IDS | st.none(), timeout=st.sampled_from([0.0, 30.0]))
+    def release(self, ids, timeout):
+        held = self.records()
+        result = release(self.model, self.store, ids, timeout=timeout)
+        if result["done"]:
+            for name in set(held) - set(self.records()):
+                assert self.model.state(name[:-8]) == "active"
+            self.released()
+
+    @rule(ids=IDS, present=st.booleans(), budget=st.integers(0, 30))
+    def killed(self, ids, present, budget):
+        self.found()
+        killed_hold(self.model, self.store, budget, services=self.NAMES, ids=ids, present=present)
+        self.released()
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 60.0]))
+    def later(self, seconds):
+        self.model.now += seconds
+
+    @rule(name=st.sampled_from(NAMES), how=st.booleans())
+    def operator_acts(self, name, how):
+        name += ".service"
+        record = self.records().get(name)
+        if self.model.show([name])[0].active_state in ("activating", "deactivating"):
+            return
+        if record is None:
+            self.real[how](name)
+        elif record["phase"] == "held" and how and record["boot_id"] == self.model.boot:
+            self.real[1](name)
+            self.model.now += 10
+            self.overruled.add(name)
+
+    @rule(enabled=st.sets(st.sampled_from([name + ".service" for name in NAMES])))
+    def reboot(self, enabled):
+        self.model.reboot(enabled)
+        self.overruled.clear()
+
+
+@pytest.mark.parametrize(
+    "lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_lives_of_services(monkeypatch, tmp_path, lives):
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    Lives.folder, Lives.count = str(tmp_path), 0
+    run_state_machine_as_test(Lives, settings=settings(max_examples=lives, stateful_step_count=25, deadline=None))
+
+
+def run_command(command, environ_update, handle_exceptions):
+    """As AnsibleModule does it."""
+    assert handle_exceptions is False
+    done = subprocess.run(command, env=dict(os.environ, **environ_update), check=False, capture_output=True)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class TestSystemctl:
+    """What is said to systemctl, and what its answers mean: a systemctl of a few lines stands in for it."""
+
+    @pytest.fixture
+    def systemctl(self, tmp_path, monkeypatch):
+        def write(script):
+            path = tmp_path / "systemctl"
+            path.write_text('#!/bin/sh\necho "$@" >> %s/asked\n%s\n' % (tmp_path, script))
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+            monkeypatch.setenv("PATH", "%s:%s" % (tmp_path, os.environ["PATH"]))
+            return lambda: (tmp_path / "asked").read_text().splitlines()
+
+        return write
+
+    def test_all_units_in_one_call(self, systemctl):
+        asked = systemctl(
+            "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\n"
+            "\nActiveState=inactive\nLoadState=not-found\nEND"
+        )
+        assert Systemd(run_command).show(["a.service", "b.service"]) == [
+            Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service")),
+            Unit("b.service", "inactive", "not-found", False, ()),
+        ]
+        assert asked() == [
+            "show --property=ActiveState,LoadState,Job,RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
+            " -- a.service b.service"
+        ]
+        assert Systemd(run_command).show([]) == [] and len(asked()) == 1
+
+    def test_it_is_told_without_waiting_or_asking_for_a_password(self, systemctl):
+        asked = systemctl("")
+        Systemd(run_command).stop("a.service")
+        Systemd(run_command).start("a.service")
+        assert asked() == [
+            "stop --no-block --no-ask-password -- a.service",
+            "start --no-block --no-ask-password -- a.service",
+        ]
+
+    def test_another_number_of_units(self, systemctl):
+        systemctl("echo ActiveState=active")
+        with pytest.raises(SystemdError, match="told of 1 units and was asked for 2"):
+            Systemd(run_command).show(["a.service", "b.service"])
+
+    def test_no_systemd(self, systemctl):
+        systemctl("echo \"System has not been booted with systemd. Can't operate.\" >&2; exit 1")
+        with pytest.raises(SystemdError, match="systemctl show failed: System has not been booted with systemd"):
+            Systemd(run_command).show(["a.service"])
+
+    def test_no_rights(self, systemctl):
+        systemctl('echo "Failed to stop a.service: Interactive authentication required." >&2; exit 1')
+        with pytest.raises(Refused) as caught:
+            Systemd(run_command).stop("a.service")
+        assert str(caught.value) == (
+            "a.service was not told to stop: systemctl stop failed: Failed to stop a.service: Interactive authentication required."
+            " User id %d lacks the rights: give them to the task (become)." % os.geteuid()
+        )
+
+    def test_failed_without_a_word(self, systemctl):
+        systemctl("exit 4")
+        with pytest.raises(Refused, match="systemctl start failed: exit status 4"):
+            Systemd(run_command).start("a.service")
+
+    def test_no_systemctl(self, monkeypatch, tmp_path):
+        for name in ("timeout", "env"):
+            (tmp_path / name).symlink_to(shutil.which(name))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SystemdError, match="There is no systemctl on this host"):
+            Systemd(run_command).show(["a.service"])
+
+    def test_nothing_that_could_run_it(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SystemdError, match="systemctl cannot be run: No such file"):
+            Systemd(run_command).show(["a.service"])
+
+    @pytest.mark.parametrize("ending", ["sleep 5", "trap '' TERM; sleep 5; sleep 5"])
+    def test_one_that_never_ends(self, systemctl, monkeypatch, ending):
+        monkeypatch.setattr(_systemd, "CALL_SECONDS", 0.2)
+        systemctl(ending)
+        with pytest.raises(SystemdError, match="systemctl show did not end within 0.2 seconds"):
+            Systemd(run_command).show(["a.service"])
+
+    def test_boot_id(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(_systemd, "BOOT_ID", str(tmp_path / "boot_id"))
+        with pytest.raises(SystemdError, match="boot_id cannot be read: No such file"):
+            Systemd(run_command).boot_id()
+        (tmp_path / "boot_id").write_text("abc\n")
+        assert Systemd(run_command).boot_id() == "abc"

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.graceful.azure.plugins.modules import connections_info
+
+
+def run(capsys, **args):
+    """What the module prints, as Ansible reads it."""
+    with patch_module_args(args), pytest.raises(SystemExit):
+        connections_info.main()
+    result = json.loads(capsys.readouterr().out)
+    result.pop("invocation", None)  # ansible-core 2.19 still adds it here
+    return result
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """The connections that the kernel shows, look by look; the last stay."""
+    looks = []
+
+    def established(ports):
+        look = looks.pop(0) if len(looks) > 1 else looks[0]
+        return [dict(connection) for connection in look if connection["port"] in ports]
+
+    monkeypatch.setattr(connections_info, "established", established)
+    monkeypatch.setattr(connections_info, "LOOK_SECONDS", 0.001)
+    return looks
+
+
+def peer(address, port=8080, count=1):
+    return {"port": port, "peer": address, "count": count}
+
+
+def test_nobody_is_connected(capsys, connections):
+    connections.append([])
+    result = run(capsys, ports=[8080])
+    assert result == {"changed": False, "connections": [], "count": 0, "idle": True, "left": []}
+
+
+def test_who_is_connected(capsys, connections):
+    connections.append([peer("10.0.0.7", count=2), peer("10.0.0.8"), peer("10.0.0.7", port=443), peer("10.0.0.7", port=22)])
+    result = run(capsys, ports=[443, 8080])
+    assert (result["count"], result["idle"]) == (4, False)
+    assert result["left"] == ["1 connection on port 443", "3 connections on port 8080"]
+    assert {"port": 8080, "peer": "10.0.0.7", "count": 2, "ignored": False} in result["connections"]
+    assert not any(connection["port"] == 22 for connection in result["connections"])
+
+
+@pytest.mark.parametrize("ignored", ["10.0.0.4", "::ffff:10.0.0.4", "::FFFF:0a00:0004"])
+def test_ignored_peers(capsys, connections, ignored):
+    connections.append([peer("10.0.0.4", count=13)])
+    result = run(capsys, ports=[8080], ignored_peers=[ignored, "2001:db8::1"])
+    assert (result["count"], result["idle"], result["left"]) == (0, True, [])
+    assert result["connections"] == [{"port": 8080, "peer": "10.0.0.4", "count": 13, "ignored": True}]
+
+
+def test_it_waits_until_nobody_is_connected(capsys, connections):
+    connections.extend([[peer("10.0.0.7", count=2)], [peer("10.0.0.7")], []])
+    result = run(capsys, ports=[8080], timeout=60)
+    assert result["idle"] and len(connections) == 1
+
+
+def test_a_time_out_is_no_failure(capsys, connections):
+    connections.append([peer("10.0.0.7")])
+    result = run(capsys, ports=[8080], timeout=0.01)
+    assert "failed" not in result
+    assert (result["idle"], result["left"]) == (False, ["1 connection on port 8080"])
+
+
+def test_check_mode_looks_once(capsys, connections):
+    connections.extend([[peer("10.0.0.7")], []])
+    assert run(capsys, ports=[8080], timeout=60, _ansible_check_mode=True)["idle"] is False
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"ports": []}, "ports is empty: name at least one local TCP port"),
+        ({"ports": [0]}, "ports: 0 is no TCP port, which goes from 1 to 65535"),
+        ({"ports": [80, 65536]}, "ports: 65536 is no TCP port, which goes from 1 to 65535"),
+        ({"ports": [80], "timeout": -1}, "timeout must be a number of seconds from 0 up, not -1.0"),
+        ({"ports": [80], "timeout": "nan"}, "timeout must be a number of seconds from 0 up, not nan"),
+        ({"ports": [80], "ignored_peers": ["lb1"]}, "ignored_peers: 'lb1' is no IPv4 or IPv6 address"),
+    ],
+)
+def test_bad_input(capsys, args, message):
+    result = run(capsys, **args)
+    assert result["failed"] is True
+    assert result["msg"] == message
+
+
+@pytest.mark.parametrize(("args", "named"), [({"ports": ["http"]}, "ports"), ({"ports": [80], "timeout": "soon"}, "timeout"), ({}, "ports")])
+def test_input_of_a_wrong_type(capsys, args, named):
+    result = run(capsys, **args)
+    assert result["failed"] is True and named in result["msg"]
+
+
+def test_no_kernel_table(capsys, monkeypatch):
+    monkeypatch.setattr(connections_info.established, "__defaults__", ("/nowhere/tcp", "/nowhere/tcp6"))
+    result = run(capsys, ports=[8080])
+    assert result["failed"] is True and result["msg"] == "/nowhere/tcp does not exist: connections can be counted on Linux only"
+
+
+def test_a_real_connection(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            result = run(capsys, ports=[port])
+    assert result["connections"] == [{"port": port, "peer": "127.0.0.1", "count": 1, "ignored": False}]

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.graceful.azure.plugins.modules import task_hold
+
+
+@pytest.fixture
+def hold(tmp_path):
+    def hold(ids=("A",), state="present", check=False, **more):
+        params = {
+            "name": "custom",
+            "state": state,
+            "done": False,
+            "event_ids": None if ids is None else list(ids),
+            "event_details": {},
+            "reason": "why",
+            "state_dir": str(tmp_path / "state"),
+        }
+        result = task_hold.run(dict(params, **more), check)
+        return result["changed"], result["held"], result["done"], result["held_by"]
+
+    return hold
+
+
+def test_the_life_of_a_hold(hold, tmp_path):
+    assert hold() == (True, False, False, ["A"])
+    assert hold() == (False, True, False, ["A"])
+    assert hold(done=True) == (True, True, True, ["A"])
+    assert hold() == (False, True, True, ["A"])  # what is done stays done
+    assert hold(["B"]) == (True, True, True, ["A", "B"])
+    assert hold(["a"], "absent") == (True, True, True, ["B"])
+    assert hold(["a"], "absent") == (False, True, True, ["B"])
+    assert hold(["B"], "absent") == (True, True, False, [])
+    assert hold(None, "absent") == (False, False, False, [])
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_check_mode_tells_whether_the_last_would_go(hold, tmp_path):
+    assert hold(check=True) == (True, False, False, ["A"])
+    assert not (tmp_path / "state").exists()
+    hold(["A", "B"], done=True)
+    assert hold(["A"], "absent", check=True) == (True, True, True, ["B"])
+    assert hold(["A", "B"], "absent", check=True) == (True, True, False, [])
+    assert hold() == (False, True, True, ["A", "B"])
+
+
+def test_the_record(hold, tmp_path):
+    hold(done=True)
+    (path,) = (tmp_path / "state").iterdir()
+    record = json.loads(path.read_text())
+    since = record["events"]["A"].pop("since")
+    assert record == {
+        "version": 1,
+        "kind": "task",
+        "subject": {"name": "custom"},
+        "found": {},
+        "left": {},
+        "phase": "held",
+        "events": {"A": {"reason": "why", "details": {}}},
+        "done": True,
+    }
+    assert since.endswith("Z")
+
+
+def test_the_difference(tmp_path):
+    params = {"name": "n", "state": "present", "done": True, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
+    assert task_hold.run(params, True)["diff"] == {
+        "before": {"n": {"done": False, "held_by": []}},
+        "after": {"n": {"done": True, "held_by": ["A"]}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"name": " "}, "name is empty"), ({"ids": []}, "event_ids is an empty list"), ({"ids": None}, "event_ids is required")],
+)
+def test_mistakes(hold, more, said):
+    with pytest.raises(ValueError, match=said):
+        hold(**more)

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.graceful.azure.plugins.modules import wait_for_answer
+
+
+def run(capsys, **args):
+    """What the module prints, as Ansible reads it."""
+    with patch_module_args(args), pytest.raises(SystemExit):
+        wait_for_answer.main()
+    result = json.loads(capsys.readouterr().out)
+    result.pop("invocation", None)  # ansible-core 2.19 still adds it here
+    return result
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """What a URL and a port say, try by try (None: they answer; the last stays), and what was asked."""
+
+    class Service:
+        def __init__(self):
+            self.url = [None]
+            self.port = [None]
+            self.asked = []
+
+        def ask(self, which, *asked):
+            self.asked.append(asked)
+            answers = getattr(self, which)
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    service = Service()
+    monkeypatch.setattr(wait_for_answer, "ask_url", lambda *asked: service.ask("url", *asked))
+    monkeypatch.setattr(wait_for_answer, "ask_port", lambda *asked: service.ask("port", *asked))
+    monkeypatch.setattr(wait_for_answer, "PAUSE_SECONDS", 0.001)
+    return service
+
+
+def test_a_url_that_answers(capsys, service):
+    result = run(capsys, url="http://localhost/health", validate_certs=False, request_timeout=1.5)
+    assert result == {"changed": False, "answered": True, "reason": None, "elapsed": 0.0}
+    assert service.asked == [("http://localhost/health", 1.5, False)]
+
+
+def test_a_port_that_answers(capsys, service):
+    assert run(capsys, port=5432)["answered"] is True
+    assert service.asked == [("localhost", 5432, 2.0)]
+
+
+def test_both_must_answer(capsys, service):
+    service.url = ["status 503"]
+    assert run(capsys, port=80, url="http://localhost")["answered"] is False
+    service.url, service.port = [None], ["refused"]
+    assert run(capsys, port=80, url="http://localhost")["answered"] is False
+
+
+def test_one_try_that_fails_is_no_failure(capsys, service):
+    service.url = ["status 503", None]
+    result = run(capsys, url="http://localhost")
+    assert "failed" not in result
+    assert (result["answered"], result["reason"]) == (False, "status 503")
+
+
+def test_it_waits_for_the_answer(capsys, service):
+    service.url = ["refused", "status 503", None]
+    result = run(capsys, url="http://localhost", timeout=60)
+    assert (result["answered"], result["reason"]) == (True, None)
+    assert len(service.asked) == 3
+
+
+def test_a_time_out_is_a_failure_with_the_same_keys(capsys, service):
+    service.url = ["status 503"]
+    result = run(capsys, url="http://localhost", timeout=0.01)
+    assert result["failed"] is True
+    assert result["msg"] == "No answer within 0.01 s: status 503"
+    assert (result["answered"], result["reason"]) == (False, "status 503")
+    assert result["elapsed"] >= 0.01
+
+
+def test_check_mode_tries_once_and_does_not_fail(capsys, service):
+    service.url = ["status 503", None]
+    result = run(capsys, url="http://localhost", timeout=60, _ansible_check_mode=True)
+    assert "failed" not in result and result["answered"] is False
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({}, "one of the following is required: url, port"),
+        ({"url": "localhost"}, "url must be like http://localhost:8080/health, not 'localhost'"),
+        ({"port": 0}, "port: 0 is no TCP port, which goes from 1 to 65535"),
+        ({"port": 80, "timeout": -3}, "timeout must be a number of seconds from 0 up, not -3.0"),
+        ({"port": 80, "timeout": "inf"}, "timeout must be a number of seconds from 0 up, not inf"),
+        ({"port": 80, "request_timeout": 0}, "request_timeout must be a number of seconds from 0.1 up, not 0.0"),
+    ],
+)
+def test_bad_input(capsys, service, args, message):
+    result = run(capsys, **args)
+    assert result["failed"] is True
+    assert result["msg"] == message
+    assert service.asked == []

@@ -1,0 +1,519 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan, run pass by pass in a small world of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.model import Model
+
+
+def state(outcome, name):
+    return outcome["hosts"][name]["state"]
+
+
+def result(outcome, event_id):
+    (found,) = [event for event in outcome["events"] if event["event_id"] == event_id]
+    return found
+
+
+def test_nothing_to_do_ends_at_once():
+    model = Model()
+    outcome = model.go()
+    assert outcome["finished"] and not outcome["failed_run"]
+    assert outcome["events"] == [] and model.steps == []
+
+
+def test_the_whole_life_of_a_reboot():
+    model = Model()
+    model.announce("e1", "web1")
+    model.go()
+    assert model.in_rotation("web1") == [] and model.in_rotation("web2") == ["lb1"]
+    model.until(lambda outcome: model.posted)
+    assert [event_id for _at, event_id, _by in model.posted] == ["e1"]
+    model.go()
+    model.start("e1")
+    for _pass in range(5):
+        assert state(model.go(), "web1") == "started"
+        assert model.in_rotation("web1") == []
+    model.over("e1")
+    outcome = model.finish()
+    assert not outcome["failed_run"], outcome["messages"]
+    assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+    assert result(outcome, "e1")["outcome"] == "completed"
+    assert result(outcome, "e1")["hosts"]["web1"]["state"] == "restored"
+
+
+def test_out_in_the_first_pass_that_sees_the_event():
+    model = Model()
+    model.go()
+    model.announce("e1", "web2")
+    model.go()
+    assert model.in_rotation("web2") == []
+
+
+def test_no_other_step_delays_going_out():
+    model = Model(hosts=3)
+    model.announce("e1", "web1")
+    model.go()
+    model.go()
+    model.announce("e2", "web2")
+    outcome = model.go()
+    assert {name: (d["step"] or {}).get("role") for name, d in outcome["hosts"].items()} == {"web1": None, "web2": "load_balancer", "web3": None}
+    model.go()
+    assert [event_id for _at, event_id, _by in model.posted] == ["e1"]
+
+
+def test_approved_only_after_two_idle_looks():
+    model = Model()
+    model.announce("e1", "web1")
+    model.go()
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    for _pass in range(4):
+        assert state(model.go(), "web1") == "draining"
+    model.servers["lb1"]["web1"]["sessions"] = 0
+    model.go()
+    assert model.posted == []
+    model.servers["lb1"]["web1"]["queue"] = 1
+    model.go()
+    model.servers["lb1"]["web1"]["queue"] = 0
+    model.go()
+    assert model.posted == []
+    model.go()
+    assert len(model.posted) == 1
+
+
+def test_a_connection_on_the_host_keeps_it_from_being_approved_but_the_balancers_pool_does_not():
+    model = Model()
+    model.announce("e1", "web1")
+    model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.4", "count": 7}, {"port": 80, "peer": "10.0.0.9", "count": 1}]
+    for _pass in range(6):
+        outcome = model.go()
+    assert model.posted == [] and "10.0.0.9" in outcome["hosts"]["web1"]["reason"]
+    model.hosts["web1"]["connections"].pop()
+    model.until(lambda outcome: model.posted, 3)
+
+
+def test_services_are_stopped_after_the_connections_and_before_the_approval():
+    model = Model(drain_host={"services": ["nginx"]})
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    assert [role for _at, _name, role, _ids in model.steps] == ["load_balancer", "drain_host", "approve_event"]
+
+
+def test_a_cancelled_event_restores():
+    model = Model()
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 3
+    for _pass in range(3):
+        model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert result(outcome, "e1")["outcome"] == "cancelled"
+    assert model.in_rotation("web1") == ["lb1"] and not outcome["failed_run"]
+
+
+def test_an_event_without_notice_is_drained_for_and_never_approved():
+    model = Model()
+    model.announce("e1", "web1", status="Started")
+    model.go()
+    assert model.in_rotation("web1") == []
+    for _pass in range(5):
+        model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert model.posted == []
+    assert result(outcome, "e1")["outcome"] == "not_approved"
+    assert model.in_rotation("web1") == ["lb1"]
+
+
+def test_one_event_for_two_hosts_waits_for_the_slower():
+    model = Model(hosts=4)
+    model.announce("e1", "web1", "web2")
+    model.servers["lb1"]["web2"]["sessions"] = 1
+    for _pass in range(8):
+        outcome = model.go()
+    assert model.posted == [] and state(outcome, "web1") == "ready"
+    assert "web2" in outcome["hosts"]["web1"]["reason"]
+    model.servers["lb1"]["web2"]["sessions"] = 0
+    model.until(lambda outcome: model.posted, 4)
+    assert len(model.posted) == 1
+
+
+def test_an_event_that_names_a_stranger_is_prepared_and_never_approved():
+    model = Model()
+    model.announce("e1", "web1", "vm_elsewhere")
+    for _pass in range(8):
+        outcome = model.go()
+    assert model.posted == [] and model.in_rotation("web1") == []
+    assert "vm_elsewhere" in outcome["hosts"]["web1"]["reason"]
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert not outcome["failed_run"] and result(outcome, "e1")["outcome"] == "not_approved"
+
+
+def test_a_stranger_may_be_ignored():
+    model = Model(unknown_resources="ignore")
+    model.announce("e1", "web1", "vm_elsewhere")
+    model.until(lambda outcome: model.posted, 6)
+
+
+def test_an_event_that_names_no_target_is_left_alone():
+    model = Model()
+    model.announce("e1", "vm_elsewhere")
+    outcome = model.go()
+    assert outcome["finished"] and outcome["events"] == [] and model.steps == []
+
+
+def test_the_same_name_in_two_sets_is_told_apart_by_the_event_id():
+    model = Model(hosts=3)
+    for name in ("web1", "web2"):
+        model.hosts[name]["azure_name"] = "set_0"
+    model.announce("e1", "web1", shown_to=["web1", "web3"])
+    model.go()
+    assert model.in_rotation("web1") == [] and model.in_rotation("web2") == ["lb1"]
+
+
+def test_a_silent_host_is_taken_out_by_what_its_neighbour_sees_and_not_approved():
+    model = Model()
+    model.settings["web1"]["resource_name"] = "VM_WEB1"
+    model.hosts["web1"]["silent"] = True
+    model.announce("e1", "web1")
+    for _pass in range(6):
+        model.go()
+    assert model.in_rotation("web1") == [] and model.posted == []
+
+
+def test_a_failed_read_restores_nothing():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    for name in model.names:
+        model.hosts[name]["service_silent"] = True
+    for _pass in range(10):
+        outcome = model.go()
+        assert model.in_rotation("web1") == [] and not outcome["finished"]
+    for name in model.names:
+        model.hosts[name]["service_silent"] = False
+    assert not model.finish()["failed_run"]
+    assert model.in_rotation("web1") == ["lb1"]
+
+
+def test_restored_only_when_no_event_names_the_host():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.announce("e2", "web1", event_type="Freeze")
+    model.go()
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    for _pass in range(3):
+        model.go()
+        assert model.in_rotation("web1") == []
+    model.until(lambda outcome: len(model.posted) == 2, 10)
+    model.start("e2")
+    model.go()
+    model.over("e2")
+    outcome = model.finish()
+    assert model.in_rotation("web1") == ["lb1"] and len(outcome["events"]) == 2
+
+
+@pytest.mark.parametrize("moment", range(1, 14))
+def test_killed_at_any_pass_and_run_again(moment):
+    model = Model(drain_host={"services": ["nginx"]})
+    model.announce("e1", "web1")
+
+    def world(number):
+        if number == 7:
+            model.start("e1")
+        if number == 10:
+            model.over("e1")
+
+    for number in range(1, 60):
+        world(number)
+        if number == moment:
+            model.killed()
+        outcome = model.go()
+        if outcome["finished"] and number > 13:
+            break
+    assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+    assert not outcome["failed_run"], outcome["messages"]
+
+
+def test_an_operators_maintenance_stays():
+    model = Model(hosts=3)
+    model.servers["lb1"]["web1"]["admin_state"] = "maint"
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted, 6)
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert model.servers["lb1"]["web1"]["admin_state"] == "maint"
+    assert result(outcome, "e1")["hosts"]["web1"]["state"] == "in_service" and not outcome["failed_run"]
+
+
+def test_put_back_by_somebody_else_is_reported_and_neither_touched_nor_approved():
+    model = Model()
+    model.announce("e1", "web1")
+    model.go()
+    model.servers["lb1"]["web1"]["admin_state"] = "ready"
+    for _pass in range(6):
+        outcome = model.go()
+    assert state(outcome, "web1") == "needs_person" and outcome["failed_run"]
+    assert model.posted == [] and model.in_rotation("web1") == ["lb1"]
+
+
+def test_a_reloaded_balancer_is_put_right():
+    model = Model()
+    model.announce("e1", "web1")
+    model.go()
+    model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
+    model.go()
+    assert model.in_rotation("web1") == []
+
+
+def test_one_of_two_balancers_cannot_be_reached():
+    model = Model(hosts=3, balancers=("lb1", "lb2"))
+    model.down_balancers["lb2"] = {"reached": False, "error": "no route"}
+    model.settings["web3"]["load_balancer"]["hosts"] = ["lb1"]
+    model.announce("e1", "web1")
+    model.announce("e3", "web3")
+    for _pass in range(8):
+        outcome = model.go()
+    assert model.servers["lb1"]["web1"]["admin_state"] == "drain"
+    assert state(outcome, "web1") == "needs_person" and outcome["failed_run"]
+    assert [event_id for _at, event_id, _by in model.posted] == ["e3"]
+    model.down_balancers.clear()
+    model.until(lambda outcome: len(model.posted) == 2, 8)
+    assert model.in_rotation("web1") == []
+
+
+def test_a_balancer_that_is_restarted_does_not_end_the_run():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.down_balancers["lb1"] = {"reached": False, "fatal": "no socket", "error": "no socket"}
+    for _pass in range(10):
+        assert not model.go()["finished"]
+    model.down_balancers.clear()
+    model.over("e1")
+    assert not model.finish()["failed_run"]
+    assert model.in_rotation("web1") == ["lb1"]
+
+
+def test_a_mistake_on_one_host_touches_nothing_there_and_the_others_go_on():
+    model = Model(hosts=3)
+    model.hosts["web1"]["fatal"] = "/var/lib/graceful_azure/x.json: cut in half"
+    model.settings["web1"]["resource_name"] = "vm_web1"
+    model.announce("e1", "web1")
+    model.announce("e2", "web2")
+    model.until(lambda outcome: model.posted, 8)
+    assert model.in_rotation("web1") == ["lb1"]
+    assert {name for _at, name, _role, _ids in model.steps} == {"web2"}
+    model.start("e2")
+    model.go()
+    model.over("e2")
+    outcome = model.finish()
+    assert outcome["failed_run"] and any("cut in half" in message for message in outcome["messages"])
+    assert model.in_rotation("web2") == ["lb1"]
+
+
+def test_an_approval_that_fails_is_tried_again():
+    model = Model()
+    model.announce("e1", "web1")
+    model.refuse["web1", "approve_event"] = "503"
+    for _pass in range(8):
+        outcome = model.go()
+    assert "503" in outcome["hosts"]["web1"]["reason"]
+    model.refuse.clear()
+    model.until(lambda outcome: model.posted, 3)
+
+
+class TestRules:
+    def test_ignore_leaves_the_host_alone_and_is_not_waited_for(self):
+        model = Model(rules=[{"name": "no freezes", "when": "event_type == 'Freeze'", "action": "ignore"}])
+        model.announce("e1", "web1", event_type="Freeze")
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"] and model.steps == []
+        assert result(outcome, "e1")["outcome"] == "in_progress"
+
+    def test_prepare_is_not_approved(self):
+        model = Model(rules=[{"name": "by hand", "action": "prepare"}])
+        model.announce("e1", "web1")
+        for _pass in range(8):
+            outcome = model.go()
+        assert model.posted == [] and state(outcome, "web1") == "ready"
+
+    def test_approve_takes_nothing_out(self):
+        model = Model(rules=[{"name": "quick", "action": "approve"}])
+        model.announce("e1", "web1")
+        model.go()
+        assert len(model.posted) == 1 and model.in_rotation("web1") == ["lb1"]
+
+    def test_lead_time(self):
+        model = Model(rules=[{"name": "late", "lead_time": 300}])
+        model.announce("e1", "web1", notice=400)
+        assert state(model.go(), "web1") == "waiting"
+        while model.now < model.events["e1"]["not_before_at"] - 302:
+            model.go()
+            assert model.in_rotation("web1") == ["lb1"]
+        model.until(lambda outcome: not model.in_rotation("web1"), 3)
+
+    def test_an_unknown_type_is_prepared_and_not_approved(self):
+        model = Model()
+        model.announce("e1", "web1", event_type="Teleport")
+        for _pass in range(6):
+            model.go()
+        assert model.in_rotation("web1") == [] and model.posted == []
+
+    def test_on_drain_timeout_hold_goes_on(self):
+        model = Model(drain_host={"timeout": 10.0})
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        for _pass in range(20):
+            outcome = model.go()
+        assert model.posted == [] and state(outcome, "web1") == "draining"
+        assert not outcome["failed_run"]
+
+    def test_on_drain_timeout_approve(self):
+        model = Model(drain_host={"timeout": 10.0}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.until(lambda outcome: model.posted, 9)
+        assert model.posted[0][0] >= model.run["started"] + 10
+
+    def test_different_rules_in_one_event(self):
+        model = Model()
+        model.settings["web1"]["rules"] = [{"name": "mine", "action": "ignore"}]
+        model.announce("e1", "web1", "web2")
+        outcome = model.go()
+        assert model.steps == [] and outcome["failed_run"]
+
+
+class TestMinimumInService:
+    def test_delays_the_second_host(self):
+        model = Model(hosts=2, min_in_service=1)
+        model.announce("e1", "web1", notice=900)
+        model.announce("e2", "web2", notice=800)
+        outcome = model.go()
+        assert model.in_rotation("web2") == [] and model.in_rotation("web1") == ["lb1"]
+        assert state(outcome, "web1") == "waiting"
+
+    def test_yields_before_the_impact(self):
+        model = Model(hosts=1, min_in_service=1)
+        model.announce("e1", "web1", notice=300)
+        while model.now < model.events["e1"]["not_before_at"] - 135 - 2:
+            model.go()
+            assert model.in_rotation("web1") == ["lb1"]
+        model.until(lambda outcome: not model.in_rotation("web1"), 3)
+
+    def test_yields_at_once_when_started(self):
+        model = Model(hosts=1)
+        model.announce("e1", "web1", status="Started")
+        model.go()
+        assert model.in_rotation("web1") == []
+
+    def test_counts_what_really_serves(self):
+        model = Model(hosts=3, min_in_service="50%")
+        model.servers["lb1"]["web3"]["up"] = False
+        model.announce("e1", "web1")
+        assert state(model.go(), "web1") == "waiting"
+
+
+class TestEnd:
+    def test_time_runs_out(self):
+        model = Model(timeout=30.0)
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        outcome = model.finish()
+        assert outcome["failed_run"] and result(outcome, "e1")["outcome"] == "in_progress"
+
+    def test_a_next_act_beyond_the_time_out_is_no_failure(self):
+        model = Model(timeout=30.0, rules=[{"name": "late", "lead_time": 60}])
+        model.announce("e1", "web1", notice=7 * 86400)
+        outcome = model.finish()
+        assert not outcome["failed_run"] and result(outcome, "e1")["outcome"] == "in_progress"
+
+    def test_one_pass(self):
+        model = Model(wait=False)
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"] and model.in_rotation("web1") == []
+
+    def test_watching_waits_for_an_event(self):
+        model = Model(watch=True)
+        for _pass in range(5):
+            assert not model.go()["finished"]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        assert not model.finish()["failed_run"]
+
+
+class TestOthersHolds:
+    def test_a_hold_that_a_person_put_is_left_to_the_person(self):
+        model = Model()
+        model.servers["lb1"]["web1"].update(admin_state="drain", record={"left": "drain", "process": 1, "events": {"mine": {"since": "x", "details": {}}}})
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"] and model.steps == []
+
+    @pytest.mark.parametrize("not_before", ["Mon, 19 Sep 2016 18:29:47 GMT", "soon", 7, None])
+    def test_whatever_a_record_says_of_its_event(self, not_before):
+        details = {"event_type": None, "resources": ["vm_web1"], "not_before": not_before}
+        model = Model()
+        model.servers["lb1"]["web1"].update(admin_state="drain", record={"left": "drain", "process": 1, "events": {"e0": {"since": 9, "details": details}}})
+        assert not model.finish()["failed_run"]
+        assert model.in_rotation("web1") == ["lb1"]
+
+    def test_a_record_of_a_users_own_task(self):
+        model = Model()
+        model.hosts["web1"]["tasks"]["mine"] = {"e0": {"since": "2026-01-01T00:00:00Z", "details": {"resources": ["vm_web1"]}}}
+        assert model.go()["finished"] and model.steps == []
+
+
+def test_a_host_that_cannot_go_out_does_not_stop_the_others():
+    model = Model(hosts=3)
+    model.announce("e1", "web1")
+    model.go()
+    model.refuse["web2", "load_balancer"] = "no"
+    model.announce("e2", "web2")
+    model.until(lambda outcome: model.posted, 8)
+    assert model.posted[0][1] == "e1"
+
+
+def test_a_rule_that_cannot_be_asked_is_told_and_costs_nobody_else_anything():
+    model = Model(hosts=3)
+    model.settings["web1"]["rules"] = [{"name": "live", "when": "contains(description, 'live')"}]
+    model.announce("e1", "web1", description=None)
+    model.announce("e2", "web2")
+    model.until(lambda outcome: model.posted, 8)
+    assert model.outcome["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+
+def test_services_that_do_not_stop_are_no_reason_to_wait_where_the_rule_says_approve():
+    model = Model(drain_host={"timeout": 10.0, "services": ["slow"]}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+    model.refuse["web1", "drain_host"] = "still stopping"
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted, 12)
+
+
+def test_approving_unprepared_counts_everybody_in_the_event():
+    model = Model(hosts=2, min_in_service=1, rules=[{"name": "quick", "action": "approve"}])
+    model.announce("e1", "web1", "web2")
+    for _pass in range(4):
+        model.go()
+    assert model.posted == []

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rule_for
+
+EVENT = {
+    "event_id": "e1",
+    "event_type": "Freeze",
+    "event_status": "Scheduled",
+    "event_source": "Platform",
+    "resource_type": "VirtualMachine",
+    "resources": ["web_0"],
+    "not_before": None,
+    "description": "",
+    "duration_in_seconds": 0,
+    "affects_host": True,
+    "seconds_until_not_before": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ("prepare", ["no list"]),
+        (["prepare"], ["rule 1", "no mapping"]),
+        ([{"when": "event_type == 'Freeze'"}], ["rule 1", "name is required"]),
+        ([{"name": "a", "then": 1}], ["(a)", "then"]),
+        ([{"name": "a", "action": "drain"}], ["(a)", "drain", "prepare_and_approve"]),
+        ([{"name": "a", "on_drain_timeout": "fail"}], ["(a)", "fail", "hold"]),
+        ([{"name": "a", "lead_time": -1}], ["(a)", "lead_time", "-1"]),
+        ([{"name": "a", "lead_time": True}], ["(a)", "lead_time", "True"]),
+        ([{"name": "a", "lead_time": float("nan")}], ["(a)", "lead_time"]),
+        ([{"name": "a", "when": 7}], ["(a)", "when", "7"]),
+        ([{"name": "a", "when": "event_type =="}], ["(a)", "when"]),
+        ([{"name": "a", "when": "event_type == Freeze"}], ["(a)", "Freeze"]),
+        ([{"name": "a"}, {"name": "a"}], ["twice"]),
+    ],
+)
+def test_each_mistake_is_told_with_its_rule(rules, words):
+    (mistake,) = check_rules(rules)
+    for word in words:
+        assert word in mistake
+
+
+def test_all_mistakes_at_once():
+    assert len(check_rules([{"name": "a", "x": 1, "action": "y", "lead_time": "z"}, {}])) == 4
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"name": "a"}], [{"name": "a", "when": "contains(resources, 'web_0')", "lead_time": 0}]])
+def test_no_mistake(rules):
+    assert check_rules(rules) == []
+
+
+def test_the_first_that_is_true_decides():
+    rules = [
+        {"name": "no", "when": "event_type == 'Reboot'", "action": "ignore"},
+        {"name": "yes", "when": "event_type == 'Freeze'", "action": "prepare"},
+        {"name": "late", "action": "approve"},
+    ]
+    assert rule_for(rules, EVENT)["name"] == "yes"
+    assert rule_for(rules, dict(EVENT, event_type="Redeploy"))["action"] == "approve"
+
+
+@pytest.mark.parametrize(
+    ("when", "true"),
+    [("duration_in_seconds", True), ("description", False), ("not_before", False), ("resources", True), ("affects_host", True), ("resources[5]", False)],
+)
+def test_truth_is_that_of_jmespath(when, true):
+    assert (rule_for([{"name": "mine", "when": when}], EVENT)["name"] == "mine") is true
+
+
+def test_without_rules_known_types_are_approved_and_unknown_ones_are_not():
+    assert rule_for([], EVENT)["action"] == "prepare_and_approve"
+    assert rule_for(None, dict(EVENT, event_type="Teleport"))["action"] == "prepare"
+    assert rule_for(None, dict(EVENT, event_type=None))["action"] == "prepare"

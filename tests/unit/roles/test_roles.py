@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the roles say of themselves: argument specs, defaults and README agree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.support.checkout import ROOT
+
+ROLES = ("load_balancer", "drain_host", "approve_event", "restore_service")
+
+
+def load(role, name):
+    return yaml.safe_load((ROOT / "roles" / role / name).read_text())
+
+
+def options(role):
+    return load(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+def variables_of_files(role):
+    """Every variable that the role's own files set or read, as far as its name tells whose it is."""
+    text = "".join(path.read_text() for folder in ("tasks", "vars", "defaults") for path in (ROOT / "roles" / role / folder).glob("*.yml"))
+    return set(re.findall(rf"(?<![\w.])({role}_\w+)", text))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_variable_bears_the_roles_name(role):
+    assert all(name.startswith(f"{role}_") for name in options(role))
+    assert all(name.startswith(f"{role}_") for name in load(role, "defaults/main.yml"))
+    assert all(name.startswith(f"__{role}_") for name in load(role, "vars/main.yml"))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_variable_is_in_the_argument_specs(role):
+    # Facts and the names of records.
+    others = {f"{role}_{name}" for name in ("result", "done", "idle", "before", "after", "custom")}
+    assert variables_of_files(role) - others <= set(options(role))
+    assert set(options(role)) <= variables_of_files(role)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_are_those_of_the_argument_specs(role):
+    stated = {name: option["default"] for name, option in options(role).items() if "default" in option}
+    defaults = load(role, "defaults/main.yml")
+    # One depends on the host, and is told in words.
+    assert defaults.pop("load_balancer_server", None) == ("{{ inventory_hostname }}" if role == "load_balancer" else None)
+    assert defaults == stated
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_variable_is_in_the_readme(role):
+    readme = (ROOT / "roles" / role / "README.md").read_text()
+    rows = {name: line for line in readme.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert set(rows) == set(options(role))
+    for name, option in options(role).items():
+        kind = {"list": f"list of {option.get('elements')}"}.get(option["type"], option["type"])
+        said = rows[name].split("|")[2]
+        assert kind in said, name
+        assert ("required" in said) == option.get("required", False), name
+        default = option.get("default")
+        if default not in (None, [], {}):
+            assert str(default).lower() in said.lower(), name
