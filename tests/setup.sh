@@ -112,7 +112,7 @@ flock 9
 
 demo=(haproxy=haproxy)
 # The guests that the tests boot need root anyway, and so do the tools for them.
-guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client)
+guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;

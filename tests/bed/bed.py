@@ -104,8 +104,14 @@ class Bed:
         try:
             content = json.loads(self.file.read_text())
         except FileNotFoundError:
-            raise Mistake(f"no bed is up in {self.folder}") from None
+            raise Mistake(f"no bed is up in {self.folder}{self.last_words()}") from None
         self.set(content["number"], content["guests"], content["control"])
+
+    def last_words(self):
+        """The end of the supervisor's log, which tells why it ended."""
+        log = self.folder / "supervisor.log"
+        words = log.read_text()[-1000:] if log.exists() else ""
+        return words and f", its log ends with: {words}"
 
     def guest(self, name):
         for guest in self.guests:
@@ -308,7 +314,7 @@ def up(bed, arguments):
     try:
         while not bed.file.exists():
             if process.poll() is not None:
-                raise Mistake(f"not up, {log} ends with: {log.read_text()[-1000:]}")
+                raise Mistake(f"not up{bed.last_words()}")
             time.sleep(0.05)
     except BaseException:
         process.terminate()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import signal
@@ -142,7 +143,12 @@ class ControlGroup:
         pids = set()
         for path in self.paths:
             for listed in path.rglob("cgroup.procs"):
-                pids.update(map(int, listed.read_text().split()))
+                try:
+                    pids.update(map(int, listed.read_text().split()))
+                except OSError as error:
+                    # A guest that shuts down removes groups below its own meanwhile.
+                    if error.errno not in (errno.ENOENT, errno.ENODEV):
+                        raise
         return pids
 
     def kill(self):
