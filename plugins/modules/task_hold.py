@@ -14,8 +14,8 @@ author:
 description:
   - Puts or releases a hold that is a record and nothing else, for what the user's own task files change. A later run,
     also on another controller, learns from it what was done and what must be undone.
-  - In check mode with O(state=absent) it tells whether this is the last event to be released, which is when the tasks
-    that undo the change belong to run.
+  - With O(state=absent) and O(done=false) it tells whether this is the last event to be released, which is when the tasks
+    that undo the change belong to run, and records that they have begun.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -25,14 +25,18 @@ attributes:
 options:
   name:
     description:
-      - What the tasks do, in a word. It is the name of the hold on this machine.
-    type: str
+      - What the tasks do, in a word. It is the name of the hold on this machine. Several are recorded one by one.
+    type: list
+    elements: str
     required: true
   done:
     description:
-      - Whether the tasks have done their job. What was recorded as done stays so until the hold is released.
+      - With O(state=present), whether the tasks have done their job. What was recorded as done stays so until the hold is
+        released, or until the tasks that undo it begin.
+      - With O(state=absent), whether the tasks that undo it have done theirs. V(false) keeps the hold of the last event and
+        records that what was done is no longer so; a new event that comes meanwhile then has it done again.
+      - When not given, nothing is done yet with O(state=present), and everything is with O(state=absent).
     type: bool
-    default: false
 """
 
 EXAMPLES = r"""
@@ -52,30 +56,41 @@ EXAMPLES = r"""
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     done: true
 
-- name: Would this release the last hold?
+- name: Is this the last event?
   graceful.azure.task_hold:
     name: load_balancer_custom
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
-  check_mode: true
+    done: false
   register: release
 
 - name: Take it in again
   ansible.builtin.include_tasks: in.yml
-  when: release.held and not release.held_by
+  when: release.last
+
+- name: Forget it
+  graceful.azure.task_hold:
+    name: load_balancer_custom
+    state: absent
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
 """
 
 RETURN = r"""
 held:
-  description: Whether there was a hold before this call.
+  description: Whether there was a hold of any of these names before this call.
   returned: success
   type: bool
   sample: true
 done:
-  description: Whether the tasks have done their job, as far as it is recorded; V(false) when there is no hold.
+  description: Whether the tasks of all these names have done their job, as far as it is recorded; V(false) when there is no hold.
   returned: success
   type: bool
   sample: true
+last:
+  description: Whether these are the last events of a hold, so that nothing else keeps what was done.
+  returned: success
+  type: bool
+  sample: false
 held_by:
   description: The events that hold it after this call.
   returned: success
@@ -104,33 +119,40 @@ def wanted(request, record, name, done):
     """The record as it should be; None: none."""
     if not request.present:
         remaining = request.taken_from(record["events"]) if record else {}
-        return dict(record, events=remaining) if remaining else None
+        if remaining:
+            return dict(record, events=remaining)
+        return dict(record, done=False, phase=CHANGING) if record and done is False else None
     if record is None:
         record = new_record(KIND, {"name": name}, {}, {}, {}, done=False)
-    done = done or record["done"]
+    done = bool(done or record["done"])
     return dict(record, events=request.added_to(record["events"]), done=done, phase=HELD if done else CHANGING)
 
 
 def run(params, check_mode):
     request = Request.from_params(params)
-    name = params["name"]
-    if not name.strip():
+    names = list(dict.fromkeys(params["name"]))
+    if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
     store = Store(params["state_dir"], dry=check_mode)
     with store.locked(create=request.present):
-        before = store.read(KIND, {"name": name})
-        after = wanted(request, before, name, params["done"])
-        changed = not same_content(before, after)
-        if changed and after is None:
-            store.delete(before)
-        elif changed:
-            store.write(after)
+        before = {name: store.read(KIND, {"name": name}) for name in names}
+        after = {name: wanted(request, before[name], name, params["done"]) for name in names}
+        changed = [name for name in names if not same_content(before[name], after[name])]
+        for name in changed:
+            if after[name] is None:
+                store.delete(before[name])
+            else:
+                store.write(after[name])
     return {
-        "changed": changed,
-        "held": before is not None,
-        "done": bool(after and after["done"]),
-        "held_by": holders(after),
-        "diff": {"before": {name: view(before)}, "after": {name: view(after)}},
+        "changed": bool(changed),
+        "held": any(before.values()),
+        "done": all(record and record["done"] for record in after.values()),
+        "last": not request.present and any(record and not request.taken_from(record["events"]) for record in before.values()),
+        "held_by": list(dict.fromkeys(event_id for record in after.values() for event_id in holders(record))),
+        "diff": {
+            "before": {name: view(record) for name, record in before.items()},
+            "after": {name: view(record) for name, record in after.items()},
+        },
     }
 
 
@@ -142,8 +164,8 @@ def main():
     module = AnsibleModule(
         argument_spec=dict(
             hold_argument_spec(),
-            name={"type": "str", "required": True},
-            done={"type": "bool", "default": False},
+            name={"type": "list", "elements": "str", "required": True},
+            done={"type": "bool"},
         ),
         required_if=[("state", "present", ("event_ids",))],
         supports_check_mode=True,

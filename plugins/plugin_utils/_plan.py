@@ -125,7 +125,7 @@ class _Plan:
                 busy.append(f"{place} is in rotation")
             elif server["sessions"] or server["queue"]:
                 busy.append(f"{_plural(server['sessions'], 'session')}, {server['queue']} queued at {place}")
-        if host.balancer["provider"] == "custom" and not host.task_holds("load_balancer_custom"):
+        if host.balancer["provider"] == "custom" and host.in_rotation:
             busy.append("not out of its balancer yet")
         if host.drain["ports"]:
             if host.seen.get("connections") is None:

@@ -164,7 +164,10 @@ class Host:
 
     @property
     def in_rotation(self):
-        return [server for server in self.servers if server["admin_state"] == "ready"]
+        """Whether a balancer may still send it requests, as far as is known."""
+        if self.balancer["provider"] == "custom":
+            return not self.task_holds("load_balancer_custom")
+        return any(server["admin_state"] == "ready" for server in self.servers)
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""

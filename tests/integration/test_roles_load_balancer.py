@@ -206,6 +206,15 @@ def test_a_provider_of_the_users_own_in_steps(bed, custom):
     assert rounds(custom) == ["out", "out", "in", "in"] and bed.records("web1") == {}
 
 
+def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom):
+    step = dict(CUSTOM, load_balancer_wait=False)
+    # One round of the way in, then another event: out once more, and in when that is over.
+    run = bed.run(out(**step), out(**step), back(**step), out("E2", **step), out("E2", **step), rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [False, True, False, True, True], run.output
+    assert rounds(custom) == ["out", "out", "in", "out"]
+    assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
+
+
 def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):
     run = bed.run(out(**CUSTOM, load_balancer_timeout=0))
     assert run.step.failure.endswith("out.yml has not set load_balancer_done")

@@ -80,6 +80,13 @@ def test_a_host_that_never_answers_stays_out(bed):
     assert back.result["done"] and bed.admin() == 0
 
 
+def test_services_that_the_inventory_names_no_more(bed):
+    steps = [restore(restore_service_wait=False, drain_host_services=[]) for _step in range(3)]
+    run = bed.run(*gone(bed), *steps)
+    assert run.steps[-1].result["done"], run.output
+    assert bed.admin() == 0 and running(bed) and bed.records("lb1") == bed.records("web1") == {}
+
+
 def test_check_mode(bed):
     assert bed.run(*gone(bed)).status == 0
     bed.webs["web1"].status = 503

@@ -14,9 +14,9 @@ from ansible_collections.graceful.azure.plugins.modules import task_hold
 def hold(tmp_path):
     def hold(ids=("A",), state="present", check=False, **more):
         params = {
-            "name": "custom",
+            "name": ["custom"],
             "state": state,
-            "done": False,
+            "done": None,
             "event_ids": None if ids is None else list(ids),
             "event_details": {},
             "reason": "why",
@@ -50,6 +50,31 @@ def test_check_mode_tells_whether_the_last_would_go(hold, tmp_path):
     assert hold() == (False, True, True, ["A", "B"])
 
 
+def test_what_is_being_undone_is_done_no_more(hold):
+    hold(["A", "B"], done=True)
+    assert hold(["A"], "absent", done=False) == (True, True, True, ["B"])  # another event keeps it
+    assert hold(["B"], "absent", done=False) == (True, True, False, ["B"])
+    assert hold(["B"], "absent", done=False) == (False, True, False, ["B"])
+    # An event that comes meanwhile finds that it is to be done again.
+    assert hold(["C"]) == (True, True, False, ["B", "C"])
+    assert hold(["B", "C"], done=True) == (True, True, True, ["B", "C"])
+    assert hold(None, "absent", done=False) == (True, True, False, ["B", "C"])
+    assert hold(None, "absent", done=True) == (True, True, False, [])
+
+
+def test_whether_these_are_the_last(tmp_path):
+    params = {"name": ["n", "m"], "state": "present", "done": None, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
+    assert task_hold.run(params, False)["last"] is False
+    assert task_hold.run(dict(params, name=["m"], event_ids=["B"]), False)["held_by"] == ["A", "B"]
+    gone = dict(params, state="absent", done=False)
+    assert task_hold.run(dict(gone, name=["m"]), True)["last"] is False
+    both = task_hold.run(gone, True)
+    assert (both["last"], both["held"], both["held_by"]) == (True, True, ["A", "B"])
+    assert task_hold.run(dict(gone, done=None, event_ids=None), False)["held_by"] == []
+    nothing = task_hold.run(gone, False)
+    assert (nothing["last"], nothing["held"], nothing["changed"]) == (False, False, False)
+
+
 def test_the_record(hold, tmp_path):
     hold(done=True)
     (path,) = (tmp_path / "state").iterdir()
@@ -69,7 +94,7 @@ def test_the_record(hold, tmp_path):
 
 
 def test_the_difference(tmp_path):
-    params = {"name": "n", "state": "present", "done": True, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
+    params = {"name": ["n"], "state": "present", "done": True, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
     assert task_hold.run(params, True)["diff"] == {
         "before": {"n": {"done": False, "held_by": []}},
         "after": {"n": {"done": True, "held_by": ["A"]}},
@@ -78,7 +103,7 @@ def test_the_difference(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"name": " "}, "name is empty"), ({"ids": []}, "event_ids is an empty list"), ({"ids": None}, "event_ids is required")],
+    [({"name": [" "]}, "name is empty"), ({"name": []}, "name is empty"), ({"ids": []}, "event_ids is an empty list"), ({"ids": None}, "event_ids is required")],
 )
 def test_mistakes(hold, more, said):
     with pytest.raises(ValueError, match=said):

@@ -394,6 +394,15 @@ class TestRules:
         model.until(lambda outcome: model.posted, 9)
         assert model.posted[0][0] >= model.run["started"] + 10
 
+    def test_on_drain_timeout_approve_waits_for_the_way_out_of_a_balancer_of_the_users_own(self):
+        model = Model(drain_host={"timeout": 10.0}, load_balancer={"provider": "custom"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.refuse["web1", "load_balancer"] = "the balancer's interface is down"
+        model.announce("e1", "web1")
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+        for _pass in range(20):
+            model.go()
+        assert model.posted == []
+
     def test_different_rules_in_one_event(self):
         model = Model()
         model.settings["web1"]["rules"] = [{"name": "mine", "action": "ignore"}]
