@@ -103,7 +103,12 @@ def test_the_difference(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"name": [" "]}, "name is empty"), ({"name": []}, "name is empty"), ({"ids": []}, "event_ids is an empty list"), ({"ids": None}, "event_ids is required")],
+    [
+        ({"name": [" "]}, "name is empty"),
+        ({"name": []}, "name is empty"),
+        ({"ids": []}, "event_ids is an empty list"),
+        ({"ids": None}, "event_ids is required"),
+    ],
 )
 def test_mistakes(hold, more, said):
     with pytest.raises(ValueError, match=said):
