@@ -87,7 +87,8 @@ class Expression:
     def search(self, value):
         try:
             return self._compiled.search(value)
-        except (self._error_class, RecursionError) as error:
+        except (self._error_class, RecursionError, TypeError, ValueError) as error:
+            # jmespath lets Python's own errors through: 5 < 'a', contains('text', null), a slice with step 0.
             raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
 
 

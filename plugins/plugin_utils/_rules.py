@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, compile_expression
+from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
+from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import expression_mistakes
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
 ON_DRAIN_TIMEOUT = ("hold", "approve")
@@ -47,10 +48,7 @@ def _check_rule(rule, label):
         if not isinstance(when, str):
             mistakes.append(f"{label}: when {when!r} is no JMESPath expression (a string)")
         else:
-            try:
-                compile_expression(when, EVENT_KEYS)
-            except SelectionError as error:
-                mistakes.append(f"{label}: when: {error}")
+            mistakes.extend(f"{label}: when: {mistake}" for mistake in expression_mistakes(when))
     return mistakes
 
 
