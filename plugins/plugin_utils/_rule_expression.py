@@ -138,6 +138,8 @@ def _written(node):
         text = "(" + f" {'||' if kind == 'or_expression' else '&&'} ".join(_written(child) for child in children) + ")"
     elif kind == "multi_select_list":
         text = f"[{', '.join(_written(child) for child in children)}]"
+    elif kind in ("projection", "filter_projection", "flatten"):
+        text = _written(children[0]) + {"projection": "[*]", "filter_projection": "[?...]", "flatten": "[]"}[kind]
     elif kind == "multi_select_dict":
         text = "{" + ", ".join(f"{child['value']}: {_written(child['children'][0])}" for child in children) + "}"
     else:
@@ -383,7 +385,7 @@ class _Reader:
                 return f"{name} is a number, which stands in backticks: `{text.strip()}`"
             if plain and kind.types - _NULL == {"boolean"} and text is not None and text.strip().lower() in ("true", "false"):
                 return f"{name} is true or false, which stands in backticks: `{text.strip().lower()}`"
-        for written, _kind_, other in sides:
+        for written, _itself, other in sides:
             if other.types == _NULL:
                 return f"{_written(written)} is never null"
         described = [f"{_written(written)} is {_types_in_words(kind)}" for written, kind, _other in sides if not kind.is_constant]

@@ -5,7 +5,7 @@
 """The rules that say what is done for an event. Private to the collection; pure, no I/O.
 
 A rule list is checked whole before it is used: C(check_rules) returns every mistake as a
-sentence, C(rule_for) needs a list without any.
+sentence, C(rules_of) turns the name of a preset into its list, C(rule_for) needs a list without any mistake.
 """
 
 from __future__ import annotations
@@ -21,6 +21,21 @@ ON_DRAIN_TIMEOUT = ("hold", "approve")
 KNOWN_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 
 _DEFAULTS = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
+
+PRESETS = {
+    # What Azure's own sample does: it approves at once what a user asked for and what is short, and only logs the rest,
+    # in the place where it says that the application's own handling goes.
+    "azure_sample": [
+        {"name": "azure_sample: asked for by a user", "when": "event_source == 'User'", "action": "approve"},
+        {
+            "name": "azure_sample: a freeze of less than 9 s",
+            "when": "event_type == 'Freeze' && duration_in_seconds >= `0` && duration_in_seconds < `9`",
+            "action": "approve",
+        },
+        {"name": "azure_sample: anything else", "action": "ignore"},
+    ],
+}
+"""Rule lists that have a name; the variable takes the name instead of a list."""
 
 # What decides where no rule of the user's does.
 _KNOWN = dict(_DEFAULTS, name="built-in: known event type")
@@ -54,10 +69,10 @@ def _check_rule(rule, label):
 
 def check_rules(rules):
     """Every mistake in a rule list, each a sentence with its rule's name; an empty list where there is none."""
-    if rules is None:
+    if rules is None or isinstance(rules, str) and rules in PRESETS:
         return []
     if not isinstance(rules, (list, tuple)):
-        return [f"graceful_azure_rules: {rules!r} is no list of rules"]
+        return [f"graceful_azure_rules: {rules!r} is neither a list of rules nor a preset; there is {', '.join(PRESETS)}"]
     mistakes = []
     names = set()
     for number, rule in enumerate(rules, start=1):
@@ -75,6 +90,11 @@ def check_rules(rules):
             names.add(name)
         mistakes.extend(_check_rule(rule, label))
     return mistakes
+
+
+def rules_of(value):
+    """The rule list that a variable without mistakes stands for."""
+    return PRESETS[value] if isinstance(value, str) and value else list(value or ())
 
 
 def _is_true(value):

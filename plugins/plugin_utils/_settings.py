@@ -16,7 +16,7 @@ import os
 
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
@@ -96,7 +96,9 @@ def _settings_of(name, variables, options, known_hosts, mistakes):
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
     if provider == "custom" and not (values.get("load_balancer_custom_out") and values.get("load_balancer_custom_in")):
         mistakes.append("load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom")
-    mistakes.extend(check_rules(values.get("graceful_azure_rules")))
+    rules = values.get("graceful_azure_rules")
+    rule_mistakes = check_rules(rules)
+    mistakes.extend(rule_mistakes)
     unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
     if unknown_resources not in ("hold", "ignore"):
         mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
@@ -105,7 +107,7 @@ def _settings_of(name, variables, options, known_hosts, mistakes):
             mistakes.append(f"drain_host_ports: {port!r} is no TCP port from 1 to 65535")
     return {
         "resource_name": values.get("graceful_azure_resource_name") or None,
-        "rules": values.get("graceful_azure_rules") or [],
+        "rules": [] if rule_mistakes else rules_of(rules),
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "load_balancer": {

@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rule_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import PRESETS, check_rules, rule_for, rules_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+
+from tests.support.model import Model
 
 EVENT = {
     "event_id": "e1",
@@ -25,7 +28,10 @@ EVENT = {
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ("prepare", ["no list"]),
+        ("prepare", ["'prepare'", "neither a list of rules nor a preset", "azure_sample"]),
+        ("Azure_Sample", ["Azure_Sample", "azure_sample"]),
+        ({"name": "a"}, ["neither a list of rules nor a preset"]),
+        (7, ["7", "neither a list"]),
         (["prepare"], ["rule 1", "no mapping"]),
         ([{"when": "event_type == 'Freeze'"}], ["rule 1", "name is required"]),
         ([{"name": "a", "then": 1}], ["(a)", "then"]),
@@ -50,7 +56,7 @@ def test_all_mistakes_at_once():
     assert len(check_rules([{"name": "a", "x": 1, "action": "y", "lead_time": "z"}, {}])) == 4
 
 
-@pytest.mark.parametrize("rules", [None, [], [{"name": "a"}], [{"name": "a", "when": "contains(resources, 'web_0')", "lead_time": 0}]])
+@pytest.mark.parametrize("rules", [None, [], "azure_sample", [{"name": "a"}], [{"name": "a", "when": "contains(resources, 'web_0')", "lead_time": 0}]])
 def test_no_mistake(rules):
     assert check_rules(rules) == []
 
@@ -77,3 +83,53 @@ def test_without_rules_known_types_are_approved_and_unknown_ones_are_not():
     assert rule_for([], EVENT)["action"] == "prepare_and_approve"
     assert rule_for(None, dict(EVENT, event_type="Teleport"))["action"] == "prepare"
     assert rule_for(None, dict(EVENT, event_type=None))["action"] == "prepare"
+
+
+class TestPresets:
+    @pytest.mark.parametrize("name", sorted(PRESETS))
+    def test_a_preset_is_a_list_without_mistakes(self, name):
+        assert check_rules(name) == check_rules(PRESETS[name]) == []
+        assert rules_of(name) == PRESETS[name]
+
+    @pytest.mark.parametrize("value", [None, "", [], [{"name": "a"}]])
+    def test_a_list_is_itself(self, value):
+        assert rules_of(value) == (value or [])
+
+    @pytest.mark.parametrize(
+        ("more", "action"),
+        [
+            ({"event_type": "Reboot", "event_source": "User"}, "approve"),
+            ({"event_type": "Terminate", "event_source": "User"}, "approve"),
+            ({"duration_in_seconds": 0}, "approve"),
+            ({"duration_in_seconds": 8}, "approve"),
+            ({"duration_in_seconds": 9}, "ignore"),
+            ({"duration_in_seconds": -1}, "ignore"),
+            ({"duration_in_seconds": None}, "ignore"),
+            ({"event_type": "Reboot"}, "ignore"),
+            ({"event_type": "Teleport", "event_source": None}, "ignore"),
+        ],
+    )
+    def test_azure_sample_approves_what_the_sample_approves(self, more, action):
+        rule = rule_for(rules_of("azure_sample"), dict(EVENT, **more))
+        assert rule["action"] == action
+        assert rule["name"].startswith("azure_sample: ")
+
+    def test_the_plan_gets_the_list_and_a_wrong_name_is_told_with_its_host(self):
+        hosts = {
+            "web1": {"load_balancer_provider": "none", "graceful_azure_rules": "azure_sample"},
+            "web2": {"load_balancer_provider": "none", "graceful_azure_rules": "sample"},
+        }
+        settings, mistakes = read_settings(hosts, {"web1", "web2"})
+        assert settings["web1"]["rules"] == PRESETS["azure_sample"]
+        assert len(mistakes) == 1
+        for word in ("web2", "'sample'", "azure_sample"):
+            assert word in mistakes[0]
+
+    def test_it_approves_at_once_with_the_host_in_rotation_and_leaves_the_rest_alone(self):
+        model = Model(rules=rules_of("azure_sample"))
+        model.announce("short", "web1", event_type="Freeze", event_source="Platform", duration_in_seconds=5)
+        model.announce("reboot", "web2", event_type="Reboot", event_source="Platform")
+        model.go()
+        model.go()
+        assert [event_id for _at, event_id, _by in model.posted] == ["short"]
+        assert model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"]
