@@ -1,0 +1,75 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: replay
+short_description: Plan the passes of a journal again
+version_added: 0.1.0
+description:
+  - The one task of the playbook C(graceful.azure.replay).
+  - Reads a journal that C(graceful.azure.handle_events) wrote with C(handle_events_journal), decides every pass anew from what was observed then,
+    shows state, reason, step and deadline of each host, and whether that is what the run decided.
+  - Runs on the controller, connects to no host, asks no service.
+  - Fails where a decision differs, as it may where another version of the collection wrote the journal.
+  - A line that cannot be read, such as the last one of a run that was killed, is a warning.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed.
+  idempotent:
+    support: full
+options:
+  journal:
+    description:
+      - Path of the journal on the controller.
+    type: path
+    required: true
+  number:
+    description:
+      - Number of the pass; without it, all passes. A file with several runs has several passes of a number.
+    type: int
+author:
+  - The graceful.azure authors (@graceful-azure)
+"""
+
+EXAMPLES = r"""
+- name: See what was decided in the third pass, and why
+  graceful.azure.replay:
+    journal: /tmp/journal
+    number: 3
+"""
+
+RETURN = r"""
+passes:
+  description: How many passes were planned again.
+  returned: always
+  type: int
+  sample: 41
+different:
+  description: How many of them are decided otherwise than they were.
+  returned: always
+  type: int
+  sample: 0
+unreadable:
+  description: Lines that hold no pass, each a sentence.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+msg:
+  description: The result in words.
+  returned: always
+  type: str
+  sample: 41 passes planned again, each decided as the run did
+"""

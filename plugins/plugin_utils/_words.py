@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Times and steps as a person reads them. Private to the collection."""
+
+from __future__ import annotations
+
+import time
+
+_STEPS = {
+    "load_balancer": "goes out of its balancer",
+    "drain_host": "its services are stopped, its tasks run",
+    "approve_event": "approves",
+    "restore_service": "is brought back",
+}
+
+
+def clock(at, now=None):
+    """A moment on this machine's clock; with its day where that is not today."""
+    local = time.localtime(at)
+    same_day = now is None or local[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", local)
+
+
+def duration(seconds):
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def step(decided):
+    """What a host does next; None where it waits."""
+    return decided and _STEPS.get(decided["role"], decided["role"])
