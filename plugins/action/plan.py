@@ -17,6 +17,7 @@ import time
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._preview import preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH, looks
 
@@ -62,6 +63,8 @@ class ActionModule(ActionBase):
             result.update(self._check(args, known, list(task_vars["hostvars"])))
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
+            if self._task.check_mode:
+                result["table"] = preview(result, time.time())
         return result
 
     @staticmethod

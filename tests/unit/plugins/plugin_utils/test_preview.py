@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What check mode says of each event."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._preview import preview
+
+from tests.support.model import Model
+
+
+def shown(model):
+    """The text of the first pass in check mode, without moments of the clock."""
+    outcome = model.go()
+    lines = preview(dict(outcome, settings=model.settings), model.now)
+    return re.sub(r"\d\d:\d\d:\d\d", "TIME", "\n".join(lines))
+
+
+def test_no_event():
+    assert "No event stands" in shown(Model())
+
+
+def test_a_known_type_without_rules():
+    model = Model()
+    model.announce("e1", "web1", "web2")
+    text = shown(model)
+    assert "Reboot e1 (vm_web1, vm_web2): Scheduled, not before TIME (in 15 min)" in text
+    assert "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved" in text
+    assert "preparing begins at once; deadline TIME" in text
+    assert "approved when all of its hosts are ready; never, if not drained in time" in text
+    assert "web1: draining: taken out of its balancer; next it goes out of its balancer; until TIME" in text
+    assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; until TIME" in text
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"action": "ignore"}, ["left alone", "web1: in_service"]),
+        ({"action": "approve"}, ["approved without preparing", "web1: waiting", "next it approves"]),
+        ({"action": "prepare"}, ["never approved by us", "preparing begins at once", "web1: draining"]),
+        ({"lead_time": 60}, ["preparing begins TIME (in 14 min)", "web1: waiting", "60 s before NotBefore"]),
+        ({"on_drain_timeout": "approve"}, ["or not drained in time (on_drain_timeout: approve)"]),
+    ],
+)
+def test_what_a_rule_means(rule, words):
+    model = Model(rules=[dict({"name": "mine", "when": "event_type == 'Reboot'"}, **rule)])
+    model.announce("e1", "web1")
+    text = shown(model)
+    assert "rule 'mine' decides (when: event_type == 'Reboot')" in text
+    for word in words:
+        assert word in text
+
+
+def test_an_unknown_type():
+    model = Model()
+    model.announce("e1", "web1", event_type="Teleport")
+    text = shown(model)
+    assert "rule 'built-in: unknown event type' decides" in text
+    assert "never approved by us" in text
+
+
+def test_one_that_has_started():
+    model = Model()
+    model.announce("e1", "web1", status="Started")
+    text = shown(model)
+    assert "Reboot e1 (vm_web1): Started" in text
+    assert "hosts go back when it is gone" in text
+    assert "preparing begins" not in text
+
+
+@pytest.mark.parametrize(
+    ("unknown_resources", "words"),
+    [("hold", "not approved by us: elsewhere is none of the targets"), ("ignore", "elsewhere is none of the targets and not asked")],
+)
+def test_a_stranger(unknown_resources, words):
+    model = Model(unknown_resources=unknown_resources)
+    model.announce("e1", "web1", "elsewhere")
+    assert words in shown(model)
+
+
+def test_an_event_that_names_no_target_comes_last():
+    model = Model()
+    model.announce("e1", "elsewhere", notice=60)
+    model.announce("e2", "web1")
+    text = shown(model)
+    assert "Reboot e1 (elsewhere): Scheduled" in text
+    assert text.endswith("names none of the targets: left alone")
+
+
+def test_rules_that_differ():
+    model = Model()
+    model.settings["web2"]["rules"] = [{"name": "other", "action": "ignore"}]
+    model.announce("e1", "web1", "web2")
+    text = shown(model)
+    assert "graceful_azure_rules differ between its hosts (web1, web2)" in text
+    assert "decides" not in text
+
+
+def test_what_is_still_held_for_an_event_that_is_over():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.over("e1")
+    model.killed()
+    text = shown(model)
+    assert "Reboot e1 (vm_web1): over, known only by what is still held for it" in text
+    assert "web1: restoring" in text and "next it is brought back" in text
