@@ -6,17 +6,39 @@
 
 from __future__ import annotations
 
+import time
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._look import LookAction
 
 
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        result = self.look("graceful.azure.haproxy_info", dict(self._task.args), task_vars)
+        args = dict(self._task.args)
+        rest = float(args.pop("rest", 0))
+        last = self._last(task_vars) if rest else None
+        if last and time.time() - last["began"] < rest and not self._news(task_vars):
+            return dict(last, rested=True)
+        result = self.look("graceful.azure.haproxy_info", args, task_vars)
         if result["reached"] and result["level"] not in (None, "admin"):
-            result["fatal"] = f"the HAProxy socket {self._task.args['socket']} allows only the level {result['level']}; admin is needed"
+            result["fatal"] = f"the HAProxy socket {args['socket']} allows only the level {result['level']}; admin is needed"
         elif result["reached"] and result.get("state_dir_problem"):
             result["fatal"] = result["state_dir_problem"]
         if result.get("fatal"):
             result["servers"] = None
-        return result
+        return dict(result, rested=False)
+
+    @staticmethod
+    def _last(task_vars):
+        """The former look at the same balancer in this run."""
+        key = task_vars["look"]["key"]
+        for item in (task_vars.get("graceful_azure_balancers") or {}).get("results") or ():
+            if isinstance(item.get("look"), dict) and item["look"]["key"] == key and item.get("began"):
+                return {name: value for name, value in item.items() if name != "look" and not name.startswith("_ansible")}
+        return None
+
+    @staticmethod
+    def _news(task_vars):
+        """Whether any host of the play has seen something new in this pass."""
+        hosts = (task_vars["hostvars"].raw_get(name) for name in task_vars["ansible_play_hosts_all"])
+        return any((facts.get("graceful_azure_host") or {}).get("news", True) for facts in hosts)

@@ -11,7 +11,7 @@ import time
 from ansible_collections.graceful.azure.plugins.plugin_utils._look import LookAction
 
 INTERVAL = 1.0
-"""Seconds that lie at least between two looks at one host: Azure's advice for polling."""
+"""Seconds that lie at least between two reads of one metadata service: Azure's advice for polling."""
 
 
 class ActionModule(LookAction):
@@ -19,7 +19,12 @@ class ActionModule(LookAction):
         super().run(tmp, task_vars)
         args = dict(self._task.args)
         interval = max(INTERVAL, float(args.pop("interval", INTERVAL)))
-        last = (task_vars.get("graceful_azure_host") or {}).get("at")
-        if last is not None:
-            time.sleep(min(interval, max(0.0, float(last) + interval - time.time())))
-        return self.look("graceful.azure.host_observation", args, task_vars)
+        rest = float(args.pop("rest", 0))
+        last = task_vars.get("graceful_azure_host") or {}
+        since = time.time() - last.get("at", 0)
+        if since < rest:
+            return dict(last, changed=False, rested=True, news=False)
+        time.sleep(max(0.0, min(interval, interval - since)))
+        result = self.look("graceful.azure.host_observation", dict(args, known=last.get("fingerprint", "")), task_vars)
+        news = result.get("fingerprint") != last.get("fingerprint")
+        return dict(result, rested=False, news=news, at=time.time() - result.get("age", 0.0))

@@ -16,10 +16,11 @@ import time
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH, looks
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
 """Seconds after which a host's line is shown again though nothing changed."""
@@ -60,7 +61,7 @@ class ActionModule(ActionBase):
         hosts = task_vars["ansible_play_hosts_all"]
         known = {name: task_vars["hostvars"].raw_get(name) for name in hosts}
         if args.get("phase") == "settings":
-            result.update(self._check(args, known, list(task_vars["hostvars"])))
+            result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks")))
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
             if self._task.check_mode:
@@ -68,11 +69,11 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _check(args, known, inventory):
+    def _check(args, known, inventory, forks):
         """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
         variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
         settings, mistakes = read_settings(variables, set(inventory))
-        run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False))}
+        run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False)), "forks": int(forks or 1)}
         for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
             try:
                 run[option] = float(args[option])
@@ -85,12 +86,14 @@ class ActionModule(ActionBase):
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
+        pace, looks = first_pace({} if mistakes else settings)
         return {
             "mistakes": mistakes,
             "settings": settings,
             "run": run,
             "rounds": rounds,
-            "looks": {} if mistakes else looks(settings),
+            "pace": pace,
+            "looks": looks,
             "number": 0,
             "memory": {},
         }
@@ -111,7 +114,7 @@ class ActionModule(ActionBase):
         self._tell(outcome, last, world)
         if args.get("journal"):
             self._write(args["journal"], world, outcome)
-        carried = {key: last[key] for key in ("settings", "run", "rounds", "looks", "mistakes")}
+        carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
         return dict(carried, number=world["pass"], table=_table(outcome["events"]), **outcome)
 
     @staticmethod

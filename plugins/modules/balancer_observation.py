@@ -13,7 +13,7 @@ short_description: One look at a balancer, told as data whatever happens
 version_added: 0.1.0
 description:
   - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.haproxy_info).
-  - Looks once at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
+  - Looks at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
     since the passes go on whatever happens to one balancer.
 extends_documentation_fragment:
   - graceful.azure._attributes
@@ -43,6 +43,21 @@ options:
       - The folder of the records of holds on the balancer.
     type: path
     default: /var/lib/graceful_azure
+  timeout:
+    description:
+      - For how many seconds to wait until the servers of O(wait_for) are idle.
+    type: float
+    default: 0
+  wait_for:
+    description:
+      - Names of the servers that O(timeout) waits for, by default all of O(servers).
+    type: list
+    elements: str
+  rest:
+    description:
+      - Seconds for which an earlier look of the same run is good enough where no host has seen anything new.
+    type: float
+    default: 0
 author:
   - The graceful.azure authors (@graceful-azure)
 """

@@ -42,10 +42,15 @@ options:
     default: /var/lib/graceful_azure
   timeout:
     description:
-      - For how many seconds to wait until the servers named are idle. V(0) takes one look and does not wait.
+      - For how many seconds to wait until the servers of O(wait_for) are idle. V(0) takes one look and does not wait.
       - When it runs out the module does not fail, RV(idle) is V(false).
     type: float
     default: 0
+  wait_for:
+    description:
+      - Names of the servers that O(timeout) waits for, by default all of O(servers).
+    type: list
+    elements: str
 seealso:
   - module: graceful.azure.haproxy_hold
 """
@@ -141,6 +146,9 @@ servers:
     queue:
       description: Requests that wait for this server.
       type: int
+    idle:
+      description: Whether it had no session and no queue, with O(timeout) in two looks running.
+      type: bool
     condition:
       description:
         - V(none) is in rotation and not held.
@@ -173,6 +181,7 @@ servers:
       weight: 100
       sessions: 0
       queue: 0
+      idle: true
       condition: held
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
@@ -200,7 +209,7 @@ time:
   type: str
   sample: "2026-11-21T06:53:03Z"
 idle:
-  description: Whether the servers named had no session and no queue, with O(timeout) in two looks running.
+  description: Whether all servers of O(wait_for) were idle.
   returned: success
   type: bool
   sample: true
@@ -256,9 +265,9 @@ def observe(haproxy, store, names):
                 operational=server.operational,
                 backup=server.backup,
                 in_service=server.in_service,
+                idle=server.settled,
             )
         )
-    named = [server for server in look.servers.values() if names is None or server.name in names]
     return {
         "process": {"pid": look.process.pid, "started": look.process.started},
         "level": haproxy.level(),
@@ -268,7 +277,6 @@ def observe(haproxy, store, names):
         "holds": holds,
         "state_dir_problem": state_dir_problem(store.state_dir),
         "time": utc_now(),
-        "idle": all(server.settled for server in named),
     }
 
 
@@ -287,23 +295,39 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     names = params["servers"]
     if names is not None and not names:
         raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    awaited = names if params["wait_for"] is None else params["wait_for"]
     deadline = monotonic() + timeout
     seen = observe(haproxy, store, names)
     if not timeout or check_mode:
-        return seen
-    if seen["missing"]:
-        raise HaproxyError(
-            "No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, seen["missing"][0])
-        )
-    before = False
-    while not (before and seen["idle"]):
+        return dict(seen, idle=is_idle(seen["servers"], awaited))
+    missing = [name for name in seen["missing"] if name in awaited]
+    if missing:
+        raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
+    twice = set()
+    while not is_idle(seen["servers"], awaited, twice):
         left = deadline - monotonic()
         sleep(max(0.0, min(LOOK_SECONDS, left)))
         if left < LOOK_SECONDS:
-            return dict(seen, idle=False)
-        before = seen["idle"]
+            break
+        before = idle_servers(seen)
         seen = observe(haproxy, store, names)
-    return seen
+        twice = before & idle_servers(seen)
+    for server in seen["servers"]:
+        server["idle"] = (server["backend"], server["server"]) in twice
+    return dict(seen, idle=is_idle(seen["servers"], awaited, twice))
+
+
+def idle_servers(seen):
+    return {(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]}
+
+
+def is_idle(servers, awaited, twice=None):
+    """Whether all servers that are waited for are idle; with C(twice), in two looks running."""
+    return all(
+        server["idle"] if twice is None else (server["backend"], server["server"]) in twice
+        for server in servers
+        if awaited is None or server["server"] in awaited
+    )
 
 
 def main():
@@ -313,6 +337,7 @@ def main():
             "servers": {"type": "list", "elements": "str"},
             "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
             "timeout": {"type": "float", "default": 0},
+            "wait_for": {"type": "list", "elements": "str"},
         },
         supports_check_mode=True,
     )

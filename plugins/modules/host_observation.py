@@ -7,13 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_observation
-short_description: One look at a host, told as data whatever happens
+short_description: A look at a host, told as data whatever happens
 version_added: 0.1.0
 description:
   - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.scheduled_events_info)
     and M(graceful.azure.connections_info).
-  - Reads once the scheduled events, the connections to the host and the records of holds on it. It never fails and
+  - Reads the scheduled events, the connections to the host and the records of holds on it. It never fails and
     never makes a host unreachable, since the passes go on whatever happens to one host.
+  - The pause between passes lies in this look, on the host, where something new ends it at once.
 extends_documentation_fragment:
   - graceful.azure._attributes
   - graceful.azure._imds
@@ -40,9 +41,36 @@ options:
     default: /var/lib/graceful_azure
   timeout:
     description:
-      - Seconds that the look may take.
+      - Seconds that one answer of the metadata service may take.
     type: float
     default: 5
+  wait:
+    description:
+      - Seconds for which the look goes on, with a read of the metadata service each second, until there is something new.
+    type: float
+    default: 0
+  known:
+    description:
+      - RV(fingerprint) of an earlier look. Something new is what differs from it.
+    type: str
+    default: ''
+  await_idle:
+    description:
+      - Whether the look is also over once nobody was connected in two looks running.
+    type: bool
+    default: false
+  ignored_peers:
+    description:
+      - Addresses whose connections O(await_idle) leaves aside, such as those that a balancer keeps open.
+    type: list
+    elements: str
+    default: []
+  rest:
+    description:
+      - Seconds for which an earlier look of the same run, registered as C(graceful_azure_host), is good enough, so that the
+        host is not asked at all.
+    type: float
+    default: 0
   interval:
     description:
       - Seconds that lie at least between two looks at the same host, one at least.
@@ -76,10 +104,45 @@ fatal:
   type: str
   sample: The state folder /var/lib/graceful_azure cannot be written by user id 1000.
 at:
-  description: When the look began, by the controller's clock, in seconds since 1970.
+  description: When the metadata service was last read, or else when the look ended, by the controller's clock in seconds since 1970.
   returned: always
   type: float
   sample: 1795243046.25
+began:
+  description: When the look began, by the controller's clock in seconds since 1970.
+  returned: always
+  type: float
+  sample: 1795243045.75
+rested:
+  description: Whether this is an earlier look, see O(rest).
+  returned: always
+  type: bool
+  sample: false
+news:
+  description: Whether RV(fingerprint) differs from that of the former look.
+  returned: always
+  type: bool
+  sample: false
+age:
+  description: Seconds from the last read of the metadata service to the end of the look.
+  returned: when the host was reached
+  type: float
+  sample: 0.02
+waited:
+  description: Seconds that the look took longer because of O(wait).
+  returned: when the host was reached
+  type: float
+  sample: 0.0
+looks:
+  description: In how many looks running nobody was connected.
+  returned: when the host was reached
+  type: int
+  sample: 1
+fingerprint:
+  description: What tells this look at the metadata service from another one.
+  returned: when the host was reached
+  type: str
+  sample: 5d41402abc4b2a76
 time:
   description: The host's own clock, ISO 8601 in UTC.
   returned: when the host was reached
@@ -123,10 +186,12 @@ holds:
   sample: []
 """
 
+import hashlib
+import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     DEFAULT_STATE_DIR,
     HoldError,
@@ -139,43 +204,97 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     client_from_params,
     imds_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._waiting import read_events
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
+
+READ_SECONDS = 1.0
+"""Between two reads of the metadata service: Azure's advice for polling."""
+LOOK_SECONDS = 0.5
+"""Between two looks at the connections."""
+IDLE_LOOKS = 2
 
 
-def observe(params, create, monotonic=time.monotonic):
-    """The look, as data. A mistake stands in C(fatal), what may pass in C(error)."""
-    seen = {"time": utc_now(), "events": None, "resource_name": None, "connections": None, "holds": []}
-    deadline = monotonic() + params["timeout"]
-    try:
-        check_writable(params["state_dir"], create)
-        seen["holds"] = [
+class Look:
+    """The look at one host, which may go on for a while. A mistake stands in C(fatal), what may pass in C(error)."""
+
+    def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep):
+        self.params = params
+        self.create = create
+        self.monotonic = monotonic
+        self.sleep = sleep
+        self.seen = {"events": None, "resource_name": None, "connections": None, "holds": []}
+        self.looks = 0
+        self.read_at = None
+
+    def run(self):
+        """Everything seen, once there is something new or the time for it is over."""
+        seen = self.seen
+        if self._see_records() and self._make_reader():
+            self._read()
+            self._count()
+            began = self.monotonic()
+            while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
+                self.sleep(max(0.0, min(LOOK_SECONDS, began + self.params["wait"] - self.monotonic())))
+                if self.monotonic() - self.read_at >= READ_SECONDS:
+                    self._read()
+                self._count()
+            seen.update(waited=self.monotonic() - began, age=self.monotonic() - self.read_at, looks=self.looks)
+            if seen["waited"] >= LOOK_SECONDS:
+                self._see_records()
+        seen.update(time=utc_now(), fingerprint=self._fingerprint())
+        return seen
+
+    def _see_records(self):
+        try:
+            check_writable(self.params["state_dir"], self.create)
             # A balancer may run on this host or, in tests, share its folder: its holds are told by its own look.
-            record for record in list_records(params["state_dir"]) if record["kind"] in ("service", "task")
-        ]
-    except HoldError as error:
-        seen["fatal"] = str(error)
-        return seen
-    try:
-        client = client_from_params(params)
-    except ValueError as error:
-        seen["fatal"] = str(error)
-        return seen
-    try:
-        reading = read_events(client, resource_name=params["resource_name"], deadline=deadline)
-    except ImdsError as error:
-        seen["error"] = str(error)
-        seen["passing"] = error.passing
-    else:
-        seen.update(
-            events=reading.events,
-            resource_name=reading.resource_name,
-            document_incarnation=reading.document_incarnation,
-        )
-    try:
-        seen["connections"] = established(params["ports"])
-    except ConnectionsError as error:
-        seen["fatal"] = str(error)
-    return seen
+            self.seen["holds"] = [
+                record for record in list_records(self.params["state_dir"]) if record["kind"] in ("service", "task")
+            ]
+        except HoldError as error:
+            self.seen["fatal"] = str(error)
+        return "fatal" not in self.seen
+
+    def _make_reader(self):
+        try:
+            self.reader = Reader(client_from_params(self.params), self.params["resource_name"])
+            self.ignored = {parse_address(peer) for peer in self.params["ignored_peers"]}
+        except (ConnectionsError, ValueError) as error:
+            self.seen["fatal"] = str(error)
+        return "fatal" not in self.seen
+
+    def _read(self):
+        for name in ("error", "passing"):
+            self.seen.pop(name, None)
+        try:
+            reading = self.reader.read(self.monotonic() + self.params["timeout"])
+        except ImdsError as error:
+            self.seen.update(events=None, resource_name=None, error=str(error), passing=error.passing)
+        else:
+            self.seen.update(
+                events=reading.events,
+                resource_name=reading.resource_name,
+                document_incarnation=reading.document_incarnation,
+            )
+        self.read_at = self.monotonic()
+
+    def _count(self):
+        try:
+            self.seen["connections"] = established(self.params["ports"])
+        except ConnectionsError as error:
+            self.seen["fatal"] = str(error)
+            return
+        busy = any(connection["peer"] not in self.ignored for connection in self.seen["connections"])
+        self.looks = 0 if busy else self.looks + 1
+
+    def _has_news(self):
+        return self._fingerprint() != self.params["known"] or (self.params["await_idle"] and self.looks >= IDLE_LOOKS)
+
+    def _fingerprint(self):
+        events = self.seen["events"]
+        if events is not None:
+            names = ("event_id", "event_type", "event_status", "resources", "not_before")
+            events = [[event[name] for name in names] for event in events]
+        return hashlib.sha256(json.dumps(events).encode()).hexdigest()[:16]
 
 
 def main():
@@ -185,11 +304,16 @@ def main():
             ports={"type": "list", "elements": "int", "default": []},
             state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
             timeout={"type": "float", "default": 5},
+            wait={"type": "float", "default": 0},
+            known={"type": "str", "default": "", "no_log": False},
+            await_idle={"type": "bool", "default": False},
+            ignored_peers={"type": "list", "elements": "str", "default": []},
+            rest={"type": "float", "default": 0},
             interval={"type": "float", "default": 1},
         ),
         supports_check_mode=True,
     )
-    module.exit_json(changed=False, **observe(module.params, create=not module.check_mode))
+    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode).run())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._pace import next_pace
+
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
 PATIENCE = 30.0
@@ -40,8 +42,12 @@ class Account:
         helpless = all(host.fatal for host in world.hosts.values())
         nothing_left = not left and all(patient) and (found or helpless or not world.run["watch"])
         messages = self._messages(results, left)
+        decisions = {host.name: self._decision(host, states) for host in world.hosts.values()}
+        pace, looks = next_pace(world, decisions)
         return {
-            "hosts": {host.name: self._decision(host, states) for host in world.hosts.values()},
+            "hosts": decisions,
+            "pace": pace,
+            "looks": looks,
             "events": results,
             "finished": not world.run["wait"] or nothing_left or world.time_is_over,
             "failed_run": bool(messages),

@@ -33,8 +33,8 @@ class LookAction(ActionBase):
     TRANSFERS_FILES = False
 
     def look(self, module_name, module_args, task_vars):
-        """The module's result with C(reached) and C(at) (controller's clock, Unix seconds) added."""
-        at = time.time()
+        """The module's result with C(reached) and C(began) (controller's clock, Unix seconds) added."""
+        began = time.time()
         try:
             result = self._execute_module(module_name=module_name, module_args=module_args, task_vars=task_vars)
         except AnsibleAuthenticationFailure as error:
@@ -58,7 +58,7 @@ class LookAction(ActionBase):
             else:
                 result = dict(result, reached=True)
         result.setdefault("changed", False)
-        result["at"] = at
+        result["began"] = began
         return result
 
     def cleanup(self, force=False):

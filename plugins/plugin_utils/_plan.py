@@ -140,7 +140,9 @@ class _Plan:
         if not host.seen.get("reached", True):
             busy.append("silent: " + (host.seen.get("error") or "not observed"))
         host.busy = "; ".join(busy)
-        host.memory["looks"] = 0 if busy else min(host.memory.get("looks", 0) + 1, LOOKS)
+        # A look that waited for the end of the last session or connection has looked twice.
+        looks = min([server["looks"] for server in host.servers] + ([host.seen.get("looks", 1)] if host.drain["ports"] else []), default=1)
+        host.memory["looks"] = 0 if busy else min(host.memory.get("looks", 0) + looks, LOOKS)
 
     def is_ready(self, host, event):
         """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event."""
@@ -156,7 +158,7 @@ class _Plan:
             # Its own service shows the event no more, another target's, read a little earlier, still does.
             return
         host.memory.setdefault("restoring_since", self.world.now)
-        host.take("restore_service", gone, "restored")
+        host.take("restore_service", gone, "restored", records=host.records)
 
     def _take_out(self, leaving):
         """Take hosts out, the most urgent first, as far as the minimum in service allows."""

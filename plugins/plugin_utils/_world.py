@@ -39,25 +39,6 @@ def balancer_key(host, socket):
     return f"{host} {socket}"
 
 
-def looks(settings):
-    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts."""
-    wanted = {}
-    for values in settings.values():
-        balancer = values["load_balancer"]
-        if balancer["provider"] != "haproxy":
-            continue
-        for host in balancer["hosts"]:
-            key = balancer_key(host, balancer["socket"])
-            look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": []})
-            if balancer["server"] not in look["servers"]:
-                look["servers"].append(balancer["server"])
-    names = list(settings)
-    spread = {name: [] for name in names}
-    for number, look in enumerate(wanted.values()):
-        spread[names[number % len(names)]].append(look)
-    return spread
-
-
 def fold(event_id):
     return event_id.lower()
 
@@ -168,6 +149,11 @@ class Host:
         if self.balancer["provider"] == "custom":
             return not self.task_holds("load_balancer_custom")
         return any(server["admin_state"] == "ready" for server in self.servers)
+
+    @property
+    def records(self):
+        """What is recorded on the host itself: C(service), and the names of tasks."""
+        return sorted({record["subject"].get("name", "service") for record in self.seen.get("holds") or ()})
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""
@@ -321,8 +307,9 @@ class World:
             host.blind.append(f"balancer {machine}: {seen.get('fatal') or seen.get('error') or 'not observed'}")
             return
         backends = host.balancer["backends"]
+        waited = host.balancer["server"] in ((seen.get("look") or {}).get("wait_for") or ())
         mine = [
-            dict(server, balancer=key, machine=machine)
+            dict(server, balancer=key, machine=machine, looks=2 if waited and server["idle"] else 1)
             for server in seen["servers"]
             if server["server"] == host.balancer["server"] and (not backends or server["backend"] in backends)
         ]

@@ -101,7 +101,7 @@ class Balancer:
         return status
 
     def info(self, timeout=0.0, **more):
-        params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout}
+        params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout, "wait_for": None}
         return haproxy_info.run(dict(params, **more))
 
     def hold(self, state="present", **more):
@@ -156,7 +156,7 @@ class TestWhatItSees:
             "backend sticky\n  cookie S insert\n  server web1 127.0.0.1:4 cookie a\n",
         )
         try:
-            params = {"socket": haproxy.socket, "servers": ["web1", "web9"], "state_dir": str(tmp_path / "state"), "timeout": 0.0}
+            params = {"socket": haproxy.socket, "servers": ["web1", "web9"], "state_dir": str(tmp_path / "state"), "timeout": 0.0, "wait_for": None}
             seen = haproxy_info.run(params)
             everything = haproxy_info.run(dict(params, servers=None))
             as_user = haproxy_info.run(dict(params, socket=haproxy.user_socket))
@@ -180,6 +180,7 @@ class TestWhatItSees:
             "weight": 7,
             "sessions": 0,
             "queue": 0,
+            "idle": True,
             "condition": "none",
             "found": None,
             "left": None,
@@ -193,6 +194,8 @@ class TestWhatItSees:
         one.haproxy.ask("set server www/web1 weight 0")
         assert not one.server()["in_service"]
         one.haproxy.ask("set server www/web1 weight 1")
+        # Or the next check would have it up again.
+        one.haproxy.ask("disable health www/web1")
         one.haproxy.ask("set server www/web1 health stopping")
         assert (one.server()["operational"], one.server()["in_service"]) == ("stopping", False)
         one.haproxy.ask("set server www/web1 health down")
@@ -290,6 +293,17 @@ class TestIdle:
         assert one.info(timeout=5.0)["idle"]
         assert 0.5 <= time.monotonic() - began < 2
         assert not one.info(timeout=0.3)["idle"]  # too short for two
+
+    def test_only_those_that_are_waited_for(self, balancer, web):
+        one = balancer()
+        status = one.get("/slow")
+        one.until(lambda server: server["sessions"] == 1)
+        # A server that is not there keeps nobody from waiting for another one.
+        seen = one.info(timeout=10.0, servers=["web1", "web2", "web9"], wait_for=["web2"])
+        assert seen["idle"] and seen["missing"] == ["web9"]
+        assert {server["server"]: server["idle"] for server in seen["servers"] if server["backend"] == "www"} == {"web1": False, "web2": True}
+        web.go.set()
+        assert status() == 200
 
     def test_requests_in_its_queue(self, balancer, web):
         one = balancer("maxconn 1")

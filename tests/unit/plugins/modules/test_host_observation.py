@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The look at a host that goes on until there is something new; the clock is the test's."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
+from ansible_collections.graceful.azure.plugins.modules import host_observation
+
+EVENT = {"event_id": "A", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], "not_before": "2026-11-21T12:00:00Z"}
+
+
+class Scene:
+    """A metadata service and a table of connections, each a list of what is told at which second."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        self.now = 100.0
+        self.events = {0: []}
+        self.connections = {0: []}
+        self.reads = []
+        self.params = {
+            "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
+            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "ignored_peers": [],
+        }
+        monkeypatch.setattr(host_observation, "Reader", lambda client, name: self)
+        monkeypatch.setattr(host_observation, "established", lambda ports: self._at(self.connections))
+
+    def _at(self, told):
+        return told[max(second for second in told if second <= self.now - 100.0)]
+
+    def read(self, deadline):
+        self.reads.append(self.now - 100.0)
+        events = self._at(self.events)
+        if events is None:
+            raise ImdsError("no answer")
+        return types.SimpleNamespace(events=events, resource_name="web1", document_incarnation=1)
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def look(self, **params):
+        self.reads.clear()
+        look = host_observation.Look(dict(self.params, **params), True, lambda: self.now, self.sleep)
+        return look.run()
+
+
+@pytest.fixture(name="scene")
+def make_scene(monkeypatch, tmp_path):
+    return Scene(monkeypatch, tmp_path)
+
+
+def test_without_a_wait_it_reads_once(scene):
+    seen = scene.look()
+    assert scene.reads == [0.0] and seen["events"] == [] and seen["looks"] == 1 and seen["waited"] == 0.0
+
+
+def test_with_nothing_new_it_waits_and_reads_each_second(scene):
+    known = scene.look()["fingerprint"]
+    seen = scene.look(known=known, wait=4.0)
+    assert scene.reads == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert (seen["waited"], seen["age"], seen["fingerprint"]) == (4.0, 0.0, known)
+
+
+def test_what_is_not_known_needs_no_wait(scene):
+    scene.look(wait=4.0)
+    assert scene.reads == [0.0]
+
+
+@pytest.mark.parametrize(
+    "news",
+    [[EVENT], None],
+    ids=["an event", "the service fell silent"],
+)
+def test_news_end_the_wait(scene, news):
+    known = scene.look()["fingerprint"]
+    scene.events[1.5] = news
+    seen = scene.look(known=known, wait=4.0)
+    assert seen["events"] == news and seen["waited"] == 2.0 and seen["fingerprint"] != known
+    assert ("error" in seen) == (news is None)
+
+
+@pytest.mark.parametrize("changed", [{"event_status": "Started", "not_before": None}, {"not_before": "2026-11-21T12:05:00Z"}, {"resources": ["web1", "web2"]}])
+def test_a_change_of_an_event_is_news(scene, changed):
+    scene.events[0] = [EVENT]
+    known = scene.look()["fingerprint"]
+    scene.events[1.0] = [dict(EVENT, **changed)]
+    assert scene.look(known=known, wait=4.0)["waited"] == 1.0
+
+
+def test_a_countdown_is_no_news(scene):
+    scene.events[0] = [dict(EVENT, seconds_until_not_before=50.0)]
+    known = scene.look()["fingerprint"]
+    scene.events[0] = [dict(EVENT, seconds_until_not_before=49.0)]
+    assert scene.look()["fingerprint"] == known
+
+
+def test_a_service_that_stays_silent_is_no_news(scene):
+    scene.events[0] = None
+    known = scene.look()["fingerprint"]
+    seen = scene.look(known=known, wait=2.0)
+    assert seen["waited"] == 2.0 and seen["error"] == "no answer" and scene.reads == [0.0, 1.0, 2.0]
+
+
+def test_two_idle_looks_running_end_the_wait(scene):
+    known = scene.look()["fingerprint"]
+    busy = [{"port": 80, "peer": "10.0.0.9", "count": 1}, {"port": 80, "peer": "10.0.0.4", "count": 3}]
+    scene.connections = {0: busy, 0.5: [], 0.9: busy, 1.2: busy[1:]}
+    seen = scene.look(known=known, wait=4.0, await_idle=True, ignored_peers=["10.0.0.4"])
+    assert (seen["waited"], seen["looks"], seen["connections"]) == (2.0, 2, busy[1:])
+
+
+def test_connections_alone_are_no_news(scene):
+    known = scene.look()["fingerprint"]
+    scene.connections[1.0] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+    assert scene.look(known=known, wait=2.0)["looks"] == 0
+
+
+def test_a_mistake_ends_the_look(scene, tmp_path):
+    (tmp_path / "state").write_text("no folder")
+    seen = scene.look(wait=4.0)
+    assert str(tmp_path / "state") in seen["fatal"] and scene.reads == []
