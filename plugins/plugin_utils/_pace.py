@@ -34,7 +34,11 @@ def next_pace(world, decisions):
     """How the pass after this one looks: per host its look, and per host the balancers that it looks at."""
     hosts = list(world.hosts.values())
     steps = {host.name: (host.step or {}).get("role") for host in hosts}
-    news = any(event.first_seen == world.now for event in world.events.values())
+    # A new event may name hosts that were last read before it appeared.
+    news = any(
+        event.first_seen == world.now and (event.strangers or any(name not in event.shown_by for name in event.members))
+        for event in world.events.values()
+    )
     concerned = {host.name for host in hosts if host.events or host.held_ids}
     draining = {name for name in concerned if decisions[name]["state"] == "draining" or steps[name] == "load_balancer"}
     quick = {host.name for host in hosts if _is_quick(steps[host.name], decisions[host.name]["state"])}

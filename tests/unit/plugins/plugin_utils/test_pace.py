@@ -44,10 +44,18 @@ def test_with_nothing_to_do_all_wait_for_news_and_nobody_asks_the_balancer(model
     assert balancer(outcome) == ([], 0.0, REST_IDLE)
 
 
-def test_a_new_event_has_everybody_looked_at(model):
-    model.announce("e1", "web1")
+def test_a_new_event_that_not_all_have_shown_has_everybody_looked_at(model):
+    # The service of web2 was read a moment before the event appeared.
+    model.announce("e1", "web1", "web2", shown_to=["web1"])
     outcome = model.go()
     assert waits(outcome) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0} and set(rests(outcome).values()) == {0.0}
+
+
+def test_a_new_event_is_drained_for(model):
+    model.announce("e1", "web1")
+    outcome = model.go()
+    assert waits(outcome) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0}
+    assert rests(outcome) == {"web1": 0.0, "web2": REST_IDLE, "web3": REST_IDLE}
     assert balancer(outcome) == (["web1"], DRAIN, 0.0)
     assert outcome["pace"]["web1"]["await_idle"] and outcome["pace"]["web1"]["ignored_peers"] == ["10.0.0.4"]
 
