@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the documents under docs/ name is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.support.checkout import ROOT
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs" / "faults.md").read_text())))
+
+
+def test_the_table_of_faults_names_a_test_in_every_row():
+    rows = [line for line in (ROOT / "docs" / "faults.md").read_text().splitlines() if line.startswith("| ") and not line.startswith(("| **", "| fault"))]
+    assert len(rows) > 20 and all("::" in row for row in rows)
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED_TESTS)
+def test_that_test_is_there(path, name):
+    tree = ast.parse((ROOT / "tests" / path).read_text())
+    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("document", [*DOCS, ROOT / "README.md"], ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
