@@ -155,7 +155,7 @@ class _Plan:
     def _restore(self, host):
         gone = [event for event in self.world.events.values() if event.key in host.held_ids and not event.standing]
         if not gone:
-            # Its own service shows the event no more, another target's, read a little earlier, still does.
+            # Its own service shows the event no more, another's, with a newer document, still does.
             return
         host.memory.setdefault("restoring_since", self.world.now)
         host.take("restore_service", gone, "restored", records=host.records)

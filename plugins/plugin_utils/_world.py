@@ -132,6 +132,11 @@ class Host:
         return self.seen.get("events") is not None
 
     @property
+    def incarnation(self):
+        """Which of a set's documents it was read from: the service counts them up at every change."""
+        return self.seen.get("document_incarnation") or 0
+
+    @property
     def resource_name(self):
         return self.seen.get("resource_name") or self.settings["resource_name"] or self.memory.get("resource_name")
 
@@ -201,6 +206,8 @@ class World:
         self._meet_events()
         self._meet_balancers()
         self._meet_holds()
+        for event in self.events.values():
+            self._name_members(event)
         self._judge_events()
         self._take_results()
 
@@ -258,24 +265,37 @@ class World:
         for key, facts in self.remembered.items():
             if key not in self.events:
                 self.events[key] = Event(facts)
-        for event in self.events.values():
-            self._name_members(event)
 
     def _name_members(self, event):
-        """Which target each name in Resources stands for, as the contract says."""
+        """Which target each name in Resources stands for: one that shows the event itself or has shown it, or that is silent."""
+        known = event.facts.setdefault("hosts", [])
+        if event.standing and self._shown_only_by_the_past(event, [self.hosts[name] for name in known if name in self.hosts]):
+            event.standing = False
         if not event.standing:
-            event.members = [name for name in event.facts.get("hosts", ()) if name in self.hosts]
+            event.members = [name for name in known if name in self.hosts]
             return
+        confirmed = event.facts.setdefault("confirmed", [])
         for name in event.resources:
             bearers = [h for h in self.hosts.values() if h.resource_name and h.resource_name.lower() == name.lower()]
-            found = [h.name for h in bearers if h.name in event.shown_by]
+            found = [h.name for h in bearers if h.name in event.shown_by or h.name in confirmed]
+            confirmed.extend(name for name in found if name not in confirmed)
             if not found and len(bearers) == 1 and not bearers[0].observed:
                 found = [bearers[0].name]
             event.members.extend(found)
             if not found:
                 event.strangers.append(name)
-        known = event.facts.setdefault("hosts", [])
+        if known and not event.members:
+            event.standing = False  # those whom it was taken to name, while they were silent, are others of the same name
+            event.members = [name for name in known if name in self.hosts]
+            return
         known.extend(name for name in event.members if name not in known)
+
+    def _shown_only_by_the_past(self, event, known):
+        """Whether hosts that the event names were read without it, and it stands only in older documents of others."""
+        if any(host.name in event.shown_by for host in known):
+            return False
+        newest = max((host.incarnation for host in known if host.observed), default=None)
+        return newest is not None and all(self.hosts[name].incarnation <= newest for name in event.shown_by)
 
     def _meet_balancers(self):
         """Find each host's servers; say which balancers could not be read."""
@@ -374,10 +394,9 @@ class World:
             }
             self.remembered[key] = facts
             event = self.events[key] = Event(facts)
-        if host.name not in event.facts["hosts"]:
-            event.facts["hosts"].append(host.name)
-        if host.name not in event.members and not event.standing:
-            event.members.append(host.name)
+        known = event.facts.setdefault("hosts", [])
+        if host.name not in known:
+            known.append(host.name)
 
     def _judge_events(self):
         """The rule for each event; members whose rules differ forbid every act for it."""

@@ -50,6 +50,8 @@ class Model:
         self.number = 0
         self.refuse = {}
         self.outcome = None
+        self.incarnation = 1
+        self.seen = {}
 
     @staticmethod
     def _settings(name, balancers, given):
@@ -71,6 +73,7 @@ class Model:
     # The world's own life
 
     def announce(self, event_id, *hosts, event_type="Reboot", notice=900.0, status="Scheduled", shown_to=None, **more):
+        self.incarnation += 1
         self.events[event_id] = dict(
             {
                 "event_id": event_id,
@@ -88,9 +91,11 @@ class Model:
         )
 
     def start(self, event_id):
+        self.incarnation += 1
         self.events[event_id].update(event_status="Started", not_before_at=None)
 
     def over(self, event_id):
+        self.incarnation += 1
         del self.events[event_id]
 
     def in_rotation(self, name):
@@ -125,6 +130,7 @@ class Model:
             "at": self.now,
             "time": iso(self.now),
             "resource_name": host["azure_name"],
+            "document_incarnation": self.incarnation,
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
             "connections": copy.deepcopy(host["connections"]),
             "holds": [self._task_record(name, task, entry) for task, entry in host["tasks"].items()],
@@ -156,13 +162,21 @@ class Model:
             )
         return {"reached": True, "at": self.now, "time": iso(self.now), "servers": servers, "holds": holds}
 
+    def _look(self, name):
+        """What the pass knows of a host: a new look, or the former one where the plan leaves the host in peace."""
+        rest = self.outcome["pace"][name]["rest"] if self.outcome and self.number > 1 else 0.0
+        last = self.seen.get(name)
+        if last is None or self.now - last["at"] >= rest:
+            self.seen[name] = self.observe_host(name)
+        return copy.deepcopy(self.seen[name])
+
     def world(self):
         return {
             "now": self.now,
             "pass": self.number,
             "run": self.run,
             "settings": self.settings,
-            "hosts": {name: self.observe_host(name) for name in self.names},
+            "hosts": {name: self._look(name) for name in self.names},
             "balancers": {f"{lb} {SOCKET}": self.observe_balancer(lb) for lb in self.servers},
             "results": self.results,
             "memory": self.memory,

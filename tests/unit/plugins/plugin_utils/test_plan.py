@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
 
 from tests.support.model import Model
 
@@ -60,11 +61,66 @@ def test_no_other_step_delays_going_out():
     model.announce("e1", "web1")
     model.go()
     model.go()
+    model.now += REST_IDLE
     model.announce("e2", "web2")
     outcome = model.go()
     assert {name: (d["step"] or {}).get("role") for name, d in outcome["hosts"].items()} == {"web1": None, "web2": "load_balancer", "web3": None}
     model.go()
     assert [event_id for _at, event_id, _by in model.posted] == ["e1"]
+
+
+def test_a_host_in_peace_is_looked_at_in_the_pass_after_another_shows_its_event():
+    model = Model(hosts=3)
+    model.announce("e1", "web1")
+    model.go()
+    model.go()
+    model.announce("e2", "web2")
+    model.go()
+    model.go()
+    assert model.in_rotation("web2") == []
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["same run", "next run"])
+def test_an_event_that_only_an_older_document_of_another_host_shows_is_over(killed):
+    """web1's service shows it no more, web2 was last read while it stood: what web1's own says counts."""
+    model = Model(rules=[{"name": "wait", "action": "prepare", "lead_time": None, "on_drain_timeout": "hold"}])
+    model.announce("e1", "web1")
+    model.until(lambda outcome: state(outcome, "web1") == "ready")
+    if killed:
+        model.killed()
+        model.go()
+    past = model.observe_host("web2")
+    model.over("e1")
+    model.seen["web2"] = dict(past, at=model.now + 100)
+    outcome = model.go()
+    assert state(outcome, "web1") == "restoring" and outcome["hosts"]["web1"]["step"]["role"] == "restore_service"
+    outcome = model.finish()
+    assert not outcome["failed_run"] and result(outcome, "e1")["outcome"] == "cancelled"
+
+
+def test_a_document_without_the_event_that_is_older_than_one_with_it_ends_nothing():
+    model = Model()
+    past = model.observe_host("web1")
+    model.announce("e1", "web1")
+    model.until(lambda outcome: state(outcome, "web1") == "approved")
+    model.seen["web1"] = dict(past, at=model.now + 100)
+    for _pass in range(3):
+        assert state(model.go(), "web1") == "approved"
+    assert model.in_rotation("web1") == []
+
+
+def test_a_silent_host_taken_for_another_of_its_name_is_brought_back_when_its_own_service_knows_better():
+    model = Model()
+    model.settings["web1"]["resource_name"] = model.hosts["web1"]["azure_name"]
+    model.hosts["web1"]["silent"] = True
+    model.announce("e1", "web1", shown_to=["web2"])
+    model.go()
+    assert model.in_rotation("web1") == []
+    model.hosts["web1"]["silent"] = False
+    model.incarnation = 1
+    model.seen["web2"] = dict(model.observe_host("web2"), document_incarnation=50, at=model.now + 100)
+    model.until(lambda outcome: model.in_rotation("web1"), passes=5)
+    assert model.posted == []
 
 
 def test_approved_only_after_two_idle_looks():
