@@ -55,10 +55,11 @@ class Case:
 def digest():
     """Changes with whatever a run of the playbooks consists of."""
     told = hashlib.sha256()
-    for folder in ("playbooks", "plugins", "roles", "tests/chaos"):
+    for folder in ("playbooks", "plugins", "roles"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".yml", ".py") and "imds_simulator" not in path.parts:
                 told.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    told.update((HERE / "scenarios.py").read_bytes())
     return told.hexdigest()[:16]
 
 
@@ -81,21 +82,19 @@ def listing(scenario, run):
     return known
 
 
-def points(tasks, both):
-    """Where to kill: the first and the last occurrence of every distinct task, or one of them in turn."""
-    found = []
-    for number, (task, last) in enumerate(tasks.items()):
-        chosen = {1, last} if both else {(1, last)[number % 2]}
-        found += [(task, occurrence) for occurrence in sorted(chosen)]
+def points(scenario, tasks, seed):
+    """Where to kill, in the order of the dice: the first and the last occurrence of every distinct task."""
+    found = [(task, occurrence) for task, last in tasks.items() for occurrence in sorted({1, last})]
+    random.Random(f"{seed}/{scenario}").shuffle(found)
     return found
 
 
-def case(scenario, number, seed, known, both):
-    """The case of this number: first one for each point, then random moments."""
+def case(scenario, number, seed, known, kills):
+    """The case of this number: the first ``kills`` are at a task as long as there is another, the rest at random moments."""
     name = f"{seed}/{scenario}/{number}"
     dice = random.Random(name)
     who, company, delay = dice.choice(("alone", "all")), dice.choice(COMPANY), dice.choice(DELAYS)
-    wanted = points(known["tasks"], both)
+    wanted = points(scenario, known["tasks"], seed)[:kills]
     if number < len(wanted):
         task, occurrence = wanted[number]
         return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=who, company=company)

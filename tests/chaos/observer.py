@@ -142,7 +142,8 @@ class Observer:
                 self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} was in rotation")
             elif busy:
                 self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} had {busy} sessions")
-            under_way = [row for row in self.record["load"] if row["backend"] == host and row["start"] < time and row["start"] + row["seconds"] > time + HEARSAY]
+            served = [row for row in self.record["load"] if row["backend"] == host]
+            under_way = [row for row in served if row["start"] < time and row["start"] + row["seconds"] > time + HEARSAY]
             if under_way:
                 self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} was answering {len(under_way)} requests")
 
@@ -155,7 +156,7 @@ class Observer:
             return
         if since == appeared:
             # It was out for another event. This one was seen, and the step done for it, when its service was asked a second time.
-            asked = [r["Time"] for r in self.record["requests"] if r["Vm"] == host and r["Method"] == "GET" and r["Status"] == 200 and appeared < r["Time"] < gone]
+            asked = [request["Time"] for request in self._read([host]) if appeared < request["Time"] < gone]
             approvals = [approval["Time"] for approval in event["Approvals"]]
             since = min([*asked[1:2], *approvals], default=None)
             if since is None or self.state(host, since)[0] == "ready":
@@ -215,7 +216,8 @@ class Observer:
             return
         if self.state(host, started)[0] == "ready":
             appeared, _gone = self.life(event)
-            self.say(6, f"{self.name(event)} appeared at {self.at(appeared)} and hit {host} at {self.at(started)} in rotation, though a controller had run for {ENOUGH:g} s")
+            told = f"{self.name(event)} appeared at {self.at(appeared)} and hit {host} at {self.at(started)} in rotation"
+            self.say(6, f"{told}, though a controller had run for {ENOUGH:g} s")
 
     # (7) No request lost
 
@@ -266,11 +268,16 @@ class Observer:
         if not alone:
             return appeared <= run["begin"] and gone >= run["begin"] + ENOUGH
         # What is asked in the first second is asked by workers that outlived a killed controller.
-        return any(
-            request["Vm"] in event["Resources"] and request["Method"] == "GET" and request["Status"] == 200 and "scheduledevents" in request["Path"].lower()
-            and max(run["begin"] + 1, appeared) < request["Time"] < min(run["end"], gone) - LOOK
+        since, until = max(run["begin"] + 1, appeared), min(run["end"], gone) - LOOK
+        return any(since < request["Time"] < until for request in self._read(event["Resources"]))
+
+    def _read(self, hosts):
+        """The answers that told hosts of the events."""
+        return [
+            request
             for request in self.record["requests"]
-        )
+            if request["Vm"] in hosts and request["Method"] == "GET" and request["Status"] == 200 and "scheduledevents" in request["Path"].lower()
+        ]
 
     def _entry_true(self, told, run, event, entry):
         appeared, gone = self.life(event)
@@ -294,10 +301,13 @@ class Observer:
             if host not in mine:
                 continue
             taken = not self.operators(host) and self.first_out(host, max(appeared, run["begin"]), min(gone, run["end"])) is not None
-            # A later run may find the host put back by a killed one, and only the event's record left.
-            states = {"restored"} if taken else {"in_service", "restored"} if run["begin"] > appeared and self.first_out(host, appeared, gone) else {"in_service"}
+            # A later run may find the host put back by a killed one, and only the event's record left. An event may be
+            # gone between a look at it and the step that takes its host out.
+            at_all = not self.operators(host) and self.first_out(host, appeared, run["end"]) is not None
+            states = {"restored"} if taken else {"in_service", "restored"} if at_all else {"in_service"}
             if said["state"] not in states:
-                self.say(8, f"{told} called {host} {said['state']} ({said['reason']}) in {self.name(event)}, which was {' or '.join(sorted(states))}")
+                was = f"{said['state']} ({said['reason']}) in {self.name(event)}, where it was {' or '.join(sorted(states))}"
+                self.say(8, f"{told} called {host} {was}")
 
 
 def judge(record):

@@ -27,7 +27,7 @@ from tests.chaos.observer import read_balancer
 from tests.chaos.scenarios import HOSTS, SCENARIOS
 from tests.chaos.strike import strike
 from tests.demo import balancer
-from tests.demo.bed import TICK, Bed, read_requests
+from tests.demo.bed import TICK, Bed
 
 RATE = 60.0  # requests per second
 RUN_LIMIT = 150.0
@@ -300,10 +300,11 @@ class Stage:
                 CHAOS_TRACE=str(self.folder / "trace.jsonl"),
                 CHAOS_KILL=json.dumps({"task": kill.task, "occurrence": kill.occurrence, "delay": kill.delay, "who": kill.who} if kill.task else None),
             )
+        journal = self.folder / f"journal-{name}.jsonl"
+        variables = {"target": "web", "handle_events_timeout": RUN_LIMIT - 20, "handle_events_journal": str(journal)}
         command = [
             Path(sys.executable).with_name("ansible-playbook"),
-            *("-i", str(self.folder / "inventory.json"), "graceful.azure.handle_events"),
-            *("-e", json.dumps({"target": "web", "handle_events_timeout": RUN_LIMIT - 20, "handle_events_journal": str(self.folder / f"journal-{name}.jsonl")})),
+            *("-i", str(self.folder / "inventory.json"), "graceful.azure.handle_events", "-e", json.dumps(variables)),
         ]
         output = self.folder / f"{name}.txt"
         with output.open("wb") as stream:
