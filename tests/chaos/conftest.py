@@ -50,7 +50,7 @@ def pytest_terminal_summary(terminalreporter):
     result = {"total": total, "table": table, "violations": [told for told in COUNTED if told["violations"]]}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     terminalreporter.section("chaos")
-    terminalreporter.write_line(f"{'scenario':16}{'kind':18}{'runs':>6}{'killed':>8}{'violated':>10}{'seconds':>9}")
+    terminalreporter.write_line(f"{'scenario':16}{'kind':22}{'runs':>6}{'killed':>8}{'violated':>10}{'seconds':>9}")
     for row in table:
-        terminalreporter.write_line(f"{row['scenario']:16}{row['kind']:18}{row['runs']:6}{row['killed']:8}{row['violated']:10}{row['seconds']:9}")
-    terminalreporter.write_line(f"{'all':34}{total['runs']:6}{total['killed']:8}{total['violated']:10}")
+        terminalreporter.write_line(f"{row['scenario']:16}{row['kind']:22}{row['runs']:6}{row['killed']:8}{row['violated']:10}{row['seconds']:9}")
+    terminalreporter.write_line(f"{'all':38}{total['runs']:6}{total['killed']:8}{total['violated']:10}")

@@ -40,11 +40,8 @@ class Case:
 
     @property
     def kind(self):
-        if self.fault:
-            return "fault"
-        if self.task:
-            return f"task, {self.who}"
-        return "no kill" if self.at is None else f"moment, {self.who}"
+        kill = f"task, {self.who}" if self.task else f"moment, {self.who}" if self.at is not None else ""
+        return ", ".join(filter(None, ["fault" if self.fault else "", kill])) or "no kill"
 
     def replay(self):
         """The command that runs this very case again."""
