@@ -289,7 +289,7 @@ class Observer:
         if gone > run["end"]:
             outcomes = {"in_progress"}
             self.say(8, f"{told} ended while {self.name(event)} stood")
-        elif event["Approvals"]:
+        elif event["Approvals"] or (self.record["events"].index(event) in self.record["forbidden"] and self.first(event, "Started") is not None):
             outcomes = {"completed"}
         elif self.first(event, "Started") is None:
             outcomes = {"cancelled"}

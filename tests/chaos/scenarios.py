@@ -49,6 +49,7 @@ class Scenario:
     events: tuple
     least: int = 1  # the minimum in service
     variables: dict = field(default_factory=dict)
+    forbidden: tuple = ()  # numbers of the events that a rule has prepared, but not approved
     # What an operator did before the run, as commands to HAProxy. It must all be so at the end.
     operator: tuple = ()
 
@@ -74,6 +75,14 @@ def _scenarios():
         (Announced("Reboot", ("web1",)), Announced("Freeze", ("web2",))),
         least=3,
         variables={"graceful_azure_min_in_service": 3},
+    )
+    # As little as a deadline leaves room for, and nearly the whole backend.
+    yield Scenario("short_notice", (Announced("Reboot", ("web1", "web2", "web3"), notice=20),))
+    yield Scenario(
+        "not_approved",
+        (Announced("Reboot", ("web1",), notice=18),),
+        variables={"graceful_azure_rules": [{"name": "wait for it", "action": "prepare"}]},
+        forbidden=(0,),
     )
     # An operator has taken one host out himself, and changed the weight of another.
     yield Scenario(

@@ -154,7 +154,7 @@ class Stage:
             "case": self.case.replay(),
             "hosts": list(HOSTS),
             "least": self.scenario.least,
-            "forbidden": [],
+            "forbidden": list(self.scenario.forbidden),
             "samples": self.samples,
             "before": before,
             "after": dict(self.lasting),
@@ -164,6 +164,7 @@ class Stage:
             "controllers": [controller.record() for controller in self.controllers],
             "left": [*self.left, *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
             "deaf": deaf,
+            "fault_begun": self.case.fault is not None and not self.fault_due,
             "reached": any(controller.killed for controller in self.controllers),
         }
 

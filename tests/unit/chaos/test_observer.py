@@ -133,6 +133,8 @@ class TestApproval:
     def test_against_the_rule(self, record):
         record["forbidden"] = [0]
         assert numbers(record) == ["(3)"]
+        record["events"][0]["Approvals"] = []
+        assert numbers(record) == []
 
 
 class TestTheEnd:
