@@ -13,9 +13,11 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 
 # The whole suite: quick parts first, then the longest, so that it is not left for the end.
 SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
-    tests/integration
+    tests/integration tests/chaos
 # Much of it is waiting. A file's tests stay together, files begin in the order above.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Hundreds of runs of one file. They keep time, so no more at once than two cores can carry.
+CHAOS := --numprocesses 2 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-long lint sanity bench
@@ -51,7 +53,8 @@ sanity:
 
 test-long:
 	@tests/setup.sh test
-	HYPOTHESIS_PROFILE=long $(PYTEST) -o timeout=3600 -m 'long or not long' $(PARALLEL) $(SUITE)
+	HYPOTHESIS_PROFILE=long $(PYTEST) -o timeout=3600 -m 'long or not long' $(PARALLEL) $(filter-out tests/chaos,$(SUITE))
+	$(PYTEST) -m 'long or not long' $(CHAOS)
 
 bench:
 	@tests/setup.sh demo

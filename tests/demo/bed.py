@@ -169,10 +169,13 @@ class Bed:
         for name in self.names:
             self.await_port(name)
         path = self.folder / "haproxy.cfg"
-        path.write_text(balancer.configuration(self.socket, self.port("haproxy"), {name: self.port(name) for name in self.names}), encoding="utf-8")
+        path.write_text(self.configuration(), encoding="utf-8")
         self.processes.start("haproxy", self.haproxy, "-db", "-f", path)
         self.await_port("haproxy")
         self.await_servers()
+
+    def configuration(self):
+        return balancer.configuration(self.socket, self.port("haproxy"), {name: self.port(name) for name in self.names})
 
     def close(self):
         self.processes.close()
@@ -243,11 +246,11 @@ class Bed:
 
     # The load
 
-    def start_load(self, name):
+    def start_load(self, name, rate=REQUESTS_PER_SECOND):
         self.load_file = self.folder / (name + ".csv")
         self.load = self.processes.start(
             name,
-            *(sys.executable, "-I", "-S", HERE / "load.py", "--port", self.port("haproxy"), "--rate", REQUESTS_PER_SECOND),
+            *(sys.executable, "-I", "-S", HERE / "load.py", "--port", self.port("haproxy"), "--rate", rate),
             *("--limit", REQUEST_LIMIT, "--records", self.load_file),
         )
 

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Azure announces in a run of the chaos tests, and when. Times are short: the whole of a run takes some 20 s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+HOSTS = ("web1", "web2", "web3", "web4")
+NOTICE = 900
+IMPACT = 2.0
+SETTLE = 1.0
+
+
+@dataclass(frozen=True)
+class Announced:
+    """One event: what it is, and when it appears."""
+
+    event_type: str
+    hosts: tuple
+    notice: float = NOTICE
+    impact: float = IMPACT
+    status: str = "Scheduled"
+    once_started: int | None = None  # appears when the event of this number has started; else at the beginning
+    once_out: str | None = None  # appears when this host is out of the balancer
+    cancelled: bool = False  # by Azure, as soon as its hosts are out of the balancer
+
+    def document(self):
+        """The event as the simulator's control address takes it."""
+        return {
+            "EventType": self.event_type,
+            "Resources": list(self.hosts),
+            "EventStatus": self.status,
+            "NoticeSeconds": self.notice,
+            "ImpactSeconds": self.impact,
+            "SettleSeconds": SETTLE,
+            "DurationInSeconds": int(self.impact),
+            "Description": "Host server is undergoing maintenance.",
+        }
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A list of events and the settings of the run."""
+
+    name: str
+    events: tuple
+    least: int = 1  # the minimum in service
+    variables: dict = field(default_factory=dict)
+    forbidden: tuple = ()  # numbers of the events that a rule has prepared, but not approved
+    # What an operator did before the run, as commands to HAProxy. It must all be so at the end.
+    operator: tuple = ()
+
+
+def _scenarios():
+    yield Scenario("reboot", (Announced("Reboot", ("web1",)),))
+    yield Scenario("freeze", (Announced("Freeze", ("web2",)),))
+    yield Scenario("redeploy", (Announced("Redeploy", ("web3",), impact=3.0),))
+    # The VM comes back by the same name, as one of a scale set does.
+    yield Scenario("preempt", (Announced("Preempt", ("web1",), notice=30, impact=3.0),))
+    yield Scenario("terminate", (Announced("Terminate", ("web4",), notice=300, impact=3.0),))
+    yield Scenario("cancelled", (Announced("Redeploy", ("web3",), cancelled=True),))
+    yield Scenario("no_notice", (Announced("Reboot", ("web1",), status="Started", impact=4.0),))
+    yield Scenario("two_events", (Announced("Reboot", ("web1",)), Announced("Freeze", ("web3",))))
+    yield Scenario("two_vms", (Announced("Reboot", ("web1", "web2")),))
+    # The second hits a host that is out already, the third comes while the first is prepared.
+    yield Scenario(
+        "overlapping",
+        (Announced("Reboot", ("web1",)), Announced("Freeze", ("web1",), once_started=0), Announced("Redeploy", ("web2",), once_out="web1")),
+    )
+    yield Scenario(
+        "min_in_service",
+        (Announced("Reboot", ("web1",)), Announced("Freeze", ("web2",))),
+        least=3,
+        variables={"graceful_azure_min_in_service": 3},
+    )
+    # As little as a deadline leaves room for, and nearly the whole backend.
+    yield Scenario("short_notice", (Announced("Reboot", ("web1", "web2", "web3"), notice=20),))
+    yield Scenario(
+        "not_approved",
+        (Announced("Reboot", ("web1",), notice=18),),
+        variables={"graceful_azure_rules": [{"name": "wait for it", "action": "prepare"}]},
+        forbidden=(0,),
+    )
+    # An operator has taken one host out himself, and changed the weight of another.
+    yield Scenario(
+        "operator",
+        (Announced("Reboot", ("web1", "web4")),),
+        operator=("set server web/web4 state maint", "set server web/web1 weight 40"),
+    )
+
+
+SCENARIOS = {scenario.name: scenario for scenario in _scenarios()}

@@ -1,0 +1,368 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a case is played: the demo's bed with a load, handle_events in the surroundings of a user, and a record of it all.
+
+As in the demo there are no threads: everything happens between two looks at the balancer, twenty times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from tests.chaos.killer import HERE, ROOT, Case
+from tests.chaos.observer import read_balancer
+from tests.chaos.scenarios import HOSTS, SCENARIOS
+from tests.chaos.strike import strike
+from tests.demo import balancer
+from tests.demo.bed import TICK, Bed
+
+RATE = 60.0  # requests per second
+RUN_LIMIT = 150.0
+CASE_LIMIT = 300.0
+LATE = 20.0  # for which workers of a killed run may live on
+
+# What the collection has no business with. It has the same server names, too: only the bed's backend has these hosts' ports.
+OTHERS = """
+backend others
+    server spare 127.0.0.1:{port} weight 7
+    server parked 127.0.0.1:{port} weight 3 disabled
+"""
+
+
+class ChaosBed(Bed):
+    """The demo's bed. Impacts may overlap here, on one host too."""
+
+    def configuration(self):
+        return super().configuration() + OTHERS.format(port=self.port(self.names[0]))
+
+    def recover(self, impact):
+        impact["end"] = time.time()
+        if any(other is not impact and other["host"] == impact["host"] and other["end"] > impact["end"] for other in self.impacts):
+            return
+        web = self.web[impact["host"]]
+        if web.poll() is None:
+            web.send_signal(signal.SIGCONT)
+        else:
+            self.start_web(impact["host"])
+
+
+class Controller:
+    """One handle_events."""
+
+    def __init__(self, name, process, output):
+        self.name = name
+        self.process = process
+        self.output = output
+        self.begin = time.time()
+        self.end = None
+
+    @property
+    def killed(self):
+        return self.process.returncode == -signal.SIGKILL
+
+    def record(self):
+        output = self.output.read_text(encoding="utf-8", errors="replace")
+        result = None
+        for line in output.splitlines():
+            if line.strip().startswith("RUN: "):
+                result = json.loads(line.strip()[len("RUN: "):]).get("graceful_azure")
+        return {
+            "name": self.name,
+            "begin": self.begin,
+            "end": self.end,
+            "killed": self.killed,
+            "status": self.process.returncode,
+            "result": result,
+            "limit": RUN_LIMIT,
+            "output": output,
+        }
+
+
+class Stage:
+    """Plays one case in a folder of its own."""
+
+    def __init__(self, folder, case):
+        self.folder = Path(folder)
+        self.case = case
+        self.scenario = SCENARIOS[case.scenario]
+        self.bed = ChaosBed(self.folder, HOSTS)
+        self.token = uuid.uuid4().hex
+        self.controllers = []
+        self.announced = {}  # ids by the number of the event
+        self.cancelled = set()
+        self.hit = set()
+        self.samples = []
+        self.lasting = {}
+        self.events = []
+        self.fault_due = case.fault is not None
+        self.second_due = False
+
+    def play(self):
+        """The record of the run; see the observer."""
+        with self.bed:
+            try:
+                return self._play()
+            finally:
+                self._end_all()
+
+    def _play(self):
+        self.bed.start()
+        self.bed.start_simulator()
+        for command in self.scenario.operator:
+            balancer.ask(self.bed.socket, command)
+        self._write_inventory()
+        self.bed.start_load("load", RATE)
+        self._look()
+        before = dict(self.lasting)
+        self._let(0.7)
+        for number, announced in enumerate(self.scenario.events):
+            if announced.once_started is None and announced.once_out is None:
+                self._announce(number)
+        if self.case.company == "along":
+            self._start("along")
+        self._start("first", kill=self.case)
+        struck = self.case.at is None
+        deadline = time.time() + CASE_LIMIT
+        while not self._over():
+            self.tick()
+            first = self.controllers[-1] if len(self.controllers) == 1 or self.case.company == "along" else None
+            if not struck and first is not None and time.time() - first.begin >= self.case.at:
+                struck = True
+                if first.process.poll() is None:
+                    strike(first.process.pid, self.case.who)
+            if time.time() > deadline:
+                break
+        self._await_leftovers()
+        # The balancer's checks notice a server's return within two seconds.
+        self.bed.await_servers(4)
+        self._let(0.5)
+        deaf = [host for host in HOSTS if not self._answers(host)]
+        return {
+            "case": self.case.replay(),
+            "hosts": list(HOSTS),
+            "least": self.scenario.least,
+            "forbidden": list(self.scenario.forbidden),
+            "samples": self.samples,
+            "before": before,
+            "after": dict(self.lasting),
+            "events": self.events,
+            "requests": self.bed.ask_simulator("/requests"),
+            "load": self.bed.stop_load(),
+            "controllers": [controller.record() for controller in self.controllers],
+            "left": [*self.left, *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
+            "deaf": deaf,
+            "fault_begun": self.case.fault is not None and not self.fault_due,
+            "reached": any(controller.killed for controller in self.controllers),
+        }
+
+    # What happens
+
+    def tick(self):
+        self._look()
+        self.events = self.bed.ask_simulator("/events")
+        for event in self.events:
+            started = any(step["Status"] == "Started" for step in event["History"])
+            if started and event["EventId"] not in self.hit:
+                self.hit.add(event["EventId"])
+                for host in event["Resources"]:
+                    self.bed.hit(event["EventType"], host, event["ImpactSeconds"])
+        self._azure()
+        self._faults()
+        self._controllers()
+        now = time.time()
+        for item in [item for item in self.bed.due if item[0] <= now]:
+            self.bed.due.remove(item)
+            item[1](*item[2:])
+        time.sleep(TICK)
+
+    def _look(self):
+        sample, self.lasting = read_balancer(balancer.ask(self.bed.socket, "show servers state; show stat"))
+        self.samples.append([time.time(), sample])
+
+    def _out(self, host):
+        return self.samples[-1][1][f"{balancer.BACKEND}/{host}"][0] != "ready"
+
+    def _azure(self):
+        """Events that wait for something, and the end of those that are cancelled."""
+        known = {event["EventId"]: event for event in self.events}
+        for number, announced in enumerate(self.scenario.events):
+            event = known.get(self.announced.get(number))
+            if event is None and number not in self.announced:
+                other = known.get(self.announced.get(announced.once_started))
+                if (announced.once_out and self._out(announced.once_out)) or (other and any(step["Status"] == "Started" for step in other["History"])):
+                    self._announce(number)
+            elif announced.cancelled and number not in self.cancelled and all(map(self._out, announced.hosts)):
+                self.cancelled.add(number)
+                # It may have been approved, and started, between two looks.
+                with contextlib.suppress(Exception):
+                    self.bed.ask_simulator(f"/events/{event['EventId']}/cancel", method="POST")
+
+    def _announce(self, number):
+        self.announced[number] = self.bed.ask_simulator("/events", self.scenario.events[number].document())["EventId"]
+
+    def _faults(self):
+        """The fault begins once its VM was asked so often."""
+        if self.fault_due:
+            fault = self.case.fault
+            seen = sum(
+                1
+                for request in self.bed.ask_simulator("/requests")
+                if request["Vm"] == fault["vm"] and request["Method"] == fault["method"] and "scheduledevents" in request["Path"].lower()
+            )
+            if seen >= fault["nth"] - 1:
+                self.fault_due = False
+                self.bed.ask_simulator("/faults", {"Vm": fault["vm"], "Method": fault["method"], "Fault": fault["fault"], "Times": fault["times"]})
+
+    def _controllers(self):
+        for controller in list(self.controllers):
+            if controller.end is None and controller.process.poll() is not None:
+                controller.end = time.time()
+                if controller.killed and controller.name == "first" and self.case.company != "along":
+                    self._start("next")
+                    if self.case.company == "after":
+                        self._start("second")
+
+    def _over(self):
+        gone = all(event["History"][-1]["Status"] in ("Completed", "Cancelled") for event in self.events)
+        return bool(self.events) and gone and not self.bed.due and all(controller.end is not None for controller in self.controllers)
+
+    def _let(self, seconds):
+        until = time.time() + seconds
+        while time.time() < until:
+            self._look()
+            time.sleep(TICK)
+
+    def _answers(self, host):
+        connection = http.client.HTTPConnection("127.0.0.1", self.bed.port(host), timeout=3)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    # The controllers
+
+    def _write_inventory(self):
+        hosts = {
+            name: {
+                "graceful_azure_imds_url": self.bed.urls[name],
+                "graceful_azure_state_dir": str(self.folder / "state" / name),
+                "drain_host_ports": [self.bed.port(name)],
+                "restore_service_url": f"http://127.0.0.1:{self.bed.port(name)}/",
+            }
+            for name in HOSTS
+        }
+        variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["balancer"], "load_balancer_haproxy_socket": self.bed.socket}
+        inventory = {
+            "all": {
+                "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+                "children": {
+                    "web": {"hosts": hosts, "vars": dict(variables, **self.scenario.variables)},
+                    "machines": {"hosts": {"balancer": {"graceful_azure_state_dir": str(self.folder / "state" / "balancer")}}},
+                },
+            }
+        }
+        (self.folder / "inventory.json").write_text(json.dumps(inventory), encoding="utf-8")
+
+    def _start(self, name, kill=None):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "CHAOS_"))}
+        environment.update(
+            ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
+            ANSIBLE_HOME=str(ROOT / "build" / "ansible-home"),
+            ANSIBLE_COLLECTIONS_PATH=str(ROOT / "build" / "collections"),
+            ANSIBLE_SHOW_CUSTOM_STATS="1",
+            ANSIBLE_NOCOLOR="1",
+            ANSIBLE_PIPELINING="1",
+            ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
+            ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
+            LC_ALL="C.UTF-8",
+            # By this, whatever a killed controller leaves is found.
+            CHAOS_TOKEN=self.token,
+        )
+        if kill is not None:
+            environment.update(
+                ANSIBLE_CALLBACK_PLUGINS=str(HERE / "plugins" / "callback"),
+                ANSIBLE_CALLBACKS_ENABLED="chaos_killer",
+                CHAOS_TRACE=str(self.folder / "trace.jsonl"),
+                CHAOS_KILL=json.dumps({"task": kill.task, "occurrence": kill.occurrence, "delay": kill.delay, "who": kill.who} if kill.task else None),
+            )
+        journal = self.folder / f"journal-{name}.jsonl"
+        variables = {"target": "web", "handle_events_timeout": RUN_LIMIT - 20, "handle_events_journal": str(journal)}
+        command = [
+            Path(sys.executable).with_name("ansible-playbook"),
+            *("-i", str(self.folder / "inventory.json"), "graceful.azure.handle_events", "-e", json.dumps(variables)),
+        ]
+        output = self.folder / f"{name}.txt"
+        with output.open("wb") as stream:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, cwd=str(ROOT), start_new_session=True
+            )
+        self.controllers.append(Controller(name, process, output))
+
+    def _leftovers(self):
+        """Processes of our controllers that live: {pid: command}."""
+        found = {}
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                with contextlib.suppress(OSError):
+                    if b"CHAOS_TOKEN=" + self.token.encode() in Path("/proc", entry, "environ").read_bytes():
+                        found[int(entry)] = Path("/proc", entry, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+        return found
+
+    def _await_leftovers(self):
+        """Workers that outlived their controller end by themselves. What they do late belongs to the run."""
+        until = time.time() + LATE
+        while self._leftovers() and time.time() < until:
+            self.tick()
+        self.left = [f"process {command}" for command in self._leftovers().values()]
+
+    def _end_all(self):
+        for pid in self._leftovers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for controller in self.controllers:
+            controller.process.wait()
+
+
+def play(case, keep=None):
+    """Plays a case and returns its record. Its folder is kept only where ``keep`` names one."""
+    folder = Path(tempfile.mkdtemp(prefix="graceful-azure-chaos-")) if keep is None else Path(keep)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return Stage(folder, case).play()
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def list_tasks(case):
+    """The tasks of a case's first controller, each with its last occurrence, and how long it ran."""
+    folder = Path(tempfile.mkdtemp(prefix="graceful-azure-chaos-"))
+    try:
+        record = Stage(folder, case).play()
+        lines = [json.loads(line) for line in (folder / "trace.jsonl").read_text(encoding="utf-8").splitlines()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    tasks = {}
+    for line in lines:
+        tasks[line["task"]] = line["occurrence"]
+    first = record["controllers"][0]
+    return {"tasks": tasks, "seconds": first["end"] - first["begin"]}
+
+
+__all__ = ["Case", "Stage", "list_tasks", "play"]
