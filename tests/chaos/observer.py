@@ -262,10 +262,12 @@ class Observer:
             if key not in listed and self._must_have_seen(run, event):
                 self.say(8, f"{told} did not tell of {self.name(event)}")
 
+    def _alone(self, run):
+        return all(other is run or other["end"] <= run["begin"] or other["begin"] >= run["end"] for other in self.record["controllers"])
+
     def _must_have_seen(self, run, event):
         appeared, gone = self.life(event)
-        alone = all(other is run or other["end"] <= run["begin"] or other["begin"] >= run["end"] for other in self.record["controllers"])
-        if not alone:
+        if not self._alone(run):
             return appeared <= run["begin"] and gone >= run["begin"] + ENOUGH
         # What is asked in the first second is asked by workers that outlived a killed controller.
         since, until = max(run["begin"] + 1, appeared), min(run["end"], gone) - LOOK
@@ -301,10 +303,11 @@ class Observer:
             if host not in mine:
                 continue
             taken = not self.operators(host) and self.first_out(host, max(appeared, run["begin"]), min(gone, run["end"])) is not None
-            # A later run may find the host put back by a killed one, and only the event's record left. An event may be
-            # gone between a look at it and the step that takes its host out.
+            # A later run may find the host put back by a killed one, and only the event's record left; one that is not alone
+            # may have its first look after the other's last step. An event may be gone between a look at it and the step
+            # that takes its host out.
             at_all = not self.operators(host) and self.first_out(host, appeared, run["end"]) is not None
-            states = {"restored"} if taken else {"in_service", "restored"} if at_all else {"in_service"}
+            states = {"restored"} if taken and self._alone(run) else {"in_service", "restored"} if at_all else {"in_service"}
             if said["state"] not in states:
                 was = f"{said['state']} ({said['reason']}) in {self.name(event)}, where it was {' or '.join(sorted(states))}"
                 self.say(8, f"{told} called {host} {was}")
