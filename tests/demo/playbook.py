@@ -85,7 +85,8 @@ def write_configuration(folder):
 def surroundings(folder):
     """The environment of ansible-playbook: no settings but those of its configuration."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8")
+    # What multiprocessing leaves behind in an interrupted run goes with the folder.
+    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8", TMPDIR=str(folder))
     return environment
 
 
