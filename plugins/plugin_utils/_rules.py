@@ -42,8 +42,13 @@ _KNOWN = dict(_DEFAULTS, name="built-in: known event type")
 _UNKNOWN = dict(_DEFAULTS, name="built-in: unknown event type", action="prepare")
 
 
-def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _seconds(value):
+    """Seconds from 0 up as a number, also from a text, which is all that templates yield before core 2.19; None for anything else."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 def _check_rule(rule, label):
@@ -56,7 +61,7 @@ def _check_rule(rule, label):
         if value not in choices:
             mistakes.append(f"{label}: {key} {value!r} is none of {', '.join(choices)}")
     lead_time = rule.get("lead_time")
-    if lead_time is not None and not (_is_number(lead_time) and lead_time >= 0):
+    if lead_time not in (None, "") and _seconds(lead_time) is None:
         mistakes.append(f"{label}: lead_time {lead_time!r} is no number of seconds from 0 up")
     when = rule.get("when")
     if when is not None:
@@ -94,7 +99,9 @@ def check_rules(rules):
 
 def rules_of(value):
     """The rule list that a variable without mistakes stands for."""
-    return PRESETS[value] if isinstance(value, str) and value else list(value or ())
+    if isinstance(value, str) and value:
+        return PRESETS[value]
+    return [dict(rule, lead_time=_seconds(rule["lead_time"])) if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
 
 
 def _is_true(value):

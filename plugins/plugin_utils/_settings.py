@@ -106,7 +106,7 @@ def _settings_of(name, variables, options, known_hosts, mistakes):
         if not str(port).isdigit() or not 1 <= int(port) <= 65535:
             mistakes.append(f"drain_host_ports: {port!r} is no TCP port from 1 to 65535")
     return {
-        "resource_name": values.get("graceful_azure_resource_name") or None,
+        "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
         "rules": [] if rule_mistakes else rules_of(rules),
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,

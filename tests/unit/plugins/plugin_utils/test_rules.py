@@ -40,6 +40,8 @@ EVENT = {
         ([{"name": "a", "lead_time": -1}], ["(a)", "lead_time", "-1"]),
         ([{"name": "a", "lead_time": True}], ["(a)", "lead_time", "True"]),
         ([{"name": "a", "lead_time": float("nan")}], ["(a)", "lead_time"]),
+        ([{"name": "a", "lead_time": "-1"}], ["(a)", "lead_time", "'-1'"]),
+        ([{"name": "a", "lead_time": "an hour"}], ["(a)", "lead_time", "'an hour'"]),
         ([{"name": "a", "when": 7}], ["(a)", "when", "7"]),
         ([{"name": "a", "when": "event_type =="}], ["(a)", "when"]),
         ([{"name": "a", "when": "event_type == Freeze"}], ["(a)", "Freeze"]),
@@ -94,6 +96,12 @@ class TestPresets:
     @pytest.mark.parametrize("value", [None, "", [], [{"name": "a"}]])
     def test_a_list_is_itself(self, value):
         assert rules_of(value) == (value or [])
+
+    @pytest.mark.parametrize(("lead_time", "seconds"), [("600", 600.0), ("0.5", 0.5), ("", None)])
+    def test_a_lead_time_from_a_template_is_a_text_before_core_2_19(self, lead_time, seconds):
+        rules = [{"name": "a", "lead_time": lead_time}]
+        assert check_rules(rules) == []
+        assert rule_for(rules_of(rules), EVENT)["lead_time"] == seconds
 
     @pytest.mark.parametrize(
         ("more", "action"),
