@@ -61,10 +61,15 @@ class Run:
 
 
 class Site:
-    """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known."""
+    """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known.
 
-    def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",)):
+    ``python`` is what runs on the hosts, ``programs`` the folder of the ansible-playbook that runs, by default the first on PATH.
+    """
+
+    def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",), python=sys.executable, programs=None):
         self.folder = folder
+        self.python = str(python)
+        self.program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
         self.names = list(names)
         self.listeners = {name: Listener() for name in names}
         self.simulator = Simulator(list(names))
@@ -95,7 +100,7 @@ class Site:
             "load_balancer_haproxy_socket": self.haproxy.socket,
         }
         machines = {name: dict({"graceful_azure_state_dir": str(self.folder / "state" / name)}, **of_hosts.get(name, {})) for name in balancers}
-        everybody = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        everybody = {"ansible_connection": "local", "ansible_python_interpreter": self.python}
         self.inventory.write_text(
             json.dumps(
                 {
@@ -111,7 +116,7 @@ class Site:
         )
 
     def start(self, playbook, *arguments, **variables):
-        command = ["ansible-playbook", "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
+        command = [self.program, "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
         command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": 60}, **variables))]
         environment = dict(
             os.environ,
