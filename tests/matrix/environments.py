@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A virtual environment for each ansible-core and for each target Python, in build/matrix.
+
+What the machine does not have is the test's failure, told in one line; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.checkout import BUILD
+
+# The Pythons on which a controller of that core runs; the first one found is taken. Together they are all of them.
+CORES = {
+    "2.17": ("3.10", "3.11", "3.12"),
+    "2.18": ("3.11", "3.12", "3.13"),
+    "2.19": ("3.12", "3.13", "3.11"),
+    "2.20": ("3.12", "3.13"),
+    "2.21": ("3.13", "3.12"),
+}
+# The newest core that still runs modules on that Python.
+TARGETS = {"3.7": "2.17", "3.8": "2.19", "3.9": "2.21", "3.10": "2.21", "3.11": "2.21", "3.12": "2.21", "3.13": "2.21"}
+
+MAKE_SECONDS = 300
+
+
+def core(minor):
+    """The folder ``bin`` of an environment with that ansible-core and what the collection needs of a controller."""
+    python = next(filter(None, map(find_python, CORES[minor])), None)
+    if python is None:
+        pytest.fail(f"ansible-core {minor} needs Python {' or '.join(CORES[minor])} with the module venv; this machine has none", pytrace=False)
+    return _made(f"core-{minor}", python, f"ansible-core ~= {minor}.0", "requests", "jmespath")
+
+
+def target(minor):
+    """The Python of an environment with that Python and what the collection's modules need of a host."""
+    python = find_python(minor)
+    if python is None:
+        pytest.fail(f"Python {minor} with the module venv is not on this machine", pytrace=False)
+    return _made(f"py-{minor}", python, "requests", "jmespath") / "python"
+
+
+def find_python(minor):
+    """A Python that can make virtual environments, looked for as tests/setup.sh does, or None."""
+    name = f"python{minor}"
+    found = [Path(folder) / name for folder in os.environ["PATH"].split(os.pathsep)]
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found += sorted(versions.glob(f"{minor}.*/bin/{name}"))
+    return next((python for python in found if _usable(python)), None)
+
+
+def _usable(python):
+    # pyenv's shims are there for every version, and end with an error where it is not switched on.
+    return shutil.which(python) and subprocess.run([python, "-c", "import ensurepip, ssl, venv"], check=False, capture_output=True).returncode == 0
+
+
+def _made(name, python, *packages):
+    folder = BUILD / "matrix" / name
+    stamp = folder / "set-up-with"
+    # An environment does not survive being moved.
+    wanted = "\n".join([str(folder), str(python), *packages])
+    with _locked(name):
+        if not stamp.exists() or stamp.read_text() != wanted:
+            _run(python, "-m", "venv", "--clear", folder)
+            _run(folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages)
+            stamp.write_text(wanted)
+    return folder / "bin"
+
+
+@contextlib.contextmanager
+def _locked(name):
+    """Several processes may want the same environment."""
+    (BUILD / "matrix").mkdir(parents=True, exist_ok=True)
+    with (BUILD / "matrix" / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _run(*command):
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MAKE_SECONDS)
+    if done.returncode != 0:
+        said = done.stdout.strip().splitlines() or ["nothing was said"]
+        pytest.fail(f"{' '.join(map(str, command))} ended with {done.returncode}: {said[-1]}", pytrace=False)
