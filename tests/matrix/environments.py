@@ -53,7 +53,8 @@ def target(minor):
 def find_python(minor):
     """A Python that can make virtual environments, looked for as tests/setup.sh does, or None."""
     name = f"python{minor}"
-    found = [Path(folder) / name for folder in os.environ["PATH"].split(os.pathsep)]
+    # Not the set-up's own, which may be another tomorrow.
+    found = [Path(folder) / name for folder in os.environ["PATH"].split(os.pathsep) if BUILD not in Path(folder).parents]
     versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     found += sorted(versions.glob(f"{minor}.*/bin/{name}"))
     return next((python for python in found if _usable(python)), None)

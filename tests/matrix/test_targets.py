@@ -1,0 +1,155 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What runs on hosts, with every Python that hosts may have, from the newest ansible-core that still allows it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.matrix import environments
+from tests.support.checkout import ROOT
+from tests.support.playbook import Playbook
+from tests.support.roles import SYSTEMCTL
+from tests.support.simulator import Simulator
+from tests.support.site import Site
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)]
+
+SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
+# The work of these is done on the controller.
+NOT_ON_HOSTS = {"plan", "replay"}
+
+# Prints what cannot be compiled, and leaves nothing in the checkout.
+COMPILE = """
+import os, py_compile, sys
+for path in sys.argv[2:]:
+    py_compile.compile(path, cfile=os.path.join(sys.argv[1], "compiled"), doraise=True)
+print("%d.%d" % sys.version_info[:2])
+"""
+
+every_python = pytest.mark.parametrize("version", list(environments.TARGETS))
+
+
+@pytest.fixture(name="python")
+def make_python(version):
+    return environments.target(version)
+
+
+@pytest.fixture(name="programs")
+def make_programs(version):
+    return environments.core(environments.TARGETS[version])
+
+
+@every_python
+def test_it_compiles(tmp_path, version, python):
+    files = [path for folder in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / folder).glob("*.py"))]
+    files.append(ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
+    assert len(files) > 20
+    done = subprocess.run([python, "-c", COMPILE, tmp_path, *files], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, version), done.stderr
+
+
+@pytest.fixture(name="site")
+def make_site(tmp_path, python, programs):
+    site = Site(tmp_path, python=python, programs=programs)
+    yield site
+    site.close()
+
+
+@every_python
+def test_a_reboot_from_notice_to_the_end(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+    assert site.records() == []
+
+
+@pytest.fixture(name="simulator")
+def make_simulator(python):
+    # The simulator is made for these Pythons, too.
+    with Simulator(["vm-1"], python=str(python)) as running:
+        yield running
+
+
+def module(name, /, **arguments):
+    return {f"graceful.azure.{name}": arguments}
+
+
+def tasks_for(tmp_path, site, simulator):
+    """Every module at work, the tasks in the order in which a host is taken out and back."""
+    event_id = simulator.post_event(EventType="Reboot", Resources=["vm-1"], NoticeSeconds=None, **SHORT)
+    imds = {"imds_url": simulator.urls["vm-1"]}
+    state = {"state_dir": str(tmp_path / "state-of-modules")}
+    held = dict(state, event_ids=[event_id])
+    server = {"socket": site.haproxy.socket, "server": "web1"}
+    port = site.listeners["web1"].port
+    systemctl = {"environment": {"PATH": f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
+    services = {"services": ["web", "worker"], "timeout": 10}
+    return event_id, {
+        "facts": {"ansible.builtin.setup": {"gather_subset": ["!all", "!min", "python"]}},
+        "info": module("scheduled_events_info", query="[?event_type == 'Reboot']", **imds),
+        "present": module("scheduled_events_wait", state="scheduled", timeout=10, **imds),
+        "observed": module("host_observation", ports=[port], **imds, **state),
+        "taken_out": module("haproxy_hold", **server, **held),
+        "balancer": module("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=10, **state),
+        "looked": module("balancer_observation", socket=site.haproxy.socket, servers=["web1"], **state),
+        "connections": module("connections_info", ports=[port], timeout=10),
+        "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
+        "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
+        "stopped": dict(module("service_hold", **services, **held), **systemctl),
+        "without_ids": module("service_hold", services=["web"], **state),
+        "approved": module("scheduled_events_approve", event_ids=[event_id], **imds),
+        "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
+        "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),
+        "forgotten": module("task_hold", name=["drain_host_before"], state="absent", **held),
+        "answer": module("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
+        "taken_in": module("haproxy_hold", state="absent", **server, **held),
+    }
+
+
+@every_python
+def test_every_module_at_work(tmp_path, version, python, programs, site, simulator):
+    units = tmp_path / "units"
+    units.mkdir()
+    for name in ("web.service", "worker.service"):
+        (units / name).write_text("active\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=units))
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    event_id, tasks = tasks_for(tmp_path, site, simulator)
+    used = {key[len("graceful.azure."):] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
+    assert used == {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")} - NOT_ON_HOSTS
+
+    playbook = Playbook(tmp_path, ansible_python_interpreter=str(python))
+    done = playbook.run([dict(task, name=name) for name, task in tasks.items()], command=str(programs / "ansible-playbook"))
+    assert "Traceback" not in done.output
+    assert {name for name in tasks if done[name].get("failed")} == {"without_ids"}, done.output
+    ran = done["facts"]["ansible_facts"]["ansible_python"]
+    assert (ran["executable"], f"{ran['version']['major']}.{ran['version']['minor']}") == (str(python), version)
+
+    assert [event["event_id"] for event in done["info"]["events"]] == [event_id]
+    assert (done["present"]["outcome"], done["absent"]["outcome"]) == ("scheduled", "absent")
+    assert done["observed"]["reached"] and done["observed"]["events"][0]["affects_host"] is True
+    assert "fatal" not in done["observed"] and "error" not in done["observed"]
+    assert done["taken_out"]["servers"][0]["admin_state"] == "drain"
+    assert done["balancer"]["idle"] is True
+    assert done["looked"]["reached"] and done["looked"]["holds"][0]["subject"]["server"] == "web1"
+    assert done["connections"]["idle"] is True
+    assert done["noted"]["done"] and done["noted"]["changed"]
+    assert done["predicted"]["changed"] and done["stopped"]["changed"] and done["stopped"]["done"]
+    assert "event_ids" in done["without_ids"]["msg"]
+    assert done["approved"]["approved"] == [event_id]
+    assert done["started"]["changed"] and done["started"]["done"]
+    assert (units / "log").read_text().split() == "stop web.service stop worker.service start worker.service start web.service".split()
+    assert done["forgotten"]["changed"]
+    assert done["answer"]["answered"] is True
+    assert done["taken_in"]["servers"][0]["admin_state"] == "ready"
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+    assert list((tmp_path / "state-of-modules").glob("*.json")) == []
