@@ -73,7 +73,7 @@ def _made(name, python, *packages):
     with _locked(name):
         if not stamp.exists() or stamp.read_text() != wanted:
             _run(python, "-m", "venv", "--clear", folder)
-            _run(folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages)
+            _run(folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile", *packages)
             stamp.write_text(wanted)
     return folder / "bin"
 
