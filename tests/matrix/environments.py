@@ -72,8 +72,9 @@ def _made(name, python, *packages):
     wanted = "\n".join([str(folder), str(python), *packages])
     with _locked(name):
         if not stamp.exists() or stamp.read_text() != wanted:
-            _run(python, "-m", "venv", "--clear", folder)
-            _run(folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile", *packages)
+            _run(f"no environment could be made with {python}", python, "-m", "venv", "--clear", folder)
+            pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+            _run(f"{', '.join(packages)} could not be installed for {python}", *pip, *packages)
             stamp.write_text(wanted)
     return folder / "bin"
 
@@ -87,8 +88,8 @@ def _locked(name):
         yield
 
 
-def _run(*command):
+def _run(trouble, *command):
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MAKE_SECONDS)
     if done.returncode != 0:
-        said = done.stdout.strip().splitlines() or ["nothing was said"]
-        pytest.fail(f"{' '.join(map(str, command))} ended with {done.returncode}: {said[-1]}", pytrace=False)
+        said = [line for line in done.stdout.splitlines() if line.strip()] or [f"status {done.returncode}"]
+        pytest.fail(f"{trouble}: {said[-1]}", pytrace=False)
