@@ -96,7 +96,14 @@ class ActionModule(ActionBase):
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
         pace, looks = first_pace({} if mistakes else settings)
+        warnings = []
+        if run["forks"] * 4 < len(settings):
+            warnings.append(
+                f"{run['forks']} forks for {len(settings)} hosts: a pass looks at them in {math.ceil(len(settings) / run['forks'])} rounds, one after"
+                f" the other; set forks (--forks, or Forks of the job template) to {math.ceil(len(settings) / 4)} or more"
+            )
         return {
+            "warnings": warnings,
             "mistakes": mistakes,
             "settings": settings,
             "run": run,
