@@ -34,7 +34,7 @@ def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_pat
 
 
 def test_a_journal_that_fills_the_disk_does_not_end_the_run():
-    hosts = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
+    hosts = {"web0": {"graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
     action = ActionModule.__new__(ActionModule)
     result = action._pass({"journal": "/dev/full"}, hosts, check(1, 5))
     assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
