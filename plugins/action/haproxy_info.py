@@ -22,7 +22,7 @@ class ActionModule(PatientAction):
         return "; ".join(busy) or "the balancer's servers to be idle"
 
     def _named(self, name):
-        servers = self._task.args.get("servers")
+        servers = self._task.args.get("wait_for", self._task.args.get("servers"))
         if isinstance(servers, str):
             servers = servers.split(",")
         return servers is None or name in servers

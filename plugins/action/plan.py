@@ -24,6 +24,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
 """Seconds after which a host's line is shown again though nothing changed."""
+GONE = {"graceful_azure_host": {"reached": False, "error": "it has left the run"}}
+"""What is known of a host that has left the play."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 
 display = Display()
@@ -58,8 +60,9 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         args = self._task.args
         result["changed"] = False
-        hosts = task_vars["ansible_play_hosts_all"]
-        known = {name: task_vars["hostvars"].raw_get(name) for name in hosts}
+        # What a host saw last that has left the play, whatever for, is no observation of this pass.
+        active = set(task_vars["ansible_play_hosts"])
+        known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
         if args.get("phase") == "settings":
             result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks")))
         else:
@@ -81,13 +84,26 @@ class ActionModule(ActionBase):
                 run[option] = math.nan
             if not math.isfinite(run[option]) or run[option] < least:
                 mistakes.append(f"handle_events_{option}: {args[option]!r} is no number of seconds from {least:g} up")
+        if args.get("journal"):
+            try:
+                with open(args["journal"], "a", encoding="utf-8"):
+                    pass
+            except OSError as error:
+                mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
         rounds = 1
         if run["wait"] and not mistakes:
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
         pace, looks = first_pace({} if mistakes else settings)
+        warnings = []
+        if run["forks"] * 4 < len(settings):
+            warnings.append(
+                f"{run['forks']} forks for {len(settings)} hosts: a pass looks at them in {math.ceil(len(settings) / run['forks'])} rounds, one after"
+                f" the other; set forks (--forks, or Forks of the job template) to {math.ceil(len(settings) / 4)} or more"
+            )
         return {
+            "warnings": warnings,
             "mistakes": mistakes,
             "settings": settings,
             "run": run,
@@ -112,10 +128,15 @@ class ActionModule(ActionBase):
         # The plan works on plain data, as it would on a pass read from a file.
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
-        if args.get("journal"):
-            self._write(args["journal"], world, outcome)
         carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
-        return dict(carried, number=world["pass"], table=_table(outcome["events"]), **outcome)
+        result = dict(carried, number=world["pass"], table=_table(outcome["events"]), **outcome)
+        if args.get("journal"):
+            try:
+                self._write(args["journal"], world, outcome)
+            except OSError as error:
+                # The hosts matter more than the book about them.
+                result["warnings"] = [f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
+        return result
 
     @staticmethod
     def _balancers(known):

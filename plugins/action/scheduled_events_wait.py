@@ -29,6 +29,8 @@ class ActionModule(PatientAction):
             args["delay"] = 0
             if last.get("resource_name"):
                 args["resource_name"] = last["resource_name"]
+        elif args.get("delay") and left < self._seconds() < math.inf:
+            args["delay"] = max(0.0, float(args["delay"]) - (self._seconds() - left))
         return args
 
     def finished(self, result):

@@ -58,7 +58,7 @@ EXAMPLES = r"""
   tasks:
     - name: Wait for an event of one of its neighbours
       ansible.builtin.set_fact:
-        found: "{{ query('graceful.azure.scheduled_events_wait', imds_url='http://169.254.169.254', resource_name=inventory_hostname, timeout=60) }}"
+        found: "{{ query('graceful.azure.scheduled_events_wait', imds_url='http://169.254.169.254', resource_name=graceful_azure_resource_name, timeout=60) }}"
 """
 
 RETURN = r"""

@@ -504,8 +504,32 @@ def _remove(path):
         os.unlink(path)
 
 
+class DamagedRecordError(HoldError):
+    """A record that no release can use, whoever reads it."""
+
+
+def put_aside(state_dir, dry=False):
+    """Rename every damaged record, so that nothing is held by it any more; path, new path and problem of each, and the other problems."""
+    aside, left = [], []
+    with Store(state_dir).locked():
+        for problem in scan_records(state_dir)[1]:
+            if not isinstance(problem, DamagedRecordError):
+                left.append(problem)
+                continue
+            to = "%s.damaged-%s" % (problem.path, utc_now().replace(":", ""))
+            aside.append({"path": problem.path, "to": to, "problem": str(problem)})
+            if dry:
+                continue
+            try:
+                os.rename(problem.path, to)
+                _sync_folder(state_dir)
+            except OSError as error:
+                raise HoldError("The record %s cannot be renamed: %s." % (problem.path, _why(error)), problem.path) from error
+    return aside, left
+
+
 def _damaged(path, what):
-    return HoldError(
+    return DamagedRecordError(
         "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand."
         % (path, what, NOTHING_TOUCHED),
         path,

@@ -48,7 +48,7 @@ options:
     default: 0
   wait_for:
     description:
-      - Names of the servers that O(timeout) waits for, by default all of O(servers).
+      - Names of the servers that O(timeout) waits for, by default all of O(servers). It is an error if one of them is not shown.
     type: list
     elements: str
 seealso:
@@ -209,7 +209,7 @@ time:
   type: str
   sample: "2026-11-21T06:53:03Z"
 idle:
-  description: Whether all servers of O(wait_for) were idle.
+  description: Whether all servers of O(wait_for) were there and idle.
   returned: success
   type: bool
   sample: true
@@ -298,11 +298,14 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     awaited = names if params["wait_for"] is None else params["wait_for"]
     deadline = monotonic() + timeout
     seen = observe(haproxy, store, names)
-    if not timeout or check_mode:
-        return dict(seen, idle=is_idle(seen["servers"], awaited))
-    missing = [name for name in seen["missing"] if name in awaited]
-    if missing:
+    there = {server["server"] for server in seen["servers"]}
+    missing = [name for name in awaited or () if name not in there]
+    if missing and params["wait_for"] is not None:
+        raise HaproxyError("No backend of HAProxy on socket %s shows a server %r (option wait_for)." % (haproxy.path, missing[0]))
+    if missing and timeout and not check_mode:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
+    if not timeout or check_mode:
+        return dict(seen, idle=not missing and is_idle(seen["servers"], awaited))
     twice = set()
     while not is_idle(seen["servers"], awaited, twice):
         left = deadline - monotonic()

@@ -15,7 +15,7 @@ description:
   - Tells the instance metadata service of the VM that it runs on that events may start now, before their C(NotBefore).
   - An approval releases an event for B(all) the VMs in its C(Resources) and cannot be taken back. Approve once all of them are ready.
   - The events are read anew before anything is sent, and all of them are approved by one request.
-  - An event that is started or gone needs no approval, which is success without a change.
+  - An event that is started or gone needs no approval, which is success without a change. One with any other status than Scheduled fails the task.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes
@@ -96,12 +96,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._waiting import Rea
 ATTEMPTS = 3
 
 
-class ForeignEventError(Exception):
-    """An event that is not to be approved from here."""
+class RefusedError(Exception):
+    """An event that is not to be approved, or not from here."""
 
 
 def decide(reading, event_ids, allow_other_hosts, ready=None):
-    """The ids to approve, and what is not to be approved and why. Raises ForeignEventError."""
+    """The ids to approve, and what is not to be approved and why. Raises RefusedError."""
     ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
     approve = []
@@ -112,16 +112,21 @@ def decide(reading, event_ids, allow_other_hosts, ready=None):
             leave.append({"event_id": event_id, "reason": "absent"})
             continue
         if not event["affects_host"] and not allow_other_hosts:
-            raise ForeignEventError(
+            raise RefusedError(
                 f"event_ids: event {clip(event['event_id'])} names {clip(event['resources'])} and not this host, which is {clip(reading.resource_name)}. "
                 "Nothing was approved. The option allow_other_hosts permits it."
             )
         if event["event_status"] == "Started":
             leave.append({"event_id": event["event_id"], "reason": "started"})
             continue
+        if event["event_status"] != "Scheduled":
+            raise RefusedError(
+                f"event_ids: event {clip(event['event_id'])} has the status {clip(str(event['event_status']))}; "
+                "only one that is Scheduled can be approved. Nothing was approved."
+            )
         unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
         if unready:
-            raise ForeignEventError(
+            raise RefusedError(
                 f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
             )
         approve.append(event["event_id"])
@@ -174,7 +179,7 @@ def main():
             module.check_mode,
             module.params["ready_resources"],
         )
-    except (ImdsError, SelectionError, ForeignEventError) as error:
+    except (ImdsError, SelectionError, RefusedError) as error:
         module.fail_json(msg=str(error))
     for warning in warnings:
         module.warn(warning)

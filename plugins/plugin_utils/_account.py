@@ -34,7 +34,7 @@ class Account:
         listed = [event for event in world.events.values() if event.facts.get("hosts")]
         listed.sort(key=lambda event: (event.first_seen, event.key))
         results = [self._result(event, states) for event in listed]
-        found = any(event.action != "ignore" for event in listed)
+        found = any(event.action != "ignore" and not self._left_behind(event) for event in listed)
         if found and world.memory["first_found"] is None:
             world.memory["first_found"] = world.now
         left = [event for event in listed if not self._over(event, states)]
@@ -102,6 +102,7 @@ class Account:
         for event in self.world.events.values():
             if event.standing:
                 event.facts.pop("gone_at", None)
+                event.facts.pop("given_back", None)
             elif self._gone(event):
                 event.facts.setdefault("gone_at", self.world.now)
 
@@ -113,6 +114,11 @@ class Account:
             return True
         deleted = event.event_type in DELETED and (event.facts.get("seen_started") or self._past_not_before(event))
         return bool(deleted) and all(self._silent_for(self.world.hosts[name]) >= PATIENCE for name in event.members)
+
+    def _left_behind(self, event):
+        """Whether nothing but the hold for a VM that was deleted is left of the event: no reason for a run that watches to end."""
+        silent = not any(self.world.hosts[name].seen.get("reached") for name in event.members)
+        return not event.standing and event.facts.get("recalled", False) and event.event_type in DELETED and silent
 
     def _past_not_before(self, event):
         return event.not_before_at is not None and self.world.now >= event.not_before_at
@@ -144,9 +150,9 @@ class Account:
             return "approved", "waits for the start" + failed, event.not_before_at
         if host.waiting and not host.step:
             return "waiting", host.waiting[0] + failed, host.waiting[1]
-        if not event.prepares:
+        if not event.prepares and not self.plan.forbidden(event):
             return "waiting", f"rule {event.rule['name']!r}: to be approved unprepared" + failed, event.not_before_at
-        if not self.plan.is_ready(host, event):
+        if event.prepares and not self.plan.is_ready(host, event):
             return "draining", self._draining_reason(host, event) + failed, self._drain_until(host, event)
         return "ready", self._ready_reason(event) + failed, event.not_before_at
 
@@ -160,8 +166,14 @@ class Account:
                 if self.world.now - host.memory["blind_since"] < PATIENCE:
                     return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
                 return "needs_person", "; ".join(host.blind), None
+            given_back = event.facts.setdefault("given_back", [])
             if host.name in event.facts.get("held", ()):
-                return "restored", "back as it was found", None
+                if host.seen.get("holds") is not None and host.name not in given_back:
+                    given_back.append(host.name)
+                if host.name not in given_back:
+                    return "unobserved", silent, None  # its own records cannot be read
+                conflicts = event.facts.get("conflicts", {}).get(host.name)
+                return "restored", "; ".join(conflicts) if conflicts else "back as it was found", None
             return "in_service", "was not taken out", None
         held = "; ".join(
             f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")

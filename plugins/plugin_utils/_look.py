@@ -42,7 +42,7 @@ class LookAction(ActionBase):
         except AnsibleConnectionFailure as error:
             self._connection._shell.tmpdir = None  # nothing can be tidied up there
             result = {"reached": False, "error": _first_line(error)}
-        except AnsibleError as error:
+        except (AnsibleError, OSError) as error:
             result = {"reached": False, "fatal": _first_line(error), "error": _first_line(error)}
         else:
             if result.get("unreachable"):

@@ -70,14 +70,19 @@ class _Plan:
                     host.step = None
 
     def _due(self, host, event):
-        lead_time = event.rule["lead_time"]
-        if event.started or lead_time is None or event.not_before_at is None or fold(event.event_id) in host.held_ids:
+        begins = self._begins(host, event)
+        if begins is None or self.world.now >= begins:
             return True
-        begins = event.not_before_at - lead_time
-        if self.world.now >= begins:
-            return True
-        host.waiting = (f"rule {event.rule['name']!r} begins {lead_time:g} s before NotBefore", begins)
+        host.waiting = (f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore", begins)
         return False
+
+    @staticmethod
+    def _begins(host, event):
+        """When the rule lets preparing the host for the event begin; None: at once."""
+        lead_time = event.rule["lead_time"]
+        if event.started or lead_time is None or event.not_before_at is None or event.key in host.held_ids:
+            return None
+        return event.not_before_at - lead_time
 
     def _prepare(self, host, preparing, leaving):
         wanted = {event.key for event in preparing}
@@ -193,9 +198,11 @@ class _Plan:
                 continue
             backend = [s for s in self.world.balancers[server["balancer"]]["servers"] if s["backend"] == server["backend"]]
             lost = {
-                other.balancer["server"]
+                left["server"]
                 for other in self.world.hosts.values()
                 if other is not host and (other.name in self.leaving or other.name in others)
+                for left in other.servers
+                if (left["balancer"], left["backend"]) == (server["balancer"], server["backend"])
             }
             serving = sum(1 for s in backend if s["in_service"] and s["server"] not in lost)
             least = minimum(host.settings["min_in_service"], len(backend))
@@ -208,6 +215,9 @@ class _Plan:
         if not event.standing or event.status != "Scheduled" or not event.members:
             return
         members = [self.world.hosts[name] for name in event.members]
+        if event.prepares and any((self._begins(host, event) or 0) > self.world.now for host in members):
+            # Somebody who happens to be out and idle is not ready for what is not to be prepared yet.
+            return
         if event.prepares and all(self.is_ready(host, event) for host in members):
             event.facts["was_ready"] = True
         if not event.asks_approval or self.forbidden(event) or any(host.fatal for host in members):
@@ -224,7 +234,8 @@ class _Plan:
         approved_at = event.facts.get("approved_at")
         if approved_at is not None and self.world.now - approved_at < APPROVAL_REPEAT:
             return
-        for host in members:
+        # One whose attempt has failed lets another try.
+        for host in sorted(members, key=lambda host: "failure" in host.memory):
             if host.name in event.shown_by and (host.step is None or host.step["role"] == "drain_host"):
                 host.step = None
                 self.leaving.update(event.members if not event.prepares else ())

@@ -93,7 +93,9 @@ def _rule(planned, facts, now):
             lines.append(f"approved {approved}")
         strangers = _strangers(planned, facts)
         if strangers and settings["unknown_resources"] != "ignore":
-            lines[-1] = f"not approved by us: {', '.join(strangers)} is none of the targets (graceful_azure_unknown_resources: hold)"
+            if prepares:
+                lines.pop()
+            lines.append(f"not approved by us: {', '.join(strangers)} is none of the targets (graceful_azure_unknown_resources: hold)")
         elif strangers:
             lines.append(f"{', '.join(strangers)} is none of the targets and not asked (graceful_azure_unknown_resources: ignore)")
     return lines

@@ -239,8 +239,8 @@ class World:
                 host.memory.setdefault("silent_since", self.now)
 
     def _meet_events(self):
-        """Put the documents of all observed hosts together, event by event."""
-        for host in self.hosts.values():
+        """Put the documents of all observed hosts together, event by event; the newest look has the last word."""
+        for host in sorted(self.hosts.values(), key=lambda host: host.seen.get("at") or 0):
             for shown in host.seen.get("events") or ():
                 key = fold(shown["event_id"])
                 event = self.events.get(key)
@@ -252,7 +252,6 @@ class World:
                 facts = event.facts
                 for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
                     facts[name] = shown[name]
-                facts["document"] = shown
                 if shown["event_status"] == "Started":
                     facts["status"] = "Started"
                     facts["seen_started"] = True
@@ -262,6 +261,8 @@ class World:
                     facts["not_before_at"] = host.seen["at"] + seconds
                 facts.setdefault("not_before", shown["not_before"])
                 facts.setdefault("not_before_at", None)
+                # Rules are asked for the hosts that it names, whoever showed it.
+                facts["document"] = dict(shown, event_status=facts["status"], affects_host=True)
         for key, facts in self.remembered.items():
             if key not in self.events:
                 self.events[key] = Event(facts)
@@ -445,6 +446,9 @@ class World:
                 for event_id in result.get("approved") or ():
                     if fold(event_id) in self.events:
                         self.events[fold(event_id)].facts["approved_at"] = self.now
+            for event_id in last["event_ids"] if last else ():
+                if fold(event_id) in self.events:
+                    self._note_conflicts(host, self.events[fold(event_id)], result.get("conflicts") or ())
             if last and last["role"] == "drain_host" and result.get("done"):
                 done = {fold(event_id) for event_id in last["event_ids"]}
                 host.memory["drained"] = sorted(done | set(host.memory["drained"]))
@@ -455,3 +459,10 @@ class World:
             else:
                 host.memory.pop("failure", None)
                 host.memory.pop("failing_since", None)
+
+    @staticmethod
+    def _note_conflicts(host, event, sentences):
+        """What a step left alone because somebody else had acted; it stays to be told when the records are gone."""
+        if sentences:
+            said = event.facts.setdefault("conflicts", {}).setdefault(host.name, [])
+            said.extend(sentence for sentence in sentences if sentence not in said)

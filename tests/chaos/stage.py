@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import Counter
 from pathlib import Path
 
 from tests.chaos.killer import HERE, ROOT, Case
@@ -108,6 +109,7 @@ class Stage:
         self.lasting = {}
         self.events = []
         self.fault_due = case.fault is not None
+        self.turns = {}  # by VM, which of its requests the last fault is meant for
         self.second_due = False
 
     def play(self):
@@ -214,9 +216,17 @@ class Stage:
         self.announced[number] = self.bed.ask_simulator("/events", self.scenario.events[number].document())["EventId"]
 
     def _faults(self):
-        """The fault begins once its VM was asked so often."""
-        if self.fault_due:
-            fault = self.case.fault
+        """The fault begins once its VM was asked so often; or every second request meets one, each time another."""
+        fault = self.case.fault
+        if fault and "turns" in fault:
+            asked = Counter(request["Vm"] for request in self.bed.ask_simulator("/requests"))
+            for vm in HOSTS:
+                turn = asked[vm] + 1 + fault["offset"]
+                if turn % 2 == 0 and self.turns.get(vm) != turn:
+                    self.turns[vm] = turn
+                    self.fault_due = False
+                    self.bed.ask_simulator("/faults", {"Vm": vm, "Fault": fault["turns"][turn // 2 % len(fault["turns"])], "Times": 1})
+        elif self.fault_due:
             seen = sum(
                 1
                 for request in self.bed.ask_simulator("/requests")

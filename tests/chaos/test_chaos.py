@@ -5,7 +5,7 @@
 """handle_events killed at any moment, met by others like it and by bad services; an observer judges each run.
 
 Every case prints its seed and the command that plays it again. CHAOS_SEED (1) chooses other points, moments and company.
-The whole matrix is marked long: some 460 runs, for two processes on two cores:
+The whole matrix is marked long: some 560 runs, for two processes on two cores:
     build/venv/bin/python -m pytest -m long --numprocesses 2 --dist worksteal tests/chaos
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 
 import pytest
@@ -121,6 +122,20 @@ def faults():
         yield f"{name}-other", {"vm": "web2", "method": "GET", "nth": 2, "times": 6, "fault": FAULTS[name]}
         # Just when it restarts, and for long.
         yield f"{name}-late", {"vm": "web1", "method": "GET", "nth": 6, "times": 8, "fault": FAULTS[name]}
+
+
+def turns():
+    # Each fault at each request: in one scenario at every one, in the others at some.
+    for scenario in SCENARIOS:
+        some = random.Random(f"{SEED}/{scenario}/turns").sample(range(2 * len(FAULTS)), 4)
+        yield from ((scenario, offset) for offset in (range(2 * len(FAULTS)) if scenario == EVERY_POINT else sorted(some)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("scenario", "offset"), turns())
+def test_a_fault_at_every_second_request(scenario, offset, record_property):
+    fault = {"turns": list(FAULTS.values()), "offset": offset}
+    run(Case(scenario, f"{SEED}/{scenario}/turns-{offset}", fault=fault), record_property)
 
 
 @pytest.mark.long

@@ -176,6 +176,7 @@ class TestBadInput:
                 {"graceful_azure_rules": [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]},
                 ["wen", "hope", "name is required", "a =", "event_typ"],
             ),
+            ({"handle_events_journal": "/nowhere/journal"}, ["handle_events_journal", "/nowhere/journal"]),
             ({"target": "nothing_at_all"}, ["nothing_at_all"]),
         ],
     )
@@ -222,6 +223,43 @@ def test_a_mistake_on_one_machine_leaves_the_others_alone(site):
     assert run.event(event_id)["outcome"] == "completed"
     assert site.simulator.event(event_id)["Approvals"]
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+
+
+def test_a_damaged_record_is_put_aside(site):
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    site.run(handle_events_wait=False)
+    (record,) = site.records()
+    whole = record.read_text()
+    record.write_text(whole[:50])
+    predicted = site.run("holds", "--check", holds_repair=True)
+    assert predicted.status == 0 and str(record) in predicted.output, predicted.output
+    assert site.records() == [record]
+    repaired = site.run("holds", holds_repair=True)
+    assert repaired.status == 0 and repaired.output.count("put it back by hand") == 1, repaired.output
+    (aside,) = record.parent.iterdir()
+    assert aside.name.startswith(record.name + ".damaged-") and aside.read_text() == whole[:50]
+    assert site.admin_states()["web1"] == "drain"
+    # A record that only a newer release can read is whole.
+    newer = whole.replace('"version": 1', '"version": 99')
+    record.write_text(newer)
+    assert newer != whole and "newer release" in site.run("holds", holds_repair=True).output
+    assert record.read_text() == newer
+
+
+def test_the_hold_for_a_vm_that_is_gone_for_good(site):
+    site.simulator.post_event(EventType="Terminate", Resources=["web1"])
+    site.run(handle_events_wait=False)
+    assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+    site.write_inventory(web1={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9})
+    shown = site.run("holds")
+    assert "haproxy_server www/web1" in shown.output and "cannot be reached" not in shown.output
+    refused = site.run("holds", holds_release=True)
+    assert refused.status != 0 and "holds_gone" in refused.output
+    assert site.admin_states()["web1"] == "drain"
+    released = site.run("holds", holds_release=True, holds_gone=True)
+    assert released.status == 0, released.output
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+    assert site.records() == []
 
 
 def test_one_of_two_balancers_cannot_be_reached(site):

@@ -164,7 +164,7 @@ class TestWhatItSees:
             haproxy.stop()
         assert seen["backends"] == [{"backend": "www", "sticky": False}, {"backend": "sticky", "sticky": True}]
         assert [(s["backend"], s["server"]) for s in seen["servers"]] == [("www", "web1"), ("www", "web2"), ("sticky", "web1")]
-        assert seen["missing"] == ["web9"] and seen["idle"] and seen["holds"] == [] and seen["state_dir_problem"] is None
+        assert seen["missing"] == ["web9"] and not seen["idle"] and seen["holds"] == [] and seen["state_dir_problem"] is None
         assert seen["level"] == "admin" and as_user["level"] == "user"
         assert seen["servers"][1] == {
             "backend": "www",
@@ -323,6 +323,13 @@ class TestIdle:
     def test_an_unknown_server_cannot_be_waited_for(self, balancer):
         with pytest.raises(HaproxyError, match="has a server 'web9'"):
             balancer().info(timeout=1.0, servers=["web9"])
+
+    @pytest.mark.parametrize("timeout", [0.0, 1.0])
+    @pytest.mark.parametrize("servers", [None, ["web1"], ["web1", "wbe1"]])
+    def test_a_slip_of_the_pen_is_no_idle_server(self, balancer, servers, timeout):
+        with pytest.raises(HaproxyError, match=r"server 'wbe1' \(option wait_for\)"):
+            balancer().info(timeout=timeout, servers=servers, wait_for=["wbe1"])
+        assert not balancer().info(servers=["wbe1"])["idle"]
 
     @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf")])
     def test_no_number_of_seconds(self, balancer, timeout):

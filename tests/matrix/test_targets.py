@@ -78,8 +78,8 @@ def make_simulator(python):
         yield running
 
 
-def module(name, /, **arguments):
-    return {f"graceful.azure.{name}": arguments}
+def module(module_name, **arguments):
+    return {f"graceful.azure.{module_name}": arguments}
 
 
 def tasks_for(tmp_path, site, simulator):
@@ -110,6 +110,7 @@ def tasks_for(tmp_path, site, simulator):
         "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),
         "forgotten": module("task_hold", name=["drain_host_before"], state="absent", **held),
         "answer": module("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
+        "repaired": module("hold_repair", state_dir=str(tmp_path / "damaged")),
         "taken_in": module("haproxy_hold", state="absent", **server, **held),
     }
 
@@ -123,6 +124,8 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=units))
     (tmp_path / "bin" / "systemctl").chmod(0o755)
+    (tmp_path / "damaged").mkdir(mode=0o700)
+    (tmp_path / "damaged" / "task-x.json").write_text("{")
     event_id, tasks = tasks_for(tmp_path, site, simulator)
     used = {key[len("graceful.azure."):] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
     assert used == {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")} - NOT_ON_HOSTS
@@ -150,6 +153,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     assert (units / "log").read_text().split() == "stop web.service stop worker.service start worker.service start web.service".split()
     assert done["forgotten"]["changed"]
     assert done["answer"]["answered"] is True
+    assert [record["path"] for record in done["repaired"]["put_aside"]] == [str(tmp_path / "damaged" / "task-x.json")]
     assert done["taken_in"]["servers"][0]["admin_state"] == "ready"
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}
     assert list((tmp_path / "state-of-modules").glob("*.json")) == []

@@ -52,6 +52,7 @@ class Model:
         self.outcome = None
         self.incarnation = 1
         self.seen = {}
+        self.skew = {}  # seconds by which a machine's clock is ahead
 
     @staticmethod
     def _settings(name, balancers, given):
@@ -128,7 +129,7 @@ class Model:
         seen = {
             "reached": True,
             "at": self.now,
-            "time": iso(self.now),
+            "time": self._clock(name),
             "resource_name": host["azure_name"],
             "document_incarnation": self.incarnation,
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
@@ -160,7 +161,7 @@ class Model:
                     "in_service": server["admin_state"] == "ready" and server["up"], "source_address": "10.0.0.4",
                 }
             )
-        return {"reached": True, "at": self.now, "time": iso(self.now), "servers": servers, "holds": holds}
+        return {"reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds}
 
     def _look(self, name):
         """What the pass knows of a host: a new look, or the former one where the plan leaves the host in peace."""
@@ -221,8 +222,11 @@ class Model:
             return
         getattr(self, "_" + step["role"])(name, step)
 
-    def _entries(self, step):
-        return {i: {"since": iso(self.now), "reason": step["reason"], "details": step["event_details"][i]} for i in step["event_ids"]}
+    def _clock(self, machine):
+        return iso(self.now + self.skew.get(machine, 0))
+
+    def _entries(self, step, machine):
+        return {i: {"since": self._clock(machine), "reason": step["reason"], "details": step["event_details"][i]} for i in step["event_ids"]}
 
     def _load_balancer(self, name, step):
         for lb, servers in self.servers.items():
@@ -236,13 +240,13 @@ class Model:
                 continue
             if record is None:
                 record = server["record"] = {"left": "drain", "events": {}}
-            record["events"] = dict(self._entries(step), **record["events"])
+            record["events"] = dict(self._entries(step, lb), **record["events"])
             record["process"] = server["process"]
             server["admin_state"] = "drain"
         self.results[name]["load_balancer"] = {"done": True, "reason": "out"}
 
     def _drain_host(self, name, step):
-        self.hosts[name]["tasks"].setdefault("services", {}).update(self._entries(step))
+        self.hosts[name]["tasks"].setdefault("services", {}).update(self._entries(step, name))
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 
     def _approve_event(self, name, step):
@@ -252,7 +256,7 @@ class Model:
             assert not stranger, stranger
             assert self.hosts[name]["azure_name"] in event["resources"]
             self.posted.append((self.now, event_id, name))
-            self.hosts[name]["tasks"].setdefault("approved", {}).update(self._entries(step))
+            self.hosts[name]["tasks"].setdefault("approved", {}).update(self._entries(step, name))
         self.results[name]["approve_event"] = {"done": True, "approved": step["event_ids"], "reason": "approved"}
 
     def _restore_service(self, name, step):

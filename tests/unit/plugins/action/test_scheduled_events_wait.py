@@ -99,6 +99,11 @@ def test_time_is_over():
     assert "10.0 s" in result["msg"] and "absent or started" in result["msg"] and "503" in result["msg"]
 
 
+def test_the_delay_goes_on_where_it_was_when_the_host_is_lost_in_it():
+    action, result = go([AnsibleConnectionFailure("lost"), MET], timeout=100, delay=60)
+    assert [(args["timeout"], args["delay"]) for args in action.calls] == [(100, 60), (96, 56)]
+
+
 def test_the_host_never_comes_back():
     action, result = go([ANSWERED, AnsibleConnectionFailure("no route to host")], state="absent", timeout=20)
     assert (result["failed"], result["outcome"], result["events"]) == (True, "timeout", [EVENT])

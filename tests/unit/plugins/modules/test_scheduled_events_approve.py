@@ -70,6 +70,13 @@ def test_the_rest_is_approved(approve):
     assert [entry["event_id"] for entry in result["not_approved"]] == ["A", "C"]
 
 
+@pytest.mark.parametrize("status", ["Pending", "Completed", None, ""])
+def test_only_what_is_scheduled(approve, status):
+    result = approve(document(event("A"), event("B", EventStatus=status)), event_ids=["A", "B"])
+    assert result["failed"] and "'B' has the status" in result["msg"] and "Nothing was approved" in result["msg"]
+    assert approve.posted == []
+
+
 @pytest.mark.parametrize("fields", [{"Resources": ["elsewhere"]}, {"Resources": []}, {"Resources": None}, dict(STARTED, Resources=["elsewhere"])])
 def test_events_of_other_hosts(approve, fields):
     answer = document(event("A"), event("B", **fields))

@@ -44,7 +44,8 @@ def service(monkeypatch):
 
 def test_a_url_that_answers(capsys, service):
     result = run(capsys, url="http://localhost/health", validate_certs=False, request_timeout=1.5)
-    assert result == {"changed": False, "answered": True, "reason": None, "elapsed": 0.0}
+    assert 0 <= result.pop("elapsed") < 5
+    assert result == {"changed": False, "answered": True, "reason": None}
     assert service.asked == [("http://localhost/health", 1.5, False)]
 
 

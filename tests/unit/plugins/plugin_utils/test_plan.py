@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 
 from tests.support.model import Model
 
@@ -397,6 +398,73 @@ def test_an_approval_that_fails_is_tried_again():
     model.until(lambda outcome: model.posted, 3)
 
 
+def test_where_an_approval_fails_another_member_tries():
+    model = Model(hosts=3, min_in_service=0)
+    model.refuse["web1", "approve_event"] = "no answer"
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: model.posted, 10)
+    assert [by for _at, _event_id, by in model.posted] == ["web2"]
+
+
+def test_a_silent_member_is_not_restored_before_its_own_records_were_read():
+    model = Model(hosts=3, min_in_service=0, load_balancer={"provider": "none"}, drain_host={"services": ["web.service"]})
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.hosts["web2"]["silent"] = True
+    model.over("e1")
+    for _pass in range(20):
+        outcome = model.go()
+        assert not outcome["finished"] and state(outcome, "web2") == "unobserved"
+    assert state(outcome, "web1") == "restored"
+    model.hosts["web2"]["silent"] = False
+    outcome = model.finish()
+    assert not outcome["failed_run"] and not model.held("web2") and state(outcome, "web2") == "restored"
+    model.hosts["web2"]["silent"] = True
+    assert state(model.go(), "web2") == "restored"
+
+
+def test_what_somebody_else_did_is_told_at_the_end():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.over("e1")
+    model.go()
+    model.results["web1"]["restore_service"].update(conflicts=["www/web1 on lb1 is maint: somebody else set it"])
+    outcome = model.finish()
+    assert result(outcome, "e1")["hosts"]["web1"] == {"state": "restored", "reason": "www/web1 on lb1 is maint: somebody else set it"}
+
+
+def test_rules_are_asked_of_the_newest_document_and_for_the_hosts_that_are_named():
+    rules = [{"name": "mine", "when": "affects_host && event_status == 'Started'", "action": "ignore"}]
+    model = Model(hosts=3, rules=rules)
+    model.announce("e1", "web1")
+    old = model.observe_host("web2")
+    model.start("e1")
+    model.now += 1
+    model.seen["web2"] = old
+    assert plan(model.world())["hosts"]["web1"]["reason"] == "rule 'mine': left alone"
+
+
+def test_a_watch_goes_on_beside_the_hold_for_a_vm_that_was_deleted():
+    model = Model(watch=True)
+    model.announce("e1", "web1", event_type="Terminate")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.hosts["web1"]["silent"] = True
+    model.over("e1")
+    model.finish()
+    model.killed()
+    model.number = 0
+    for _pass in range(60):
+        assert not model.go()["finished"]
+    model.hosts["web1"]["silent"] = False
+    assert not model.finish()["failed_run"]
+    assert model.in_rotation("web1") == ["lb1"]
+
+
 class TestRules:
     def test_ignore_leaves_the_host_alone_and_is_not_waited_for(self):
         model = Model(rules=[{"name": "no freezes", "when": "event_type == 'Freeze'", "action": "ignore"}])
@@ -467,7 +535,56 @@ class TestRules:
         assert model.steps == [] and outcome["failed_run"]
 
 
+class TestNothingBeforeItsTime:
+    """Being out and idle is not enough for what is not to be prepared yet."""
+
+    RULES = [{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": 300}]
+
+    def days_ahead(self, model, passes=8):
+        for _pass in range(passes):
+            model.go()
+        assert "e2" not in [event_id for _at, event_id, _by in model.posted]
+        model.now = model.events["e2"]["not_before_at"] - 290
+        model.until(lambda outcome: "e2" in [event_id for _at, event_id, _by in model.posted], 8)
+
+    def test_with_no_balancer(self):
+        model = Model(rules=self.RULES, load_balancer={"provider": "none"})
+        model.announce("e2", "web1", event_type="Redeploy", notice=86400)
+        self.days_ahead(model)
+
+    def test_an_operators_maintenance(self):
+        model = Model(rules=self.RULES)
+        model.servers["lb1"]["web1"]["admin_state"] = "maint"
+        model.announce("e2", "web1", event_type="Redeploy", notice=86400)
+        self.days_ahead(model)
+
+    def test_out_for_another_event(self):
+        model = Model(rules=self.RULES, timeout=1e6)
+        model.announce("e1", "web1", event_type="Freeze")
+        model.announce("e2", "web1", event_type="Redeploy", notice=86400)
+        self.days_ahead(model)
+        assert model.servers["lb1"]["web1"]["record"]["events"].keys() == {"e1", "e2"}
+
+
 class TestMinimumInService:
+    def test_servers_of_one_name_on_different_balancers_are_different_servers(self):
+        model = Model(hosts=4, balancers=("lb1", "lb2"))
+        for name, site, server in (("web1", "lb1", "a"), ("web2", "lb1", "b"), ("web3", "lb2", "a"), ("web4", "lb2", "b")):
+            model.settings[name]["load_balancer"].update(hosts=[site], server=server)
+        model.servers = {
+            "lb1": {"a": model.servers["lb1"]["web1"], "b": model.servers["lb1"]["web2"]},
+            "lb2": {"a": model.servers["lb2"]["web1"], "b": model.servers["lb2"]["web2"]},
+        }
+        model.announce("e1", "web1")
+        model.announce("e2", "web3")
+        outcome = plan(model.world())
+        assert {name: (decision["step"] or {}).get("role") for name, decision in outcome["hosts"].items()} == {
+            "web1": "load_balancer",
+            "web2": None,
+            "web3": "load_balancer",
+            "web4": None,
+        }
+
     def test_delays_the_second_host(self):
         model = Model(hosts=2, min_in_service=1)
         model.announce("e1", "web1", notice=900)

@@ -95,6 +95,10 @@ class Lives(RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.model.now += seconds
 
+    @rule(machine=st.sampled_from([*NAMES, "lb1", "lb2"]), seconds=st.sampled_from([-3600.0, 0.0, 3600.0]))
+    def clock(self, machine, seconds):
+        self.model.skew[machine] = seconds
+
     @rule()
     def killed(self):
         self.model.killed()

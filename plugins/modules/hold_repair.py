@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: hold_repair
+short_description: Put records of holds aside that nobody can use
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - A damaged record (cut in half, no JSON, of another user) stops every step on its machine, since nobody can tell what it held.
+    This gives it another name in the same folder, so that nothing is held by it any more.
+  - What it held is left as it is, and is a person's to put back. The name of the record tells what that is.
+  - A record that cannot be read for lack of rights, or that a newer release wrote, is whole and is left where it is.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  diff_mode:
+    support: none
+    details:
+      - RV(put_aside) says what was renamed, in check mode too.
+options:
+  state_dir:
+    description:
+      - The folder of the records on the machine on which this module runs.
+    type: path
+    default: /var/lib/graceful_azure
+seealso:
+  - module: graceful.azure.haproxy_hold
+  - module: graceful.azure.service_hold
+  - module: graceful.azure.task_hold
+"""
+
+EXAMPLES = r"""
+- name: Put damaged records aside
+  graceful.azure.hold_repair:
+  register: repair
+
+- name: Tell what is to be put back by hand
+  ansible.builtin.debug:
+    msg: "{{ repair.put_aside }}"
+"""
+
+RETURN = r"""
+put_aside:
+  description: Every damaged record.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    path:
+      description: Where it lay.
+      type: str
+    to:
+      description: Where it lies now. It is never read again.
+      type: str
+    problem:
+      description: What is wrong with it.
+      type: str
+  sample:
+    - path: /var/lib/graceful_azure/haproxy_server-www-web1-0a1b2c3d4e.json
+      to: /var/lib/graceful_azure/haproxy_server-www-web1-0a1b2c3d4e.json.damaged-2026-11-21T065303Z
+      problem: The record cannot be used, it is not complete JSON.
+left:
+  description: Sentences about records that cannot be used and are not damaged.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._holds import DEFAULT_STATE_DIR, HoldError, put_aside
+
+
+def main():
+    module = AnsibleModule(argument_spec={"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}, supports_check_mode=True)
+    try:
+        aside, left = put_aside(module.params["state_dir"], module.check_mode)
+    except HoldError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(aside), put_aside=aside, left=[str(problem) for problem in left])
+
+
+if __name__ == "__main__":
+    main()

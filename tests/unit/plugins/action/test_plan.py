@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the first call of a run says besides its mistakes, and what no pass may stumble over."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
+
+ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
+
+
+def check(hosts, forks, **args):
+    known = {f"web{number}": {"graceful_azure_settings": {"load_balancer_provider": "none"}} for number in range(hosts)}
+    return ActionModule._check(dict(ARGS, **args), known, list(known), forks)
+
+
+@pytest.mark.parametrize(("hosts", "forks", "rounds"), [(5, 1, 5), (100, 5, 20), (21, 5, 5)])
+def test_too_few_forks(hosts, forks, rounds):
+    (warning,) = check(hosts, forks)["warnings"]
+    assert f"{forks} forks for {hosts} hosts" in warning and f"in {rounds} rounds" in warning
+
+
+@pytest.mark.parametrize(("hosts", "forks"), [(4, 1), (20, 5), (100, 25), (1, None)])
+def test_enough_forks(hosts, forks):
+    assert check(hosts, forks)["warnings"] == []
+
+
+def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
+    (mistake,) = check(1, 5, journal=str(tmp_path / "none" / "journal"))["mistakes"]
+    assert "handle_events_journal" in mistake and "No such file" in mistake
+
+
+def test_a_journal_that_fills_the_disk_does_not_end_the_run():
+    hosts = {"web0": {"graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
+    action = ActionModule.__new__(ActionModule)
+    result = action._pass({"journal": "/dev/full"}, hosts, check(1, 5))
+    assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
