@@ -34,6 +34,11 @@ TARGETS = {"3.7": "2.17", "3.8": "2.19", "3.9": "2.21", "3.10": "2.21", "3.11": 
 MAKE_SECONDS = 300
 
 
+def oldest_core():
+    """The oldest core that a Python of this machine runs: what can be tried anywhere."""
+    return next((minor for minor, pythons in CORES.items() if any(map(find_python, pythons))), next(iter(CORES)))
+
+
 def core(minor):
     """The folder ``bin`` of an environment with that ansible-core and what the collection needs of a controller."""
     python = next(filter(None, map(find_python, CORES[minor])), None)
