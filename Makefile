@@ -14,8 +14,8 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 # The whole suite: quick parts first, then the longest, so that it is not left for the end.
 SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
     tests/matrix tests/integration tests/chaos
-# Much of it is waiting. A file's tests stay together, files begin in the order above.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Much of it is waiting, so three on two cores. A file's tests stay together, files begin in the order above.
+PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time, so no more at once than two cores can carry.
 CHAOS := --numprocesses 2 --dist worksteal tests/chaos
 

@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import hypothesis
+import pytest
 
 from tests.support.checkout import BUILD, ROOT
 
@@ -22,3 +25,14 @@ os.environ.update(
 
 hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path):
+    """Pytest's own, or one beside it where a module says OPEN_TO_ALL: every new session closes pytest's to other users."""
+    if not getattr(request.module, "OPEN_TO_ALL", False):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="graceful-azure-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)

@@ -18,8 +18,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._preview import preview
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import misspelt, read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
@@ -39,10 +39,10 @@ def _duration(seconds):
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _table(events):
+def _table(events, unread):
     """The closing table, a line for each event and each of its hosts."""
     if not events:
-        return ["No event names any of the targets."]
+        return [no_event("No event names any of the targets", unread)]
     lines = []
     for event in events:
         lines.append(f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}")
@@ -76,6 +76,7 @@ class ActionModule(ActionBase):
         """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
         variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
         settings, mistakes = read_settings(variables, set(inventory))
+        warnings = misspelt(known)
         run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False)), "forks": int(forks or 1)}
         for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
             try:
@@ -96,7 +97,6 @@ class ActionModule(ActionBase):
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
         pace, looks = first_pace({} if mistakes else settings)
-        warnings = []
         if run["forks"] * 4 < len(settings):
             warnings.append(
                 f"{run['forks']} forks for {len(settings)} hosts: a pass looks at them in {math.ceil(len(settings) / run['forks'])} rounds, one after"
@@ -129,7 +129,7 @@ class ActionModule(ActionBase):
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
         carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
-        result = dict(carried, number=world["pass"], table=_table(outcome["events"]), **outcome)
+        result = dict(carried, number=world["pass"], table=_table(outcome["events"], outcome["unread"]), **outcome)
         if args.get("journal"):
             try:
                 self._write(args["journal"], world, outcome)
@@ -163,7 +163,7 @@ class ActionModule(ActionBase):
             said = [decision["state"], decision["reason"], decision["event"]]
             fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and world["now"] - before["at"] >= 1
             still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= REMINDER
-            quiet = not before and decision["state"] == "in_service"
+            quiet = not before and (decision["state"], decision["reason"]) == ("in_service", "no event names it")
             if quiet or not (fresh or still):
                 continue
             told[name] = {"said": said, "at": world["now"]}
@@ -174,7 +174,7 @@ class ActionModule(ActionBase):
             waited = world["now"] - decision["since"]
             if waited >= 1:
                 line += f"  (for {_duration(waited)}"
-                line += f", until {_clock(decision['until'])})" if decision["until"] else ")"
+                line += f", until {_clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"
             elif decision["until"]:
                 line += f"  (until {_clock(decision['until'])})"
             display.display(line, color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)

@@ -48,6 +48,7 @@ class Account:
             "hosts": decisions,
             "pace": pace,
             "looks": looks,
+            "unread": [host.name for host in world.hosts.values() if not host.observed],
             "events": results,
             "finished": not world.run["wait"] or nothing_left or world.time_is_over,
             "failed_run": bool(messages),
@@ -68,7 +69,7 @@ class Account:
             messages.extend(f"{e.label}: not over when {limit} ran out" for e in left if not self._next_act_is_later(e))
         for host in world.hosts.values():
             messages.extend(f"{host.name}: {sentence}" for sentence in host.fatal)
-            if self._unread(host) and (self._patient(host) or world.time_is_over):
+            if self._unread(host) and (self._patient(host) or world.time_is_over or not world.run["wait"]):
                 messages.append(f"{host.name}: its metadata service cannot be read: {host.seen.get('error')}")
         if not any(host.seen.get("reached") for host in world.hosts.values()):
             messages.append("none of the targets could be reached")
@@ -172,8 +173,7 @@ class Account:
                     given_back.append(host.name)
                 if host.name not in given_back:
                     return "unobserved", silent, None  # its own records cannot be read
-                conflicts = event.facts.get("conflicts", {}).get(host.name)
-                return "restored", "; ".join(conflicts) if conflicts else "back as it was found", None
+                return "restored", self._how_restored(host, event), None
             return "in_service", "was not taken out", None
         held = "; ".join(
             f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")
@@ -188,6 +188,14 @@ class Account:
         if self.world.now - since >= limit:
             return "needs_person", f"not restored within {limit:g} s: {why}", None
         return "restoring", why, since + limit
+
+    @staticmethod
+    def _how_restored(host, event):
+        conflicts = event.facts.get("conflicts", {}).get(host.name)
+        out = [
+            f"{s['backend']}/{s['server']} on {s['machine']} is in {s['admin_state']} and not held by us" for s in host.servers if s["admin_state"] != "ready"
+        ]
+        return "; ".join([*(conflicts or ["back as it was found"]), *([] if conflicts else out)])
 
     def _prepared_so_far(self, host, event):
         if event.prepares and host.busy and host.seen.get("reached", True):
@@ -205,7 +213,7 @@ class Account:
 
     def _draining_reason(self, host, event):
         if host.step and host.step["role"] == "load_balancer":
-            return "taken out of its balancer"
+            return "is to go out of its balancer"
         until = self._drain_until(host, event)
         what = host.busy or ("services and tasks" if host.step else "idle, looked at once more")
         if until is not None and self.world.now >= until:
@@ -234,6 +242,8 @@ class Account:
                 state, reason = "unobserved", host.seen.get("error") or "not observed"
             else:
                 state, reason = "in_service", "no event names it"
+                if host.foreign_ids:
+                    reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
         if host.memory.get("state") != state:
             host.memory["state"], host.memory["state_since"] = state, self.world.now
         if not host.held_ids:

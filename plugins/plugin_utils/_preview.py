@@ -22,13 +22,19 @@ _ACTIONS = {
 def preview(planned, now):
     """Lines for a person; takes what the action C(plan) returns for the one pass of a run in check mode."""
     events = sorted(planned["memory"]["events"].values(), key=lambda facts: (not facts.get("hosts"), facts.get("not_before_at") or 0, facts["event_id"]))
+    unread = planned["unread"]
     if not events:
-        return ["Check mode: nothing is changed. No event stands."]
+        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}"]
     lines = ["Check mode: nothing is changed. What would be done:"]
     for facts in events:
         lines.append(f"{facts['event_type'] or 'event'} {facts['event_id']} ({', '.join(facts['resources'])}): {_when(facts, now)}")
         lines.extend(f"    {line}" for line in _event(planned, facts, now))
     return lines
+
+
+def no_event(words, unread):
+    """That there is none, or that nobody can tell: C(unread) are the hosts whose service was not read."""
+    return f"{words}." if not unread else f"Whether an event stands is not known: {', '.join(unread)} could not be read."
 
 
 def _when(facts, now):

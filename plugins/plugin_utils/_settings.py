@@ -11,6 +11,7 @@ pass and not when an event comes.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 
@@ -24,15 +25,24 @@ ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 # Options of the roles that the passes set themselves.
 _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason")
 
+# What else users set, or what a run itself leaves on the hosts.
+VARIABLES = (
+    *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
+    *("graceful_azure_unknown_resources", "graceful_azure_state_dir"),
+    *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
+    *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
+)
+PREFIXES = ("graceful_azure_", "graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
 
-def role_options():
-    """The options of the roles' main entry points that users set, by variable name."""
+
+def role_options(all_of_them=False):
+    """The options of the roles' main entry points that users set, by variable name; or all that these roles have."""
     options = {}
-    for role in ROLES:
+    for role in (*ROLES, "approve_event") if all_of_them else ROLES:
         with open(os.path.join(ROLES_FOLDER, role, "meta", "argument_specs.yml"), encoding="utf-8") as spec:
             stated = yaml.safe_load(spec)["argument_specs"]["main"]["options"]
         for name, option in stated.items():
-            if name[len(role) + 1:] not in _SET_BY_PASSES:
+            if all_of_them or name[len(role) + 1:] not in _SET_BY_PASSES:
                 options[name] = option
     return options
 
@@ -72,18 +82,40 @@ def read_settings(hosts, known_hosts):
     options = role_options()
     settings = {}
     mistakes = []
+    told = {}
     for name, variables in hosts.items():
         found = []
         settings[name] = _settings_of(name, variables, options, known_hosts, found)
-        mistakes.extend(f"{name}: {mistake}" for mistake in found)
+        for mistake in found:
+            told.setdefault(mistake, []).append(name)
+    balancers = {balancer for values in settings.values() for balancer in values["load_balancer"]["hosts"]}
+    for name in sorted(balancers & {name for name in hosts if settings[name]["load_balancer"]["provider"] is None}):
+        told = {mistake: [other for other in names if other != name] for mistake, names in told.items()}
+        told.setdefault("a balancer of the others, and no target: give the group of the VMs alone as target", []).append(name)
+    mistakes.extend(f"{', '.join(names)}: {mistake}" for mistake, names in told.items() if names)
     mistakes.extend(_claimed_twice(settings))
     return settings, mistakes
+
+
+def misspelt(hosts):
+    """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
+    known = set(role_options(all_of_them=True)) | set(VARIABLES)
+    found = {}
+    for name, variables in hosts.items():
+        for variable in variables:
+            if variable not in known and variable.startswith(PREFIXES) and not variable.endswith("_result"):
+                meant = difflib.get_close_matches(variable, known, n=1, cutoff=0.9)
+                if meant:
+                    found.setdefault((variable, meant[0]), []).append(name)
+    return [f"{', '.join(names)}: nothing reads the variable {variable}; is {meant} meant?" for (variable, meant), names in sorted(found.items())]
 
 
 def _settings_of(name, variables, options, known_hosts, mistakes):
     # What is not set comes as null, or as an empty text where templates yield nothing but texts (core before 2.19).
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
-    validated = ArgumentSpecValidator(options).validate({key: value for key, value in values.items() if key in options})
+    # Numbers of seconds are checked below, in words that name the limit.
+    specs = {key: dict(option, type="raw") if option.get("type") == "float" else option for key, option in options.items()}
+    validated = ArgumentSpecValidator(specs).validate({key: value for key, value in values.items() if key in specs})
     mistakes.extend(validated.error_messages)
     values.update(validated.validated_parameters)
 

@@ -121,6 +121,7 @@ class Host:
         self.fatal = []         # sentences: mistakes that forbid every step for this host
         self.conflicts = []     # sentences: somebody else acted
         self.held_ids = set()   # event ids (folded) of every hold for this host
+        self.foreign_ids = set()  # ids that hold it and are no event's: a person's
         self.step = None        # the one step that is decided for it
         self.waiting = None     # (why, until) where preparing has not begun
         self.leaves_again = False  # whether its former step was to go out already
@@ -356,7 +357,8 @@ class World:
                 for event_id, entry in record["events"].items():
                     details = entry.get("details") or {}
                     if fold(event_id) not in self.events and not _is_names(details.get("resources")):
-                        continue  # no event of Azure's: a person holds it, and a person releases it
+                        host.foreign_ids.add(event_id)  # no event of Azure's: a person holds it, and a person releases it
+                        continue
                     host.held_ids.add(fold(event_id))
                     self._recall(host, event_id, details)
                     self._note_hold(host, self.events[fold(event_id)], record, entry.get("since"), clock)

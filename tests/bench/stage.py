@@ -146,7 +146,7 @@ class Stage:
 
     def play(self, name, *arguments, **environment):
         """Starts ansible-playbook; name is a playbook of the collection or a path. The process."""
-        surroundings = playbook.surroundings(self.folder)
+        surroundings = playbook.surroundings(self.folder, self.bed.socket_folder)
         collections = [ROOT / "build" / "collections", ROOT / "build" / "bench" / "collections"]
         surroundings["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(str(path) for path in collections)
         surroundings.update(environment)

@@ -301,7 +301,7 @@ class Stage:
             ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
             ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
             LC_ALL="C.UTF-8",
-            TMPDIR=str(self.folder),
+            TMPDIR=str(self.bed.socket_folder),
             # By this, whatever a killed controller leaves is found.
             CHAOS_TOKEN=self.token,
         )

@@ -132,7 +132,7 @@ def turns():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("scenario", "offset"), turns())
+@pytest.mark.parametrize(("scenario", "offset"), list(turns()))
 def test_a_fault_at_every_second_request(scenario, offset, record_property):
     fault = {"turns": list(FAULTS.values()), "offset": offset}
     run(Case(scenario, f"{SEED}/{scenario}/turns-{offset}", fault=fault), record_property)

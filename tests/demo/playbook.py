@@ -82,11 +82,14 @@ def write_configuration(folder):
     return path
 
 
-def surroundings(folder):
-    """The environment of ansible-playbook: no settings but those of its configuration."""
+def surroundings(folder, temporary):
+    """The environment of ansible-playbook: no settings but those of its configuration.
+
+    The folder for temporary files needs a short path: Ansible puts a Unix socket there.
+    """
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
     # What multiprocessing leaves behind in an interrupted run goes with the folder.
-    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8", TMPDIR=str(folder))
+    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8", TMPDIR=str(temporary))
     return environment
 
 
@@ -115,9 +118,10 @@ def start_playbook(processes, command, environment):
 class Playbook:
     """Runs the playbook as a service would: it waits for an event, handles that round and ends, and is started again."""
 
-    def __init__(self, processes, folder, inventory_path, screen):
-        self.processes = processes
+    def __init__(self, bed, folder, inventory_path, screen):
+        self.processes = bed.processes
         self.folder = folder
+        self.temporary = bed.socket_folder
         self.screen = screen
         self.journal = folder / "journal.jsonl"
         self.log = folder / "playbook.log"
@@ -142,7 +146,7 @@ class Playbook:
         if self.process is None:
             if wanted and not self.failed:
                 self.screen.say("ansible", "ansible-playbook -i {0} {1} -e target=web".format(os.path.relpath(self.command[2]), PLAYBOOK))
-                self.process = start_playbook(self.processes, self.command, surroundings(self.folder))
+                self.process = start_playbook(self.processes, self.command, surroundings(self.folder, self.temporary))
             return
         code = self.process.poll()
         self.show(numbers)

@@ -286,7 +286,7 @@ def demo(folder, screen):
         bed.start_simulator()
         inventory = write_inventory(folder, bed)
         screen.say("demo", "HAProxy at http://127.0.0.1:{0}, {1} web servers, a metadata service for each".format(bed.port("haproxy"), len(bed.names)))
-        playbook = Playbook(bed.processes, folder, inventory, screen)
+        playbook = Playbook(bed, folder, inventory, screen)
         recorded = run_with_collection(bed, screen, playbook)
         control = run_control(bed, screen, recorded)
     collection, control = records.on_axis(recorded), records.on_axis(control)

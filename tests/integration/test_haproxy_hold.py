@@ -22,6 +22,9 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 from tests.support.haproxy import Haproxy, free_port
 from tests.support.module import run_module
 
+# Some of it runs as another user.
+OPEN_TO_ALL = True
+
 READY, MAINT, MAINT_BY_CONFIGURATION, DRAIN = 0, 1, 5, 8
 
 SECTIONS = """
@@ -404,7 +407,6 @@ class TestBadInput:
             "haproxy_hold",
             {"socket": haproxy.socket, "server": "web1", "event_ids": ["A"], "state_dir": str(tmp_path / "state")},
             user=65534 if os.getuid() == 0 else None,
-            readable=tmp_path,
         )
         user = os.getuid() or 65534
         assert result["failed"] and result["msg"].startswith(

@@ -23,6 +23,9 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, hap
 from tests.support.haproxy import Haproxy, free_port
 from tests.support.module import run_module
 
+# Some of it runs as another user.
+OPEN_TO_ALL = True
+
 
 class Web(http.server.ThreadingHTTPServer):
     """A web server whose answers to /slow come when it is told."""
@@ -265,7 +268,7 @@ class TestWhatItSees:
             os.chown(state, user, -1)
             os.chmod(one.haproxy.user_socket, 0o666)
         arguments = {"socket": one.haproxy.user_socket, "state_dir": str(state)}
-        result = run_module("haproxy_info", arguments, user=user, readable=tmp_path)
+        result = run_module("haproxy_info", arguments, user=user)
         assert result["state_dir_problem"] == "The state folder %s cannot be written by user id %d." % (
             state,
             user or os.getuid(),

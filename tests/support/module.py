@@ -29,21 +29,11 @@ sys.modules[module].main()
 """
 
 
-def open_for_all(folder):
-    """Let every user enter a folder of pytest's: it and all above it that are pytest's own."""
-    for place in (folder, *folder.parents):
-        if place.stat().st_mode & 0o001:
-            break
-        place.chmod(place.stat().st_mode | 0o055)
-
-
-def run_module(name, arguments, check=False, user=None, readable=None, wait=True):
+def run_module(name, arguments, check=False, user=None, wait=True):
     """The module's result. Without ``wait``: a function that waits for it.
 
-    ``user`` is the id to run as, for root alone; ``readable`` a folder that this user shall be able to enter.
+    ``user`` is the id to run as, for root alone.
     """
-    if readable is not None and user is not None:
-        open_for_all(readable)
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
         stdin=subprocess.PIPE,

@@ -615,6 +615,27 @@ class TestMinimumInService:
 
 
 class TestEnd:
+    @pytest.mark.parametrize("hosts", [("web1",), ("web1", "web2")])
+    def test_one_pass_that_could_not_read_is_no_success(self, hosts):
+        model = Model(wait=False)
+        for name in hosts:
+            model.hosts[name]["service_silent"] = True
+        outcome = model.go()
+        assert outcome["finished"] and outcome["failed_run"] and outcome["unread"] == list(hosts)
+
+    def test_a_hold_of_a_persons_own_is_told(self):
+        model = Model()
+        model.servers["lb1"]["web1"].update(admin_state="drain", record={"left": "drain", "process": 1, "events": {"drill": {"since": "x", "details": {}}}})
+        assert "held for 'drill'" in model.go()["hosts"]["web1"]["reason"]
+
+    def test_a_server_that_is_out_without_a_hold_is_told(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.servers["lb1"]["web1"]["record"] = None
+        model.over("e1")
+        assert "www/web1 on lb1 is in drain and not held by us" in result(model.finish(), "e1")["hosts"]["web1"]["reason"]
+
     def test_time_runs_out(self):
         model = Model(timeout=30.0)
         model.announce("e1", "web1")

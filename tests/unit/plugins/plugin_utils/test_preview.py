@@ -25,6 +25,14 @@ def test_no_event():
     assert "No event stands" in shown(Model())
 
 
+def test_nobody_can_tell_where_no_service_was_read():
+    model = Model()
+    for host in model.hosts.values():
+        host["service_silent"] = True
+    text = shown(model)
+    assert "No event stands" not in text and "not known: web1, web2 could not be read" in text
+
+
 def test_a_known_type_without_rules():
     model = Model()
     model.announce("e1", "web1", "web2")
@@ -33,7 +41,7 @@ def test_a_known_type_without_rules():
     assert "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved" in text
     assert "preparing begins at once; deadline TIME" in text
     assert "approved when all of its hosts are ready; never, if not drained in time" in text
-    assert "web1: draining: taken out of its balancer; next it goes out of its balancer; until TIME" in text
+    assert "web1: draining: is to go out of its balancer; next it goes out of its balancer; until TIME" in text
     assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; until TIME" in text
 
 
