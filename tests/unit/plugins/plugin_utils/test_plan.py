@@ -566,6 +566,98 @@ class TestNothingBeforeItsTime:
         assert model.servers["lb1"]["web1"]["record"]["events"].keys() == {"e1", "e2"}
 
 
+class TestWhatAzureMayDo:
+    """What was announced need not be what happens."""
+
+    @pytest.mark.parametrize("later", [-500.0, 500.0])
+    def test_not_before_moves(self, later):
+        model = Model()
+        model.announce("e1", "web1", notice=900)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        model.events["e1"]["not_before_at"] += later
+        model.incarnation += 1
+        model.now += 20
+        outcome = model.go()
+        deadline = model.events["e1"]["not_before_at"] - 15
+        assert state(outcome, "web1") == "draining"
+        assert outcome["memory"]["events"]["e1"]["not_before_at"] - 15 == pytest.approx(deadline)
+
+    def test_it_starts_by_itself_in_mid_drain(self):
+        model = Model()
+        model.announce("e1", "web1", notice=20)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        model.go()
+        model.start("e1")
+        for _pass in range(5):
+            assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        model.over("e1")
+        outcome = model.finish()
+        assert model.posted == [] and model.in_rotation("web1") == ["lb1"]
+        assert result(outcome, "e1")["outcome"] == "not_approved"
+
+    def test_a_freeze_that_lasts_longer_than_announced_and_several_impacts_while_started(self):
+        model = Model()
+        model.announce("e1", "web1", event_type="Freeze", duration_in_seconds=5)
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        for _impact in range(3):
+            model.hosts["web1"]["silent"] = True
+            model.now += 40
+            model.go()
+            model.hosts["web1"]["silent"] = False
+            model.now += 10
+            assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+        assert len(model.posted) == 1
+
+    def test_a_reboot_that_turns_out_a_freeze(self):
+        model = Model(drain_host={"services": ["web.service"]})
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        # It never went away, and its services are still stopped.
+        model.over("e1")
+        assert not model.finish()["failed_run"]
+        assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+    def test_out_first_where_there_is_time_for_nothing_else(self):
+        model = Model(hosts=2, min_in_service=1, drain_host={"services": ["web.service"], "before": True})
+        model.announce("e1", "web1", event_type="Preempt", notice=5)
+        outcome = model.go()
+        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and model.in_rotation("web1") == []
+
+    def test_predicted_days_ahead_is_prepared_at_once(self):
+        model = Model(timeout=1e6)
+        model.announce("e1", "web1", event_type="Redeploy", notice=7 * 86400)
+        model.go()
+        assert model.in_rotation("web1") == []
+        model.until(lambda outcome: model.posted, 10)
+
+    def test_ten_hosts_at_once_with_a_minimum_of_half(self):
+        model = Model(hosts=10, min_in_service="50%", timeout=1e6)
+        for name in model.names:
+            model.announce(f"e_{name}", name, notice=3600)
+        out = set()
+        while len(out) < 10:
+            model.go()
+            out = {name for name in model.names if not model.in_rotation(name)}
+            left = min((event["not_before_at"] - model.now for event in model.events.values()), default=0)
+            assert len(out) <= 5 or left <= 135 + model.pass_seconds
+            # What is approved is over soon, and makes room for the next.
+            for event_id in [posted for _at, posted, _by in model.posted if posted in model.events]:
+                model.over(event_id)
+            model.until(lambda outcome: True)
+            if not model.events:
+                break
+        assert not model.finish()["failed_run"]
+        assert len(model.posted) == 10 and all(model.in_rotation(name) for name in model.names)
+
+
 class TestMinimumInService:
     def test_servers_of_one_name_on_different_balancers_are_different_servers(self):
         model = Model(hosts=4, balancers=("lb1", "lb2"))
