@@ -25,6 +25,7 @@ REQUEST_LIMIT = 4.0  # after which the load generator gives up
 # The balancer is looked at every 50 ms, and the load generator hears of the end of a request after the balancer.
 LOOK = 0.15
 HEARSAY = 0.3
+WORKERS = 2.0  # for which workers of a killed controller may act beside the next one before that has looked
 CHECKED = 5.0  # until the balancer knows that a server lives again
 
 
@@ -265,6 +266,11 @@ class Observer:
     def _alone(self, run):
         return all(other is run or other["end"] <= run["begin"] or other["begin"] >= run["end"] for other in self.record["controllers"])
 
+    def _alone_since(self, run):
+        """When a run had its first look at the earliest; till then workers that outlived a killed controller may have acted."""
+        follows = any(other["killed"] and other["end"] <= run["begin"] for other in self.record["controllers"])
+        return run["begin"] + (WORKERS if follows else 0.0)
+
     def _must_have_seen(self, run, event):
         appeared, gone = self.life(event)
         if not self._alone(run):
@@ -302,7 +308,8 @@ class Observer:
         for host, said in entry["hosts"].items():
             if host not in mine:
                 continue
-            taken = not self.operators(host) and self.first_out(host, max(appeared, run["begin"]), min(gone, run["end"])) is not None
+            begin = max(appeared, self._alone_since(run))
+            taken = not self.operators(host) and begin < min(gone, run["end"]) and self.first_out(host, begin, min(gone, run["end"])) is not None
             # A later run may find the host put back by a killed one, and only the event's record left; one that is not alone
             # may have its first look after the other's last step. An event may be gone between a look at it and the step
             # that takes its host out.
