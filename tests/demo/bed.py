@@ -191,14 +191,17 @@ class Bed:
 
     def await_port(self, name):
         deadline = time.monotonic() + 20
-        while True:
+        trouble = "it does not listen"
+        while time.monotonic() < deadline:
             try:
-                socket.create_connection(("127.0.0.1", self.port(name)), 1).close()
-                return
+                with socket.create_connection(("127.0.0.1", self.port(name)), 1) as connection:
+                    # To a port that nobody listens on yet, a socket may get connected with itself.
+                    if connection.getsockname() != connection.getpeername():
+                        return
             except OSError as error:
-                if time.monotonic() > deadline:
-                    raise BedError("{0} did not start: {1}. See {2}".format(name, error, self.folder / (name + ".log"))) from error
+                trouble = error
             time.sleep(0.05)
+        raise BedError("{0} did not start: {1}. See {2}".format(name, trouble, self.folder / (name + ".log")))
 
     def await_servers(self, seconds=20):
         """Waits until HAProxy has every server in service; what it had to wait for is for the caller to judge."""
