@@ -59,7 +59,7 @@ class Fed(Model):
     def _approve_event(self, name, step):
         for event_id in step["event_ids"]:
             (raw,) = [raw for raw in self.shown[name][1]["Events"] if raw.get("EventId") == event_id]
-            assert raw["EventStatus"] == "Scheduled"
+            assert raw["EventStatus"].lower() == "scheduled"
             named = [resource.lower().lstrip("_") for resource in raw["Resources"]]
             assert f"vm_{name}" in named and set(named) <= set(VMS)
             self.posted.append((self.now, event_id, name))
