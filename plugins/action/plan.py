@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import misspelt, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
@@ -29,14 +30,6 @@ GONE = {"graceful_azure_host": {"reached": False, "error": "it has left the run"
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 
 display = Display()
-
-
-def _clock(at):
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
-def _duration(seconds):
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _table(events, unread):
@@ -167,16 +160,16 @@ class ActionModule(ActionBase):
             if quiet or not (fresh or still):
                 continue
             told[name] = {"said": said, "at": world["now"]}
-            line = f"{_clock(world['now'])}  {name}  {decision['state']}"
+            line = f"{clock(world['now'])}  {name}  {decision['state']}"
             if decision["event"]:
                 line += f"  {decision['event']}"
             line += f"  {decision['reason']}"
             waited = world["now"] - decision["since"]
             if waited >= 1:
-                line += f"  (for {_duration(waited)}"
-                line += f", until {_clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"
+                line += f"  (for {duration(waited)}"
+                line += f", until {clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"
             elif decision["until"]:
-                line += f"  (until {_clock(decision['until'])})"
+                line += f"  (until {clock(decision['until'])})"
             display.display(line, color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)
         outcome["memory"]["told"] = told
 

@@ -167,14 +167,14 @@ class Account:
                 if self.world.now - host.memory["blind_since"] < PATIENCE:
                     return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
                 return "needs_person", "; ".join(host.blind), None
+            if host.name not in event.facts.get("held", ()):
+                return "in_service", "was not taken out", None
             given_back = event.facts.setdefault("given_back", [])
-            if host.name in event.facts.get("held", ()):
-                if host.seen.get("holds") is not None and host.name not in given_back:
-                    given_back.append(host.name)
-                if host.name not in given_back:
+            if host.name not in given_back:
+                if host.seen.get("holds") is None:
                     return "unobserved", silent, None  # its own records cannot be read
-                return "restored", self._how_restored(host, event), None
-            return "in_service", "was not taken out", None
+                given_back.append(host.name)
+            return "restored", self._how_restored(host, event), None
         held = "; ".join(
             f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")
         )
@@ -191,11 +191,12 @@ class Account:
 
     @staticmethod
     def _how_restored(host, event):
-        conflicts = event.facts.get("conflicts", {}).get(host.name)
-        out = [
-            f"{s['backend']}/{s['server']} on {s['machine']} is in {s['admin_state']} and not held by us" for s in host.servers if s["admin_state"] != "ready"
-        ]
-        return "; ".join([*(conflicts or ["back as it was found"]), *([] if conflicts else out)])
+        told = event.facts.get("conflicts", {}).get(host.name)
+        if not told:
+            out = [s for s in host.servers if s["admin_state"] != "ready"]
+            left = [f"{s['backend']}/{s['server']} on {s['machine']} is in {s['admin_state']} and not held by us" for s in out]
+            told = ["back as it was found", *left]
+        return "; ".join(told)
 
     def _prepared_so_far(self, host, event):
         if event.prepares and host.busy and host.seen.get("reached", True):

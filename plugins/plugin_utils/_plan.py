@@ -71,17 +71,17 @@ class _Plan:
 
     def _due(self, host, event):
         begins = self._begins(host, event)
-        if begins is None or self.world.now >= begins:
+        if self.world.now >= begins:
             return True
         host.waiting = (f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore", begins)
         return False
 
     @staticmethod
     def _begins(host, event):
-        """When the rule lets preparing the host for the event begin; None: at once."""
+        """When the rule lets preparing the host for the event begin."""
         lead_time = event.rule["lead_time"]
         if event.started or lead_time is None or event.not_before_at is None or event.key in host.held_ids:
-            return None
+            return -math.inf
         return event.not_before_at - lead_time
 
     def _prepare(self, host, preparing, leaving):
@@ -215,7 +215,7 @@ class _Plan:
         if not event.standing or event.status != "Scheduled" or not event.members:
             return
         members = [self.world.hosts[name] for name in event.members]
-        if event.prepares and any((self._begins(host, event) or 0) > self.world.now for host in members):
+        if event.prepares and any(self._begins(host, event) > self.world.now for host in members):
             # Somebody who happens to be out and idle is not ready for what is not to be prepared yet.
             return
         if event.prepares and all(self.is_ready(host, event) for host in members):

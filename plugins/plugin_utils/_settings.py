@@ -32,7 +32,7 @@ VARIABLES = (
     *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
 )
-PREFIXES = ("graceful_azure_", "graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
+PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
 
 
 def role_options(all_of_them=False):

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.site import Site
-
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = Site(tmp_path)
-    yield site
-    site.close()
 
 
 def test_every_event_with_its_rule_and_what_why_and_when(site):

@@ -19,13 +19,6 @@ pytestmark = pytest.mark.timeout(300)
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 
 
-@pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = Site(tmp_path)
-    yield site
-    site.close()
-
-
 @pytest.fixture(name="four")
 def make_four(tmp_path):
     site = Site(tmp_path, names=("web1", "web2", "web3", "web4"))
@@ -41,14 +34,7 @@ def test_nothing_to_do(site):
 
 
 def test_a_reboot_from_notice_to_the_end(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-    run = site.run()
-    assert run.status == 0, run.output
-    assert run.event(event_id)["outcome"] == "completed"
-    assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
-    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
-    assert site.records() == []
+    site.see_a_reboot_through()
 
 
 def test_check_mode_shows_the_plan_and_touches_nothing(site):

@@ -12,16 +12,7 @@ import re
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import read_pass, replay
 
-from tests.support.site import Site
-
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = Site(tmp_path)
-    yield site
-    site.close()
 
 
 def test_every_pass_of_a_run_is_decided_as_the_run_did(site):

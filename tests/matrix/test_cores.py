@@ -53,14 +53,7 @@ def make_site(tmp_path, programs):
 
 @every_core_and_a_sample
 def test_a_reboot_from_notice_to_the_end(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-    run = site.run()
-    assert run.status == 0, run.output
-    assert run.event(event_id)["outcome"] == "completed"
-    assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
-    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
-    assert site.records() == []
+    site.see_a_reboot_through()
 
 
 @every_core

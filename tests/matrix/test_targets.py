@@ -62,13 +62,7 @@ def make_site(tmp_path, python, programs):
 
 @every_python
 def test_a_reboot_from_notice_to_the_end(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-    run = site.run()
-    assert run.status == 0, run.output
-    assert run.event(event_id)["outcome"] == "completed"
-    assert len(site.simulator.event(event_id)["Approvals"]) == 1
-    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
-    assert site.records() == []
+    site.see_a_reboot_through()
 
 
 @pytest.fixture(name="simulator")

@@ -155,6 +155,17 @@ class Site:
     def records(self):
         return sorted(path for path in (self.folder / "state").glob("*/*.json"))
 
+    def see_a_reboot_through(self):
+        """A Reboot of web1 from notice to the end: approved once, and everything as it was."""
+        event_id = self.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        run = self.run()
+        assert run.status == 0, run.output
+        assert run.event(event_id)["outcome"] == "completed"
+        assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
+        assert [approval["Vm"] for approval in self.simulator.event(event_id)["Approvals"]] == ["web1"]
+        assert self.admin_states() == dict.fromkeys(self.names, "ready")
+        assert self.records() == []
+
     def await_state(self, name, state, seconds=30):
         wait_until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
 
