@@ -21,7 +21,7 @@ DRAIN = 2.0
 """Seconds for which a look waits for the last sessions or connections to end."""
 REST = 2.0
 """Seconds for which a host with an event is left in peace while others have steps to take."""
-REST_IDLE = 8.0
+REST_IDLE = 4.0
 """The same for a host without an event, and for a balancer while there is none at all."""
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import rule_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, rule_for
 
 APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved."""
@@ -102,8 +102,8 @@ class Event:
         return f"{self.facts['event_type'] or 'event'} {self.facts['event_id']}"
 
     def details(self):
-        """What a hold keeps of the event, for whoever reads the record later."""
-        return {key: self.facts[key] for key in ("event_type", "resources", "not_before")}
+        """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
+        return {key: self.facts[key] for key in ("event_type", "resources", "not_before", "action")}
 
 
 class Host:
@@ -391,7 +391,7 @@ class World:
                 "not_before_at": _seconds(details.get("not_before")),
                 "status": None,
                 "hosts": [],
-                "action": "prepare",
+                "action": details.get("action") if details.get("action") in ACTIONS else "prepare",
                 "first_seen": self.now,
                 "recalled": True,
             }

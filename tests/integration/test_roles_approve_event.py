@@ -91,6 +91,14 @@ def test_steps_leave_a_record(bed):
     assert bed.records("web1") == {"approved": [mine]} and bed.posted() == [mine]
 
 
+def test_what_had_started_by_itself_leaves_no_record(bed):
+    mine = bed.event("web1", EventStatus="Started")
+    step = approve(mine, approve_event_wait=False)
+    (run,) = bed.run(step, rolespec=False).steps
+    assert run.result["not_approved"] == [{"event_id": mine, "reason": "started"}]
+    assert bed.records("web1") == {} and bed.posted() == []
+
+
 def test_an_event_that_does_not_begin(bed):
     mine = bed.event("web1")
     # The approval is taken and lost.

@@ -465,6 +465,29 @@ def test_a_watch_goes_on_beside_the_hold_for_a_vm_that_was_deleted():
     assert model.in_rotation("web1") == ["lb1"]
 
 
+@pytest.mark.parametrize(("action", "outcome"), [("prepare_and_approve", "not_approved"), ("prepare", "completed"), (None, "completed"), ({}, "completed")])
+def test_what_the_rule_asked_is_known_from_the_hold(action, outcome):
+    model = Model()
+    details = {"event_type": "Reboot", "resources": ["vm_web1"], "not_before": None, "action": action}
+    model.servers["lb1"]["web1"].update(admin_state="drain", record={"left": "drain", "process": 1, "events": {"e0": {"since": "x", "details": details}}})
+    assert result(model.finish(), "e0")["outcome"] == outcome
+
+
+def test_the_next_run_knows_that_nothing_was_approved():
+    model = Model()
+    model.announce("e1", "web1", notice=60)
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    model.go()
+    model.now += 60
+    model.start("e1")
+    model.go()
+    model.killed()
+    model.over("e1")
+    model.servers["lb1"]["web1"]["sessions"] = 0
+    assert result(model.finish(), "e1")["outcome"] == "not_approved"
+    assert model.posted == []
+
+
 class TestRules:
     def test_ignore_leaves_the_host_alone_and_is_not_waited_for(self):
         model = Model(rules=[{"name": "no freezes", "when": "event_type == 'Freeze'", "action": "ignore"}])
