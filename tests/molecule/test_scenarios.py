@@ -14,10 +14,11 @@ import pytest
 from tests.support.checkout import BUILD, ROOT, must_pass
 
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "extensions" / "molecule").glob("*/molecule.yml"))
+LONG = ("kills",)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in SCENARIOS])
 def test_scenario(scenario):
     if os.geteuid() != 0:
         pytest.skip("real hosts are booted by root alone: sudo make test")
