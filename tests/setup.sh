@@ -7,7 +7,8 @@
 # A second run looks at what is there and does only what is missing.
 #
 #   tests/setup.sh          Python packages, and the checkout in a collections path
-#   tests/setup.sh demo     also the Debian packages of the demo and the benchmarks
+#   tests/setup.sh demo     also the Debian packages of the demo
+#   tests/setup.sh bench    also those of the benchmarks
 #   tests/setup.sh test     also those of the whole test suite
 
 set -euo pipefail
@@ -116,11 +117,12 @@ guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=o
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;
+    bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
     test)
         needed=("${demo[@]}" shellcheck=shellcheck)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
         ;;
-    *) die "unknown part '$1': give none, demo or test" ;;
+    *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
 install_packages "${packages[@]}"

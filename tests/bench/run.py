@@ -5,7 +5,7 @@
 """make bench: what the collection costs and how quick it is, each figure with its peer in the same run.
 
 Writes build/bench/result.json and a table. Parts can be named on the command line; without names all run, some
-twelve minutes. The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
+twenty-five minutes. The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures  # noqa: E402
+from tests.bench import cases, figures, scale  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.demo.bed import BedError  # noqa: E402
 
@@ -76,6 +76,7 @@ PARTS = {
     "idle": figures.idle_pass,
     "reaction": figures.reaction,
     "reboot": figures.reboot_against_handwritten,
+    "scale": scale.scale,
     **cases.CASES,
 }
 
@@ -102,7 +103,7 @@ def main():
                 print("bench: {0}".format(name), flush=True)
                 try:
                     new = PARTS[name](stage)
-                except StageError as error:
+                except (StageError, scale.ScaleError) as error:
                     new = [{"what": name, "ours": str(error), "peer": "", "ok": False}]
                 for row in new:
                     print("   {what}: {ours}  (peer: {peer})".format(**row), flush=True)
