@@ -112,7 +112,7 @@ exec 9> build/set-up.lock
 flock 9
 
 demo=(haproxy=haproxy)
-# The guests that the tests boot need root anyway, and so do the tools for them.
+# The guests that the tests boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
 guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
@@ -120,7 +120,7 @@ case ${1:-} in
     bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
     test)
         needed=("${demo[@]}" shellcheck=shellcheck)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
         ;;
     *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac
