@@ -59,6 +59,7 @@ class ActionModule(ActionBase):
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
         if args.get("phase") == "settings":
             result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks")))
+            result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
             if self._task.check_mode:
@@ -85,7 +86,7 @@ class ActionModule(ActionBase):
                     pass
             except OSError as error:
                 mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-        rounds = 1
+        rounds = 2
         if run["wait"] and not mistakes:
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)

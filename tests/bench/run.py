@@ -15,10 +15,8 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,30 +25,9 @@ sys.path.insert(0, str(ROOT))
 from tests.bench import cases, figures, scale  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.demo.bed import BedError  # noqa: E402
+from tests.support.others import fetch  # noqa: E402
 
-PEER_PACKAGE = "ansible"
-PEER_COLLECTION = "ansible_collections/community/general/"
-
-
-def fetch_peer(build):
-    """The collection community.general, unpacked from the Python package that carries it."""
-    collections = build / "collections"
-    mark = collections / PEER_COLLECTION / "MANIFEST.json"
-    if not mark.exists():
-        download = build / "download"
-        print("bench: fetching the peer's modules (50 MB)", flush=True)
-        subprocess.run(
-            [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, PEER_PACKAGE],
-            check=True,
-        )
-        (wheel,) = download.glob("ansible-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            # The mark comes last: a fetch that was cut off begins anew.
-            names = sorted((name for name in archive.namelist() if name.startswith(PEER_COLLECTION)), key=lambda name: name.endswith("MANIFEST.json"))
-            for name in names:
-                archive.extract(name, collections)
-        shutil.rmtree(download)
-    return json.loads(mark.read_text(encoding="utf-8"))["collection_info"]["version"]
+PEER = "community.general"
 
 
 def show(rows):
@@ -96,7 +73,8 @@ def main():
     rows = []
     try:
         stage_folder.mkdir(parents=True)
-        version = fetch_peer(build)
+        print("bench: the peer's modules (50 MB, unless they are there)", flush=True)
+        version = fetch("ansible", PEER, build / "collections")
         with Stage(stage_folder) as stage:
             for name in chosen:
                 begun = time.monotonic()
@@ -117,7 +95,7 @@ def main():
         return 130
     print()
     show(rows)
-    told = {"peer": {"community.general": version}, "cores": os.cpu_count(), "rows": rows}
+    told = {"peer": {PEER: version}, "cores": os.cpu_count(), "rows": rows}
     (build / "result.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     print("\nbuild/bench/result.json")
     return 1 if any(row.get("ok") is False for row in rows) else 0
