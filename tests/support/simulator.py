@@ -42,11 +42,12 @@ class ControlError(Exception):
 class Simulator:
     """A running simulator.
 
-    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses. ``urls`` are the base
-    URLs of the metadata services by name, ``control`` is the URL of the control address, ``process`` the process.
+    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses; ``options`` are more of
+    the command line. ``urls`` are the base URLs of the metadata services by name, ``control`` is the URL of the control
+    address, ``process`` the process.
     """
 
-    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=sys.executable, prefix=(), **popen):
+    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=sys.executable, prefix=(), options=(), **popen):
         addresses = vms if isinstance(vms, dict) else dict.fromkeys(vms, "127.0.0.1:0")
         command = [*prefix, python, str(SCRIPT)]
         for name, address in addresses.items():
@@ -54,6 +55,7 @@ class Simulator:
         for option, value in (("--control", control), ("--scenario", scenario), ("--on-start", on_start), ("--on-gone", on_gone)):
             if value is not None:
                 command += [option, str(value)]
+        command += map(str, options)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, **popen)
         try:
             if not select.select([self.process.stdout], [], [], START_SECONDS)[0]:
@@ -137,9 +139,17 @@ class Simulator:
         seen = self.ask("GET", "/requests")
         return [request for request in seen if vm in (None, request["Vm"]) and method in (None, request["Method"])]
 
-    def fault(self, fault=None, vm=None, method=None, times=None, **more):
-        """Adds a fault: ``fault({"Status": 503}, times=2)`` or ``fault(Delay=1, vm="web-1")``."""
-        self.ask("POST", "/faults", {"Vm": vm, "Method": method, "Fault": {**(fault or {}), **more}, "Times": times})
+    def fault(self, fault=None, vm=None, method=None, times=None, around=None, **more):
+        """Adds a fault: ``fault({"Status": 503}, times=2)`` or ``fault(Delay=1, vm="web-1")``; ``around`` has fields beside these."""
+        self.ask("POST", "/faults", {"Vm": vm, "Method": method, "Fault": {**(fault or {}), **more}, "Times": times, **(around or {})})
 
     def clear_faults(self):
         self.ask("DELETE", "/faults")
+
+    def step(self, seconds=None):
+        """Sets time on, by default to whatever is due next."""
+        return self.ask("POST", "/clock", {"Next": True} if seconds is None else {"Step": seconds})
+
+    def play(self, scenario):
+        """Plays a scenario, by its name or as it stands in a file."""
+        return self.ask("POST", "/scenarios", {"Name": scenario} if isinstance(scenario, str) else scenario)
