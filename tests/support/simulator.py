@@ -14,6 +14,7 @@ For example::
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import select
 import subprocess
@@ -29,6 +30,18 @@ START_SECONDS = 30
 
 # The proxies of the environment are none of ours.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def load_simulator():
+    """The simulator's code as a module."""
+    spec = importlib.util.spec_from_file_location("imds_simulator", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
 
 
 class ControlError(Exception):

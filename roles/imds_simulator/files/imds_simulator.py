@@ -38,9 +38,7 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import uuid
 
 BODY_LIMIT = 1024 * 1024
@@ -2495,9 +2493,12 @@ def value_of(text):
 
 def ask(base, method, path, body):
     """The control address's answer."""
+    import urllib.error  # takes a while, and the services do without
+    import urllib.request
+
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    request = urllib.request.Request(base.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
     try:
+        request = urllib.request.Request(base.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
         with opener.open(request, timeout=30) as answer:
             return json.loads(answer.read().decode())
     except urllib.error.HTTPError as error:

@@ -13,7 +13,6 @@ import ast
 import concurrent.futures
 import email.utils
 import http.client
-import importlib.util
 import json
 import os
 import re
@@ -29,7 +28,7 @@ import hypothesis.strategies as st
 import pytest
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
-from tests.support.simulator import SCRIPT, ControlError, Simulator
+from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
 
 PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 FIRST_FIELDS = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
@@ -91,14 +90,7 @@ def url(simulator):
 @pytest.fixture(scope="module")
 def module():
     """The simulator's code, for what would take too long from outside."""
-    spec = importlib.util.spec_from_file_location("imds_simulator", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+    return load_simulator()
 
 
 # Starting and ending
