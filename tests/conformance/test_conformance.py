@@ -76,7 +76,7 @@ def test_another_service_is_told_from_it(simulator):
         ({"ClockOff": 60}, "D4"),
         ({"UnknownType": "x"}, "D11"),
         ({"StringNumbers": True}, "D2"),
-        ({"Status": 200}, "L1"),
+        ({"Status": 503}, "L1"),
         ({"Huge": 1}, "D6"),
         ({"Redirect": "/"}, "T9"),
     ],
