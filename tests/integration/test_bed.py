@@ -124,10 +124,11 @@ def test_killed_supervisor(tmp_path):
         bed.run("down")
 
 
+@pytest.mark.long
 def test_the_role_of_the_simulator_makes_a_service(bed, tmp_path):
-    """Beside the bed's own service on port 80, which no guest sees on its loopback's other ports."""
+    """Beside the bed's own metadata service, at another port of the same address."""
     variables = {
-        "imds_simulator_vms": {'100% $me "q"': "169.254.169.254:8080"},
+        "imds_simulator_vms": {'100% $me "q"': "169.254.169.254:8171"},
         "imds_simulator_control": "127.0.0.1:8169",
         "imds_simulator_options": ["--time-scale", 0],
         "imds_simulator_on_start": "sh -c 'echo \"$0 %n\"' it",
