@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import select
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 START_SECONDS = 30
+PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 
 # The proxies of the environment are none of ours.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -60,7 +62,7 @@ class Simulator:
     address, ``process`` the process.
     """
 
-    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=sys.executable, prefix=(), options=(), **popen):
+    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), **popen):
         addresses = vms if isinstance(vms, dict) else dict.fromkeys(vms, "127.0.0.1:0")
         command = [*prefix, python, str(SCRIPT)]
         for name, address in addresses.items():

@@ -28,9 +28,8 @@ import hypothesis.strategies as st
 import pytest
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
-from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
+from tests.support.simulator import PYTHON, SCRIPT, ControlError, Simulator, load_simulator
 
-PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 FIRST_FIELDS = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
 FIELDS = {
     "2017-03-01": FIRST_FIELDS,
