@@ -133,9 +133,10 @@ def test_mistakes_are_told(role):
     status, output = role.run(vms={})
     assert status != 0
     assert "imds_simulator_vms is empty" in output
-    status, output = role.run(vms=vms, scenario={"events": [{"EventType": "Reboot"}]})
+    status, output = role.run(vms=vms, scenario={"events": [{"EventType": "Reboot"}], "faults": [{"Fault": {}}]})
     assert status != 0
     assert "event 1: An event needs the field Resources" in output
+    assert "scenario.json: fault 1: Fault needs Status" in output
     assert "Traceback" not in output
     assert role.listens() == []
 

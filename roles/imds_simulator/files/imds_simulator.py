@@ -13,6 +13,9 @@ all it needs.
     imds_simulator.py ctl --help                    talks to one that runs
     imds_simulator.py --list-scenarios              the lives of events that it knows
     imds_simulator.py --check FILE                  every mistake in a scenario file
+
+In this file, in order: what others send and how it is checked; scenarios; simulated time; events, the scale set that they
+hit, and faults; HTTP; the services of the VMs and the control address; the process; ctl; the library of scenarios; the page.
 """
 
 from __future__ import annotations
@@ -511,231 +514,6 @@ def checked_scenario(value, names):
 def known_scenario(name, names):
     """One of the library's, by its name."""
     return checked_scenario(SCENARIOS[name], names)
-
-
-DOCS = "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/scheduled-events"
-SCENARIOS = {
-    "live-migration": {
-        "about": "A VM is moved to another node with its memory: a freeze of 5 s, known 15 minutes ahead, gone after 10 minutes.",
-        "source": DOCS + "#example-responses and its rough time line",
-        "events": [
-            {
-                "EventType": "Freeze",
-                "Vm": 1,
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 7,
-                "SettleSeconds": 593,
-                "DurationInSeconds": 5,
-                "Description": "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
-            }
-        ],
-    },
-    "short-notice-freeze": {
-        "about": "A freeze that is announced 319 s ahead instead of 15 minutes.",
-        "source": "https://github.com/MicrosoftDocs/azure-docs/issues/39758",
-        "events": [
-            {
-                "EventType": "Freeze",
-                "Vm": 1,
-                "NoticeSeconds": 319,
-                "ImpactSeconds": 7,
-                "SettleSeconds": 593,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "host-reboot": {
-        "about": "The host is rebooted, and with it the VM: 15 minutes of notice.",
-        "source": DOCS + "#event-scheduling",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Vm": 1,
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 120,
-                "SettleSeconds": 480,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "user-reboot": {
-        "about": "Somebody restarts the VM in the portal: it waits 872 s, unless approved.",
-        "source": "https://github.com/scylladb/scylla-cluster-tests/issues/5608",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Vm": 1,
-                "NoticeSeconds": 872,
-                "ImpactSeconds": 60,
-                "SettleSeconds": 30,
-                "EventSource": "User",
-                "Description": "Virtual machine is going to be restarted as requested by authorized user.",
-            }
-        ],
-    },
-    "redeploy": {
-        "about": "The VM is moved to another node without its memory and its temporary disk: 10 minutes of notice.",
-        "source": DOCS + "#event-scheduling",
-        "events": [
-            {
-                "EventType": "Redeploy",
-                "Vm": 1,
-                "NoticeSeconds": 600,
-                "ImpactSeconds": 300,
-                "SettleSeconds": 300,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "user-redeploy": {
-        "about": "Somebody redeploys the VM: 10 minutes, unless approved.",
-        "source": DOCS + "#user-initiated-maintenance",
-        "events": [
-            {
-                "EventType": "Redeploy",
-                "Vm": 1,
-                "NoticeSeconds": 600,
-                "ImpactSeconds": 300,
-                "SettleSeconds": 60,
-                "EventSource": "User",
-                "Description": "Virtual machine is going to be redeployed as requested by authorized user.",
-            }
-        ],
-    },
-    "spot-eviction": {
-        "about": "A Spot VM is evicted: 30 s of notice, and it does not come back.",
-        "source": "https://learn.microsoft.com/en-us/azure/virtual-machines/spot-vms#eviction-policy",
-        "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 30, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
-    },
-    "spot-eviction-5s": {
-        "about": "A Spot VM is evicted with 5 s of notice: often less than 10 s are seen.",
-        "source": "https://github.com/Azure/karpenter-provider-azure/issues/1769",
-        "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 5, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
-    },
-    "scale-in": {
-        "about": "A scale set deletes its last VM: the user's setting of 5 minutes, unless approved.",
-        "source": "https://learn.microsoft.com/en-us/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-terminate-notification",
-        "events": [{"EventType": "Terminate", "Vm": 1, "NoticeSeconds": 300, "ImpactSeconds": 60, "SettleSeconds": 30, "Description": ""}],
-    },
-    "cancelled": {
-        "about": "A reboot that Azure calls off after 5 minutes: from Scheduled to gone, no impact.",
-        "source": DOCS + "#event-scheduling",
-        "events": [{"EventType": "Reboot", "Vm": 1, "NoticeSeconds": 900, "CancelSeconds": 300, "Description": "Host server is undergoing maintenance."}],
-    },
-    "predicted-failure": {
-        "about": "Hardware that will fail: a move that is announced 7 days ahead, and best not waited for.",
-        "source": DOCS + "#event-scheduling (the type of the event is assumed)",
-        "events": [
-            {
-                "EventType": "Redeploy",
-                "Vm": 1,
-                "NoticeSeconds": 604800,
-                "ImpactSeconds": 300,
-                "SettleSeconds": 300,
-                "Description": "Virtual machine is running on degraded hardware.",
-            }
-        ],
-    },
-    "hardware-failure": {
-        "about": "The host fails: a reboot that is Started at once, 10 minutes of it.",
-        "source": DOCS + "#event-scheduling; the 10 minutes: https://learn.microsoft.com/en-us/troubleshoot/azure/virtual-machines/windows/understand-vm-reboot",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Vm": 1,
-                "EventStatus": "Started",
-                "ImpactSeconds": 600,
-                "SettleSeconds": 60,
-                "Description": "Virtual machine has encountered a failure.",
-            }
-        ],
-    },
-    "repeated-freeze": {
-        "about": "A freeze of 6 s that stays Started for 5 minutes, with two more short impacts meanwhile.",
-        "source": "https://github.com/Azure/AKS/issues/3719 (the length); " + DOCS + "#high-level-overview (further impacts)",
-        "events": [
-            {
-                "EventType": "Freeze",
-                "Vm": 1,
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 6,
-                "FurtherImpacts": [90, 200],
-                "SettleSeconds": 294,
-                "DurationInSeconds": 6,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "reboot-becomes-freeze": {
-        "about": "A reboot is announced; what comes is a freeze.",
-        "source": DOCS + "#event-properties",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Impact": "Freeze",
-                "Vm": 1,
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 9,
-                "SettleSeconds": 591,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "overlapping": {
-        "about": "A freeze of one VM; a second event for the same VM and one for another are announced before it is over.",
-        "source": DOCS + "#query-for-events (several in one document); the times are assumed",
-        "events": [
-            {"EventType": "Freeze", "Vm": 1, "NoticeSeconds": 900, "ImpactSeconds": 7, "SettleSeconds": 593, "DurationInSeconds": 5},
-            {"After": 300, "EventType": "Reboot", "Vm": 1, "NoticeSeconds": 900, "ImpactSeconds": 120, "SettleSeconds": 180},
-            {"After": 420, "EventType": "Redeploy", "Vm": 2, "NoticeSeconds": 600, "ImpactSeconds": 300, "SettleSeconds": 60, "EventSource": "User"},
-        ],
-    },
-    "whole-domain": {
-        "about": "All VMs of one update domain at once.",
-        "source": "https://learn.microsoft.com/en-us/azure/virtual-machines/availability-set-overview",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Domain": 1,
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 120,
-                "SettleSeconds": 480,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-    "os-image-upgrade": {
-        "about": "A scale set gets a new OS image, one update domain after the other; each waits 15 minutes, unless approved.",
-        "source": "https://learn.microsoft.com/en-us/javascript/api/@azure/arm-compute/osimagenotificationprofile (the type of the event is assumed)",
-        "events": [
-            {
-                "EventType": "Reboot",
-                "Domain": "each",
-                "NoticeSeconds": 900,
-                "ImpactSeconds": 180,
-                "SettleSeconds": 60,
-                "EventSource": "User",
-                "Description": "Virtual machine is going to get a new OS image.",
-            }
-        ],
-    },
-    "other-tenants": {
-        "about": "A freeze that is approved, but waits 4 minutes for the other tenants of the node.",
-        "source": DOCS + "#start-an-event; the 4 minutes are assumed",
-        "events": [
-            {
-                "EventType": "Freeze",
-                "Vm": 1,
-                "NoticeSeconds": 900,
-                "ApprovalSeconds": 240,
-                "ImpactSeconds": 7,
-                "SettleSeconds": 593,
-                "DurationInSeconds": 5,
-                "Description": "Host server is undergoing maintenance.",
-            }
-        ],
-    },
-}
 
 
 # Time
@@ -1860,168 +1638,6 @@ def refuse_other_pages(request):
         raise Refused("Only this page itself may ask from a browser, by its number or localhost.", 403)
 
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Scheduled Events</title>
-<style>
-  body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5em auto; max-width: 75em; padding: 0 1em; color: #1b1f24; background: #fbfbfa; }
-  h1 { font-size: 1.4em; margin: 0; } h2 { font-size: 1.05em; margin: 1.6em 0 .4em; }
-  header { display: flex; gap: 1.5em; align-items: baseline; flex-wrap: wrap; border-bottom: 1px solid #d5d8dc; padding-bottom: .6em; }
-  table { border-collapse: collapse; width: 100%; background: #fff; }
-  th, td { text-align: left; padding: .35em .6em; border-bottom: 1px solid #e4e6e9; vertical-align: top; }
-  th { font-weight: 600; color: #57606a; font-size: .85em; } .quiet { color: #6a737d; } .wrong { color: #b3261e; }
-  code, pre { font: 13px/1.35 ui-monospace, monospace; } pre { margin: .2em 0; white-space: pre-wrap; max-width: 40em; }
-  button { font: inherit; font-size: .9em; padding: .1em .6em; margin: 0 .3em .2em 0; cursor: pointer; }
-  form { display: flex; gap: .5em; flex-wrap: wrap; align-items: end; } label { font-size: .85em; color: #57606a; }
-  input, select { font: inherit; font-size: .95em; display: block; }
-  .Scheduled { color: #8a5a00; } .Started { color: #b3261e; font-weight: 600; } .Completed, .Cancelled { color: #6a737d; }
-</style>
-<header>
-  <h1>Scheduled Events</h1><span id="clock"></span><span id="time"></span>
-  <span><button data-post="/clock" data-body='{"Next": true}'>to what is due next</button
-  ><button data-post="/clock" data-body='{"Step": 60}'>1 min on</button
-  ><button data-post="/disable" data-body="">switch off</button></span>
-  <span id="wrong" class="wrong" role="alert"></span>
-</header>
-<h2>Events</h2>
-<table><thead><tr><th>Event<th>Status<th>Resources<th>Life<th>Approvals<th></tr></thead><tbody id="events"></tbody></table>
-<h2>Add an event</h2>
-<form id="add">
-  <label>Type <select name="EventType"><option>Freeze<option>Reboot<option>Redeploy<option>Preempt<option>Terminate</select></label>
-  <label>Resources <input name="Resources" size="24" required></label>
-  <label>Notice, s <input name="NoticeSeconds" type="number" min="0" value="900" size="7"></label>
-  <label>Impact, s <input name="ImpactSeconds" type="number" min="0" value="7" size="7"></label>
-  <label>Until gone, s <input name="SettleSeconds" type="number" min="0" value="5" size="7"></label>
-  <button>Add</button>
-</form>
-<form id="play"><label>or play a scenario <select name="Name"></select></label> <button>Play</button> <span id="about" class="quiet"></span></form>
-<h2>VMs</h2>
-<table><thead><tr><th>Name<th>Service<th>Update domain</tr></thead><tbody id="vms"></tbody></table>
-<h2>Faults</h2>
-<table><tbody id="faults"></tbody></table>
-<form id="fault">
-  <label>VM <select name="Vm"></select></label>
-  <label>Method <select name="Method"><option value="">any<option>GET<option>POST</select></label>
-  <label>Fault <select name="Fault"></select></label>
-  <label>Times <input name="Times" type="number" min="1" size="5" placeholder="always"></label>
-  <button>Add fault</button><button type="button" data-delete="/faults">Clear all</button>
-</form>
-<h2>Last requests</h2>
-<table><tbody id="requests"></tbody></table>
-<script>
-"use strict";
-const $ = id => document.getElementById(id);
-const kinds = [{Status: 503}, {Status: 429, Headers: {"Retry-After": "2"}}, {Status: 410}, {Delay: 3}, {Drop: true}, {DropAnswer: true}, {Cut: 40},
-  {Slow: 50}, {Portal: true}, {Redirect: "http://127.0.0.1:9/"}, {Empty: true}, {Stale: true}, {Incarnation: 1}, {IsoDates: true}, {StringNumbers: true},
-  {UnknownType: "Hibernate"}, {Huge: 1000}, {ContentType: "text/html"}, {ClockOff: 3600}];
-// Whatever the simulator tells is text, never markup.
-function element(name, text, className) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-function row(...cells) {
-  const made = element("tr");
-  for (const cell of cells) { const td = element("td"); td.append(...[cell].flat()); made.append(td); }
-  return made;
-}
-function options(select, values, texts) {
-  if (select.options.length === values.length) return;
-  select.replaceChildren(...values.map((value, index) => { const made = element("option", texts[index]); made.value = value; return made; }));
-}
-function age(seconds) {
-  const s = Math.max(0, Math.round(seconds));
-  return s < 120 ? s + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
-}
-async function ask(method, path, body) {
-  const answer = await fetch(path, {method, body: method === "GET" ? undefined : body, cache: "no-store"});
-  const value = await answer.json();
-  if (!answer.ok) throw new Error(value.error);
-  return value;
-}
-async function act(method, path, body) {
-  try { await ask(method, path, body); $("wrong").textContent = ""; } catch (error) { $("wrong").textContent = error.message; }
-  await show();
-}
-function button(text, path) {
-  const made = element("button", text);
-  made.onclick = () => act("POST", path, "");
-  return made;
-}
-function life(event, now) {
-  const parts = event.History.map(entry => element("div", entry.Status + " " + age(now - entry.Time) + " ago", entry.Status));
-  if (event.EventStatus === "Scheduled") parts.push(element("div", "NotBefore " + event.NotBefore, "quiet"));
-  if (event.Impacts.length > 1) parts.push(element("div", event.Impacts.length + " impacts", "quiet"));
-  for (const command of event.Commands) {
-    const failed = command.Problem || command.ExitStatus;
-    const end = command.Problem || (command.ExitStatus === null ? "runs" : "exit status " + command.ExitStatus);
-    parts.push(element("div", command.Command + ": " + end, failed ? "wrong" : "quiet"));
-    if (command.Output) parts.push(element("pre", command.Output));
-  }
-  return parts;
-}
-function eventRow(event, now) {
-  const path = "/events/" + encodeURIComponent(event.EventId) + "/", buttons = [];
-  if (event.EventStatus === "Scheduled") buttons.push(button("Start", path + "start"), button("Cancel", path + "cancel"));
-  if (event.EventStatus === "Started") buttons.push(button("Complete", path + "complete"));
-  const what = event.EventType + (event.Impact === event.EventType ? "" : " (is a " + event.Impact + ")");
-  return row([element("strong", what), element("div", event.EventId, "quiet"), element("div", event.EventSource + ", " + event.Description, "quiet")],
-    element("span", event.EventStatus, event.EventStatus), event.Resources.join(", "), life(event, now),
-    event.Approvals.map(approval => element("div", approval.Vm + " " + age(now - approval.Time) + " ago")), buttons);
-}
-let shown = "";
-async function show() {
-  const state = await ask("GET", "/state");
-  const names = Object.keys(state.Vms), time = new Date(state.Time * 1000).toUTCString();
-  $("clock").textContent = time + (state.Scale === 1 ? "" : state.Scale === 0 ? ", standing still" : ", " + state.Scale + " times as fast");
-  $("time").textContent = "incarnation " + state.DocumentIncarnation + (state.Next === null ? "" : ", next in " + age(state.Next));
-  $("events").replaceChildren(...(state.Events.length ? state.Events.slice(-100).reverse().map(event => eventRow(event, state.Time)) : [row("none so far")]));
-  $("faults").replaceChildren(...(state.Faults.length ? state.Faults.map(fault => row(fault.Vm || "every VM", fault.Method || "any method",
-    element("code", JSON.stringify(fault.Fault)), fault.Times === null ? "always" : fault.Times + " more")) : [row("none")]));
-  $("requests").replaceChildren(...state.Requests.slice(-15).reverse().map(request =>
-    row(age(state.Time - request.Time) + " ago", request.Vm, request.Method, element("code", request.Path), String(request.Status || "no answer"))));
-  if (shown !== names.join()) {
-    shown = names.join();
-    $("vms").replaceChildren(...names.map(name => row(name, element("code", state.Vms[name].Url), state.Vms[name].Domain)));
-    options($("fault").elements.Vm, ["", ...names], ["every VM", ...names]);
-    $("add").elements.Resources.value = names[0];
-  }
-}
-options($("fault").elements.Fault, kinds.map(kind => JSON.stringify(kind)), kinds.map(kind => JSON.stringify(kind)));
-for (const made of document.querySelectorAll("[data-post]")) made.onclick = () => act("POST", made.dataset.post, made.dataset.body);
-for (const made of document.querySelectorAll("[data-delete]")) made.onclick = () => act("DELETE", made.dataset.delete);
-$("add").onsubmit = submitted => {
-  submitted.preventDefault();
-  const given = Object.fromEntries(new FormData($("add")));
-  for (const name of Object.keys(given)) if (name.endsWith("Seconds")) given[name] = given[name] === "" ? null : Number(given[name]);
-  given.Resources = given.Resources.split(/[ ,]+/).filter(name => name);
-  act("POST", "/events", JSON.stringify(given));
-};
-$("fault").onsubmit = submitted => {
-  submitted.preventDefault();
-  const given = Object.fromEntries(new FormData($("fault")));
-  const around = {Vm: given.Vm || null, Method: given.Method || null, Times: Number(given.Times) || null};
-  act("POST", "/faults", JSON.stringify({...around, Fault: JSON.parse(given.Fault)}));
-};
-$("play").onsubmit = submitted => { submitted.preventDefault(); act("POST", "/scenarios", JSON.stringify({Name: $("play").elements.Name.value})); };
-ask("GET", "/scenarios").then(known => {
-  const names = Object.keys(known), select = $("play").elements.Name;
-  options(select, names, names);
-  select.onchange = () => { $("about").textContent = known[select.value].about; };
-  select.onchange();
-});
-async function live() {
-  try { await show(); } catch (error) { $("wrong").textContent = "The simulator does not answer."; }
-  setTimeout(live, 1000);
-}
-live();
-</script>
-"""
-
-
 # The process
 
 
@@ -2550,6 +2166,397 @@ def main(arguments=None):
     if options.check is not None:
         return check_scenario(options.check, [vm[0] for vm in options.vms] or None)
     return serve(options)
+
+
+# The library of scenarios: every one with the page or thread that its times come from
+
+DOCS = "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/scheduled-events"
+SCENARIOS = {
+    "live-migration": {
+        "about": "A VM is moved to another node with its memory: a freeze of 5 s, known 15 minutes ahead, gone after 10 minutes.",
+        "source": DOCS + "#example-responses and its rough time line",
+        "events": [
+            {
+                "EventType": "Freeze",
+                "Vm": 1,
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 7,
+                "SettleSeconds": 593,
+                "DurationInSeconds": 5,
+                "Description": "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+            }
+        ],
+    },
+    "short-notice-freeze": {
+        "about": "A freeze that is announced 319 s ahead instead of 15 minutes.",
+        "source": "https://github.com/MicrosoftDocs/azure-docs/issues/39758",
+        "events": [
+            {
+                "EventType": "Freeze",
+                "Vm": 1,
+                "NoticeSeconds": 319,
+                "ImpactSeconds": 7,
+                "SettleSeconds": 593,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "host-reboot": {
+        "about": "The host is rebooted, and with it the VM: 15 minutes of notice.",
+        "source": DOCS + "#event-scheduling",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Vm": 1,
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 120,
+                "SettleSeconds": 480,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "user-reboot": {
+        "about": "Somebody restarts the VM in the portal: it waits 872 s, unless approved.",
+        "source": "https://github.com/scylladb/scylla-cluster-tests/issues/5608",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Vm": 1,
+                "NoticeSeconds": 872,
+                "ImpactSeconds": 60,
+                "SettleSeconds": 30,
+                "EventSource": "User",
+                "Description": "Virtual machine is going to be restarted as requested by authorized user.",
+            }
+        ],
+    },
+    "redeploy": {
+        "about": "The VM is moved to another node without its memory and its temporary disk: 10 minutes of notice.",
+        "source": DOCS + "#event-scheduling",
+        "events": [
+            {
+                "EventType": "Redeploy",
+                "Vm": 1,
+                "NoticeSeconds": 600,
+                "ImpactSeconds": 300,
+                "SettleSeconds": 300,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "user-redeploy": {
+        "about": "Somebody redeploys the VM: 10 minutes, unless approved.",
+        "source": DOCS + "#user-initiated-maintenance",
+        "events": [
+            {
+                "EventType": "Redeploy",
+                "Vm": 1,
+                "NoticeSeconds": 600,
+                "ImpactSeconds": 300,
+                "SettleSeconds": 60,
+                "EventSource": "User",
+                "Description": "Virtual machine is going to be redeployed as requested by authorized user.",
+            }
+        ],
+    },
+    "spot-eviction": {
+        "about": "A Spot VM is evicted: 30 s of notice, and it does not come back.",
+        "source": "https://learn.microsoft.com/en-us/azure/virtual-machines/spot-vms#eviction-policy",
+        "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 30, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
+    },
+    "spot-eviction-5s": {
+        "about": "A Spot VM is evicted with 5 s of notice: often less than 10 s are seen.",
+        "source": "https://github.com/Azure/karpenter-provider-azure/issues/1769",
+        "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 5, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
+    },
+    "scale-in": {
+        "about": "A scale set deletes its last VM: the user's setting of 5 minutes, unless approved.",
+        "source": "https://learn.microsoft.com/en-us/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-terminate-notification",
+        "events": [{"EventType": "Terminate", "Vm": 1, "NoticeSeconds": 300, "ImpactSeconds": 60, "SettleSeconds": 30, "Description": ""}],
+    },
+    "cancelled": {
+        "about": "A reboot that Azure calls off after 5 minutes: from Scheduled to gone, no impact.",
+        "source": DOCS + "#event-scheduling",
+        "events": [{"EventType": "Reboot", "Vm": 1, "NoticeSeconds": 900, "CancelSeconds": 300, "Description": "Host server is undergoing maintenance."}],
+    },
+    "predicted-failure": {
+        "about": "Hardware that will fail: a move that is announced 7 days ahead, and best not waited for.",
+        "source": DOCS + "#event-scheduling (the type of the event is assumed)",
+        "events": [
+            {
+                "EventType": "Redeploy",
+                "Vm": 1,
+                "NoticeSeconds": 604800,
+                "ImpactSeconds": 300,
+                "SettleSeconds": 300,
+                "Description": "Virtual machine is running on degraded hardware.",
+            }
+        ],
+    },
+    "hardware-failure": {
+        "about": "The host fails: a reboot that is Started at once, 10 minutes of it.",
+        "source": DOCS + "#event-scheduling; the 10 minutes: https://learn.microsoft.com/en-us/troubleshoot/azure/virtual-machines/windows/understand-vm-reboot",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Vm": 1,
+                "EventStatus": "Started",
+                "ImpactSeconds": 600,
+                "SettleSeconds": 60,
+                "Description": "Virtual machine has encountered a failure.",
+            }
+        ],
+    },
+    "repeated-freeze": {
+        "about": "A freeze of 6 s that stays Started for 5 minutes, with two more short impacts meanwhile.",
+        "source": "https://github.com/Azure/AKS/issues/3719 (the length); " + DOCS + "#high-level-overview (further impacts)",
+        "events": [
+            {
+                "EventType": "Freeze",
+                "Vm": 1,
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 6,
+                "FurtherImpacts": [90, 200],
+                "SettleSeconds": 294,
+                "DurationInSeconds": 6,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "reboot-becomes-freeze": {
+        "about": "A reboot is announced; what comes is a freeze.",
+        "source": DOCS + "#event-properties",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Impact": "Freeze",
+                "Vm": 1,
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 9,
+                "SettleSeconds": 591,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "overlapping": {
+        "about": "A freeze of one VM; a second event for the same VM and one for another are announced before it is over.",
+        "source": DOCS + "#query-for-events (several in one document); the times are assumed",
+        "events": [
+            {"EventType": "Freeze", "Vm": 1, "NoticeSeconds": 900, "ImpactSeconds": 7, "SettleSeconds": 593, "DurationInSeconds": 5},
+            {"After": 300, "EventType": "Reboot", "Vm": 1, "NoticeSeconds": 900, "ImpactSeconds": 120, "SettleSeconds": 180},
+            {"After": 420, "EventType": "Redeploy", "Vm": 2, "NoticeSeconds": 600, "ImpactSeconds": 300, "SettleSeconds": 60, "EventSource": "User"},
+        ],
+    },
+    "whole-domain": {
+        "about": "All VMs of one update domain at once.",
+        "source": "https://learn.microsoft.com/en-us/azure/virtual-machines/availability-set-overview",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Domain": 1,
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 120,
+                "SettleSeconds": 480,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+    "os-image-upgrade": {
+        "about": "A scale set gets a new OS image, one update domain after the other; each waits 15 minutes, unless approved.",
+        "source": "https://learn.microsoft.com/en-us/javascript/api/@azure/arm-compute/osimagenotificationprofile (the type of the event is assumed)",
+        "events": [
+            {
+                "EventType": "Reboot",
+                "Domain": "each",
+                "NoticeSeconds": 900,
+                "ImpactSeconds": 180,
+                "SettleSeconds": 60,
+                "EventSource": "User",
+                "Description": "Virtual machine is going to get a new OS image.",
+            }
+        ],
+    },
+    "other-tenants": {
+        "about": "A freeze that is approved, but waits 4 minutes for the other tenants of the node.",
+        "source": DOCS + "#start-an-event; the 4 minutes are assumed",
+        "events": [
+            {
+                "EventType": "Freeze",
+                "Vm": 1,
+                "NoticeSeconds": 900,
+                "ApprovalSeconds": 240,
+                "ImpactSeconds": 7,
+                "SettleSeconds": 593,
+                "DurationInSeconds": 5,
+                "Description": "Host server is undergoing maintenance.",
+            }
+        ],
+    },
+}
+
+
+# The page at the control address
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Scheduled Events</title>
+<style>
+  body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5em auto; max-width: 75em; padding: 0 1em; color: #1b1f24; background: #fbfbfa; }
+  h1 { font-size: 1.4em; margin: 0; } h2 { font-size: 1.05em; margin: 1.6em 0 .4em; }
+  header { display: flex; gap: 1.5em; align-items: baseline; flex-wrap: wrap; border-bottom: 1px solid #d5d8dc; padding-bottom: .6em; }
+  table { border-collapse: collapse; width: 100%; background: #fff; }
+  th, td { text-align: left; padding: .35em .6em; border-bottom: 1px solid #e4e6e9; vertical-align: top; }
+  th { font-weight: 600; color: #57606a; font-size: .85em; } .quiet { color: #6a737d; } .wrong { color: #b3261e; }
+  code, pre { font: 13px/1.35 ui-monospace, monospace; } pre { margin: .2em 0; white-space: pre-wrap; max-width: 40em; }
+  button { font: inherit; font-size: .9em; padding: .1em .6em; margin: 0 .3em .2em 0; cursor: pointer; }
+  form { display: flex; gap: .5em; flex-wrap: wrap; align-items: end; } label { font-size: .85em; color: #57606a; }
+  input, select { font: inherit; font-size: .95em; display: block; }
+  .Scheduled { color: #8a5a00; } .Started { color: #b3261e; font-weight: 600; } .Completed, .Cancelled { color: #6a737d; }
+</style>
+<header>
+  <h1>Scheduled Events</h1><span id="clock"></span><span id="time"></span>
+  <span><button data-post="/clock" data-body='{"Next": true}'>to what is due next</button
+  ><button data-post="/clock" data-body='{"Step": 60}'>1 min on</button
+  ><button data-post="/disable" data-body="">switch off</button></span>
+  <span id="wrong" class="wrong" role="alert"></span>
+</header>
+<h2>Events</h2>
+<table><thead><tr><th>Event<th>Status<th>Resources<th>Life<th>Approvals<th></tr></thead><tbody id="events"></tbody></table>
+<h2>Add an event</h2>
+<form id="add">
+  <label>Type <select name="EventType"><option>Freeze<option>Reboot<option>Redeploy<option>Preempt<option>Terminate</select></label>
+  <label>Resources <input name="Resources" size="24" required></label>
+  <label>Notice, s <input name="NoticeSeconds" type="number" min="0" value="900" size="7"></label>
+  <label>Impact, s <input name="ImpactSeconds" type="number" min="0" value="7" size="7"></label>
+  <label>Until gone, s <input name="SettleSeconds" type="number" min="0" value="5" size="7"></label>
+  <button>Add</button>
+</form>
+<form id="play"><label>or play a scenario <select name="Name"></select></label> <button>Play</button> <span id="about" class="quiet"></span></form>
+<h2>VMs</h2>
+<table><thead><tr><th>Name<th>Service<th>Update domain</tr></thead><tbody id="vms"></tbody></table>
+<h2>Faults</h2>
+<table><tbody id="faults"></tbody></table>
+<form id="fault">
+  <label>VM <select name="Vm"></select></label>
+  <label>Method <select name="Method"><option value="">any<option>GET<option>POST</select></label>
+  <label>Fault <select name="Fault"></select></label>
+  <label>Times <input name="Times" type="number" min="1" size="5" placeholder="always"></label>
+  <button>Add fault</button><button type="button" data-delete="/faults">Clear all</button>
+</form>
+<h2>Last requests</h2>
+<table><tbody id="requests"></tbody></table>
+<script>
+"use strict";
+const $ = id => document.getElementById(id);
+const kinds = [{Status: 503}, {Status: 429, Headers: {"Retry-After": "2"}}, {Status: 410}, {Delay: 3}, {Drop: true}, {DropAnswer: true}, {Cut: 40},
+  {Slow: 50}, {Portal: true}, {Redirect: "http://127.0.0.1:9/"}, {Empty: true}, {Stale: true}, {Incarnation: 1}, {IsoDates: true}, {StringNumbers: true},
+  {UnknownType: "Hibernate"}, {Huge: 1000}, {ContentType: "text/html"}, {ClockOff: 3600}];
+// Whatever the simulator tells is text, never markup.
+function element(name, text, className) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+function row(...cells) {
+  const made = element("tr");
+  for (const cell of cells) { const td = element("td"); td.append(...[cell].flat()); made.append(td); }
+  return made;
+}
+function options(select, values, texts) {
+  if (select.options.length === values.length) return;
+  select.replaceChildren(...values.map((value, index) => { const made = element("option", texts[index]); made.value = value; return made; }));
+}
+function age(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  return s < 120 ? s + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
+}
+async function ask(method, path, body) {
+  const answer = await fetch(path, {method, body: method === "GET" ? undefined : body, cache: "no-store"});
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.error);
+  return value;
+}
+async function act(method, path, body) {
+  try { await ask(method, path, body); $("wrong").textContent = ""; } catch (error) { $("wrong").textContent = error.message; }
+  await show();
+}
+function button(text, path) {
+  const made = element("button", text);
+  made.onclick = () => act("POST", path, "");
+  return made;
+}
+function life(event, now) {
+  const parts = event.History.map(entry => element("div", entry.Status + " " + age(now - entry.Time) + " ago", entry.Status));
+  if (event.EventStatus === "Scheduled") parts.push(element("div", "NotBefore " + event.NotBefore, "quiet"));
+  if (event.Impacts.length > 1) parts.push(element("div", event.Impacts.length + " impacts", "quiet"));
+  for (const command of event.Commands) {
+    const failed = command.Problem || command.ExitStatus;
+    const end = command.Problem || (command.ExitStatus === null ? "runs" : "exit status " + command.ExitStatus);
+    parts.push(element("div", command.Command + ": " + end, failed ? "wrong" : "quiet"));
+    if (command.Output) parts.push(element("pre", command.Output));
+  }
+  return parts;
+}
+function eventRow(event, now) {
+  const path = "/events/" + encodeURIComponent(event.EventId) + "/", buttons = [];
+  if (event.EventStatus === "Scheduled") buttons.push(button("Start", path + "start"), button("Cancel", path + "cancel"));
+  if (event.EventStatus === "Started") buttons.push(button("Complete", path + "complete"));
+  const what = event.EventType + (event.Impact === event.EventType ? "" : " (is a " + event.Impact + ")");
+  return row([element("strong", what), element("div", event.EventId, "quiet"), element("div", event.EventSource + ", " + event.Description, "quiet")],
+    element("span", event.EventStatus, event.EventStatus), event.Resources.join(", "), life(event, now),
+    event.Approvals.map(approval => element("div", approval.Vm + " " + age(now - approval.Time) + " ago")), buttons);
+}
+let shown = "";
+async function show() {
+  const state = await ask("GET", "/state");
+  const names = Object.keys(state.Vms), time = new Date(state.Time * 1000).toUTCString();
+  $("clock").textContent = time + (state.Scale === 1 ? "" : state.Scale === 0 ? ", standing still" : ", " + state.Scale + " times as fast");
+  $("time").textContent = "incarnation " + state.DocumentIncarnation + (state.Next === null ? "" : ", next in " + age(state.Next));
+  $("events").replaceChildren(...(state.Events.length ? state.Events.slice(-100).reverse().map(event => eventRow(event, state.Time)) : [row("none so far")]));
+  $("faults").replaceChildren(...(state.Faults.length ? state.Faults.map(fault => row(fault.Vm || "every VM", fault.Method || "any method",
+    element("code", JSON.stringify(fault.Fault)), fault.Times === null ? "always" : fault.Times + " more")) : [row("none")]));
+  $("requests").replaceChildren(...state.Requests.slice(-15).reverse().map(request =>
+    row(age(state.Time - request.Time) + " ago", request.Vm, request.Method, element("code", request.Path), String(request.Status || "no answer"))));
+  if (shown !== names.join()) {
+    shown = names.join();
+    $("vms").replaceChildren(...names.map(name => row(name, element("code", state.Vms[name].Url), state.Vms[name].Domain)));
+    options($("fault").elements.Vm, ["", ...names], ["every VM", ...names]);
+    $("add").elements.Resources.value = names[0];
+  }
+}
+options($("fault").elements.Fault, kinds.map(kind => JSON.stringify(kind)), kinds.map(kind => JSON.stringify(kind)));
+for (const made of document.querySelectorAll("[data-post]")) made.onclick = () => act("POST", made.dataset.post, made.dataset.body);
+for (const made of document.querySelectorAll("[data-delete]")) made.onclick = () => act("DELETE", made.dataset.delete);
+$("add").onsubmit = submitted => {
+  submitted.preventDefault();
+  const given = Object.fromEntries(new FormData($("add")));
+  for (const name of Object.keys(given)) if (name.endsWith("Seconds")) given[name] = given[name] === "" ? null : Number(given[name]);
+  given.Resources = given.Resources.split(/[ ,]+/).filter(name => name);
+  act("POST", "/events", JSON.stringify(given));
+};
+$("fault").onsubmit = submitted => {
+  submitted.preventDefault();
+  const given = Object.fromEntries(new FormData($("fault")));
+  const around = {Vm: given.Vm || null, Method: given.Method || null, Times: Number(given.Times) || null};
+  act("POST", "/faults", JSON.stringify({...around, Fault: JSON.parse(given.Fault)}));
+};
+$("play").onsubmit = submitted => { submitted.preventDefault(); act("POST", "/scenarios", JSON.stringify({Name: $("play").elements.Name.value})); };
+ask("GET", "/scenarios").then(known => {
+  const names = Object.keys(known), select = $("play").elements.Name;
+  options(select, names, names);
+  select.onchange = () => { $("about").textContent = known[select.value].about; };
+  select.onchange();
+});
+async function live() {
+  try { await show(); } catch (error) { $("wrong").textContent = "The simulator does not answer."; }
+  setTimeout(live, 1000);
+}
+live();
+</script>
+"""
 
 
 if __name__ == "__main__":
