@@ -15,6 +15,7 @@ import sys
 import pytest
 
 from tests.conformance import run as suite
+from tests.matrix import environments
 from tests.support.checkout import ROOT
 from tests.support.simulator import Simulator
 
@@ -131,3 +132,15 @@ def test_the_list_of_cases():
     assert status == 0
     assert len(told.splitlines()) == len(suite.CASES)
     assert json.loads((RUNNER.parent / "vectors" / "2020-07-01.json").read_text())["DocumentIncarnation"] == 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("minor", range(7, 14))
+def test_with_every_python(minor):
+    """Simulator and suite with each Python that the machine has."""
+    python = environments.find_python(f"3.{minor}")
+    if python is None:
+        pytest.fail(f"Python 3.{minor} is not on this machine", pytrace=False)
+    with Simulator(["a", "b", "c", "d"], options=["--domains", "2"], python=str(python)) as simulator:
+        done = subprocess.run([str(python), str(RUNNER), "--control", simulator.control], capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stdout
