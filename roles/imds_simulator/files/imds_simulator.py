@@ -2411,7 +2411,7 @@ PAGE = """<!DOCTYPE html>
   th { font-weight: 600; color: #57606a; font-size: .85em; } .quiet { color: #6a737d; } .wrong { color: #b3261e; }
   code, pre { font: 13px/1.35 ui-monospace, monospace; } pre { margin: .2em 0; white-space: pre-wrap; max-width: 40em; }
   button { font: inherit; font-size: .9em; padding: .1em .6em; margin: 0 .3em .2em 0; cursor: pointer; }
-  form { display: flex; gap: .5em; flex-wrap: wrap; align-items: end; } label { font-size: .85em; color: #57606a; }
+  form { display: flex; gap: .5em; flex-wrap: wrap; align-items: end; margin-top: .6em; } label { font-size: .85em; color: #57606a; }
   input, select { font: inherit; font-size: .95em; display: block; }
   .Scheduled { color: #8a5a00; } .Started { color: #b3261e; font-weight: 600; } .Completed, .Cancelled { color: #6a737d; }
 </style>
