@@ -29,6 +29,11 @@ request = urllib.request.Request("http://169.254.169.254/metadata/scheduledevent
 print(urllib.request.urlopen(request, timeout=5).read().decode())
 """
 
+ASK_CONTROL = """
+import urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:8169/state", timeout=5).read().decode())
+"""
+
 
 class Bed:
     def __init__(self, folder):
@@ -117,3 +122,39 @@ def test_killed_supervisor(tmp_path):
         assert bed.ssh("true") is not None
     finally:
         bed.run("down")
+
+
+@pytest.mark.long
+def test_the_role_of_the_simulator_makes_a_service(bed, tmp_path):
+    """Beside the bed's own metadata service, at another port of the same address."""
+    variables = {
+        "imds_simulator_vms": {'100% $me "q"': "169.254.169.254:8171"},
+        "imds_simulator_control": "127.0.0.1:8169",
+        "imds_simulator_options": ["--time-scale", 0],
+        "imds_simulator_on_start": "sh -c 'echo \"$0 %n\"' it",
+        "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "web", "gather_facts": False, "roles": ["graceful.azure.imds_simulator"]}]))
+
+    def role(**more):
+        (tmp_path / "vars.json").write_text(json.dumps({**variables, **more}))
+        told = must_pass(
+            "ansible-playbook", "-i", str(bed.folder / "inventory.yml"), str(tmp_path / "play.yml"), "-e", f"@{tmp_path / 'vars.json'}", timeout=100
+        )
+        return "changed=0 " not in told
+
+    def state():
+        return bed.ssh("systemctl is-enabled imds_simulator; systemctl is-active imds_simulator; python3 -", ASK_CONTROL)
+
+    assert role()
+    enabled, active, told = state().split("\n", 2)
+    assert (enabled, active) == ("enabled", "active")
+    assert list(json.loads(told)["Vms"]) == ['100% $me "q"']
+    assert not role()
+    assert bed.ssh("systemctl kill --signal=KILL imds_simulator; sleep 0.5; systemctl is-active imds_simulator || true") == "failed"
+    assert role(imds_simulator_scenario="redeploy")
+    assert state().split("\n")[1] == "active"
+    assert role(imds_simulator_state="absent")
+    assert bed.ssh("systemctl cat imds_simulator || echo none") == "none"
+    assert bed.ssh("ls /var/lib | grep -c imds_simulator || true") == "0"
+    assert not role(imds_simulator_state="absent")

@@ -41,6 +41,7 @@ class Role:
 
     def __init__(self, folder):
         self.folder = folder
+        self.prefix = []
         self.ports = free_ports(3)
         self.directory = folder / "simulator"
         self.variables = {
@@ -48,6 +49,7 @@ class Role:
             "imds_simulator_vms": {name: f"127.0.0.1:{port}" for name, port in zip(("web 1", "web-2"), self.ports)},
             "imds_simulator_control": f"127.0.0.1:{self.ports[2]}",
             "imds_simulator_python": sys.executable,
+            "imds_simulator_service": "process",
         }
         (folder / "play.yml").write_text(json.dumps(PLAYBOOK))
 
@@ -59,12 +61,12 @@ class Role:
     def run(self, *arguments, **variables):
         self.variables.update({f"imds_simulator_{name}": value for name, value in variables.items()})
         done = subprocess.run(
-            ["ansible-playbook", "-i", "here,", "play.yml", "-e", json.dumps(self.variables), *arguments],
+            [*self.prefix, "ansible-playbook", "-i", "here,", "play.yml", "-e", json.dumps(self.variables), *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=100,
             check=False,
         )
         return done.returncode, done.stdout
@@ -117,11 +119,13 @@ def test_started_changed_killed_and_stopped(role):
     while role.listens():
         time.sleep(0.02)
     (role.directory / "imds_simulator.pid").write_text(f"{os.getpid()}\n")
-    assert role() > 0
+    assert role(scenario="hardware-failure", options=["--time-scale", 0]) > 0
     assert role.listens() == role.ports
+    assert len(role.events()) == 1
 
-    assert role(state="stopped") == 1
+    assert role(state="absent") == 2
     assert role.listens() == []
+    assert not role.directory.exists()
 
 
 def test_mistakes_are_told(role):
@@ -129,8 +133,70 @@ def test_mistakes_are_told(role):
     status, output = role.run(vms={})
     assert status != 0
     assert "imds_simulator_vms is empty" in output
-    status, output = role.run(vms=vms, scenario={"events": [{"EventType": "Reboot"}]})
+    status, output = role.run(vms=vms, scenario={"events": [{"EventType": "Reboot"}], "faults": [{"Fault": {}}]})
     assert status != 0
     assert "event 1: An event needs the field Resources" in output
+    assert "scenario.json: fault 1: Fault needs Status" in output
     assert "Traceback" not in output
     assert role.listens() == []
+
+
+def test_a_real_metadata_service_is_not_hidden(role):
+    """By all that the role may find, in one run: which it refuses."""
+    tag = role.folder / "asset_tag"
+    tag.write_text("7783-7084-3265-9085-8269-3286-77\n")
+    other = role.folder / "other"
+    other.write_text("Default string\n")
+    cases = [
+        {"tag": str(tag), "network": str(tag), "allow": False},  # an Azure VM's own network
+        {"tag": str(tag), "network": str(tag), "allow": True},
+        {"tag": str(tag), "network": "/none", "allow": False},  # a container's there
+        {"tag": str(other), "network": str(tag), "allow": False},
+        {"tag": "/none", "network": str(tag), "allow": False},
+    ]
+    look = {
+        "name": "{{ case }}",
+        "include_role": {"name": "graceful.azure.imds_simulator", "tasks_from": "azure.yml", "rolespec_validate": False},
+        "vars": {
+            "__imds_simulator_asset_tag_file": "{{ case.tag }}",
+            "__imds_simulator_first_network_file": "{{ case.network }}",
+            "imds_simulator_allow_on_azure": "{{ case.allow }}",
+        },
+    }
+    refused = {"set_fact": {"refused": "{{ refused + [case] }}"}}
+    tasks = {"block": [look], "rescue": [refused]}
+    (role.folder / "one.yml").write_text(json.dumps([tasks]))
+    play = {**PLAYBOOK[0], "tasks": [{"include_tasks": "one.yml", "loop": cases, "loop_control": {"loop_var": "case"}}]}
+    play["tasks"].append({"assert": {"that": ["refused == expected"]}})
+    play["vars"] = {**play["vars"], "refused": [], "expected": cases[:1]}
+    (role.folder / "play.yml").write_text(json.dumps([play]))
+    status, output = role.run()
+    assert status == 0, output
+    assert "would hide the real metadata service" in output
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(os.geteuid() != 0, reason="networks are made by root alone: sudo make test")
+def test_at_the_link_local_address_of_an_own_network(role):
+    network = f"imds-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", network], check=True)
+    try:
+        role.prefix = ["ip", "netns", "exec", network]
+        role.variables["imds_simulator_vms"] = {"web 1": "169.254.169.254:80"}
+
+        def addresses():
+            done = subprocess.run([*role.prefix, "ip", "-o", "-4", "address", "show", "dev", "lo"], capture_output=True, text=True, check=True)
+            return "169.254.169.254/32" in done.stdout
+
+        assert role() > 0
+        assert addresses()
+        url = "http://169.254.169.254/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+        code = "import sys, urllib.request; print(urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers={'Metadata': 'true'})).read().decode())"
+        done = subprocess.run([*role.prefix, sys.executable, "-c", code, url], capture_output=True, text=True, check=True, timeout=20)
+        assert done.stdout == "web 1\n"
+        assert role(state="stopped") > 0
+        assert not addresses()
+    finally:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(role.pid(), signal.SIGTERM)
+        subprocess.run(["ip", "netns", "delete", network], check=True)

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import socket
 import sys
 
 import pytest
@@ -27,3 +30,22 @@ def test_scenario(scenario):
     finally:
         # However it ended.
         must_pass(sys.executable, "tests/bed/bed.py", "--folder", str(BUILD / "bed" / "molecule"), "down")
+
+
+@pytest.mark.timeout(600)
+def test_the_example_of_a_role_of_ones_own(tmp_path):
+    """The files that docs/test-your-own-role.md shows, as they stand there, but for ports and folders that are free."""
+    page = (ROOT / "docs" / "test-your-own-role.md").read_text()
+    files = dict(re.findall(r"^`([\w/.-]+\.yml)`[^\n]*(?:\n[^`\n][^\n]*)*\n\n```yaml\n(.*?)```$", page, re.MULTILINE | re.DOTALL))
+    assert len(files) == 7
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _number in range(2)]
+    for name, text in files.items():
+        for old, new in (("8171", str(ports[0])), ("8169", str(ports[1])), ("/tmp/notice-example", f"{tmp_path}/notice-example")):
+            text = text.replace(old, new)
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    told = must_pass("molecule", "test", cwd=tmp_path / "project", timeout=590)
+    assert "See that it was approved once" in told
+    assert not list(tmp_path.glob("notice-example*"))

@@ -14,7 +14,9 @@ For example::
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import select
 import subprocess
 import sys
@@ -26,9 +28,22 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 START_SECONDS = 30
+PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 
 # The proxies of the environment are none of ours.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def load_simulator():
+    """The simulator's code as a module."""
+    spec = importlib.util.spec_from_file_location("imds_simulator", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
 
 
 class ControlError(Exception):
@@ -42,11 +57,12 @@ class ControlError(Exception):
 class Simulator:
     """A running simulator.
 
-    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses. ``urls`` are the base
-    URLs of the metadata services by name, ``control`` is the URL of the control address, ``process`` the process.
+    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses; ``options`` are more of
+    the command line. ``urls`` are the base URLs of the metadata services by name, ``control`` is the URL of the control
+    address, ``process`` the process.
     """
 
-    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=sys.executable, prefix=(), **popen):
+    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), **popen):
         addresses = vms if isinstance(vms, dict) else dict.fromkeys(vms, "127.0.0.1:0")
         command = [*prefix, python, str(SCRIPT)]
         for name, address in addresses.items():
@@ -54,6 +70,7 @@ class Simulator:
         for option, value in (("--control", control), ("--scenario", scenario), ("--on-start", on_start), ("--on-gone", on_gone)):
             if value is not None:
                 command += [option, str(value)]
+        command += map(str, options)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, **popen)
         try:
             if not select.select([self.process.stdout], [], [], START_SECONDS)[0]:
@@ -137,9 +154,17 @@ class Simulator:
         seen = self.ask("GET", "/requests")
         return [request for request in seen if vm in (None, request["Vm"]) and method in (None, request["Method"])]
 
-    def fault(self, fault=None, vm=None, method=None, times=None, **more):
-        """Adds a fault: ``fault({"Status": 503}, times=2)`` or ``fault(Delay=1, vm="web-1")``."""
-        self.ask("POST", "/faults", {"Vm": vm, "Method": method, "Fault": {**(fault or {}), **more}, "Times": times})
+    def fault(self, fault=None, vm=None, method=None, times=None, around=None, **more):
+        """Adds a fault: ``fault({"Status": 503}, times=2)`` or ``fault(Delay=1, vm="web-1")``; ``around`` has fields beside these."""
+        self.ask("POST", "/faults", {"Vm": vm, "Method": method, "Fault": {**(fault or {}), **more}, "Times": times, **(around or {})})
 
     def clear_faults(self):
         self.ask("DELETE", "/faults")
+
+    def step(self, seconds=None):
+        """Sets time on, by default to whatever is due next."""
+        return self.ask("POST", "/clock", {"Next": True} if seconds is None else {"Step": seconds})
+
+    def play(self, scenario):
+        """Plays a scenario, by its name or as it stands in a file."""
+        return self.ask("POST", "/scenarios", {"Name": scenario} if isinstance(scenario, str) else scenario)

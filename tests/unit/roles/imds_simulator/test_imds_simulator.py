@@ -13,7 +13,6 @@ import ast
 import concurrent.futures
 import email.utils
 import http.client
-import importlib.util
 import json
 import os
 import re
@@ -22,19 +21,15 @@ import socket
 import subprocess
 import sys
 import time
-import types
-import urllib.parse
 from datetime import datetime, timezone
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from tests.support.simulator import SCRIPT, ControlError, Simulator
+from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
+from tests.support.simulator import PYTHON, SCRIPT, ControlError, Simulator, load_simulator
 
-PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
-METADATA = types.MappingProxyType({"Metadata": "true"})
-EVENTS_PATH = "/metadata/scheduledevents"
 FIRST_FIELDS = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
 FIELDS = {
     "2017-03-01": FIRST_FIELDS,
@@ -46,72 +41,6 @@ FIELDS = {
     "2020-07-01": [*FIRST_FIELDS, "Description", "EventSource", "DurationInSeconds"],
 }
 RFC_1123 = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
-
-
-class Answer:
-    def __init__(self, response):
-        self.status = response.status
-        self.headers = response.headers
-        self.body = response.read()
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-
-def address_of(url):
-    parts = urllib.parse.urlsplit(url)
-    return parts.hostname, parts.port
-
-
-def ask(url, method="GET", path=EVENTS_PATH, version="2020-07-01", query="", headers=METADATA, body=None):
-    """One request; a body that is no string or bytes is sent as JSON."""
-    if version is not None:
-        query = "&".join(filter(None, [f"api-version={version}", query]))
-    if body is not None and not isinstance(body, (str, bytes)):
-        body = json.dumps(body)
-    connection = http.client.HTTPConnection(*address_of(url), timeout=10)
-    try:
-        connection.request(method, f"{path}?{query}" if query else path, body, headers)
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
-
-
-def control(simulator, method, path, body=None):
-    return ask(simulator.control, method, path, version=None, headers={}, body=body)
-
-
-def document(url, version="2020-07-01"):
-    answer = ask(url, version=version)
-    assert answer.status == 200
-    return answer.json
-
-
-def approve(url, *event_ids, version="2020-07-01", headers=METADATA, **more):
-    return ask(url, "POST", version=version, headers=headers, body={"StartRequests": [{"EventId": event_id} for event_id in event_ids], **more})
-
-
-def talk(url, *sent):
-    """Everything that comes back for bytes sent raw by a client that sends no more."""
-    with socket.create_connection(address_of(url), timeout=5) as sock:
-        for data in sent:
-            sock.sendall(data)
-        sock.shutdown(socket.SHUT_WR)
-        return everything_from(sock)
-
-
-def everything_from(sock):
-    received = b""
-    while True:
-        data = sock.recv(65536)
-        if not data:
-            return received
-        received += data
-
-
-def status_of(received):
-    return int(received.split(b" ", 2)[1]) if received else None
 
 
 class soon:
@@ -160,14 +89,7 @@ def url(simulator):
 @pytest.fixture(scope="module")
 def module():
     """The simulator's code, for what would take too long from outside."""
-    spec = importlib.util.spec_from_file_location("imds_simulator", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+    return load_simulator()
 
 
 # Starting and ending

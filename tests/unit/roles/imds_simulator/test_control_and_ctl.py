@@ -1,0 +1,219 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the control address has beside events and faults: state, page, commands of events; and ctl."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.asking import approve, ask, control, document
+from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
+
+simulator_module = load_simulator()
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    with Simulator(["a", "b c"], options=["--allow-commands", "--command-timeout", "0.5"]) as simulator:
+        yield simulator
+
+
+def wait_until(condition, seconds=5):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# State and page
+
+
+def test_the_state_tells_everything(simulator):
+    event_id = simulator.post_event(NoticeSeconds=None)
+    simulator.fault(Delay=0, times=3, vm="a")
+    document(simulator.urls["a"])
+    state = simulator.ask("GET", "/state")
+    assert state["Vms"]["b c"] == {"Url": simulator.urls["b c"], "Domain": "1"}
+    assert state["Events"][-1]["EventId"] == event_id
+    assert state["Faults"] == [{"Vm": "a", "Method": None, "Times": 2, "Fault": {"Delay": 0}}]
+    assert state["Requests"][-1]["Vm"] == "a"
+    assert (state["On"], state["Scale"]) == (True, 1.0)
+    assert abs(state["Time"] - time.time()) < 1
+    simulator.clear_faults()
+    simulator.cancel(event_id)
+
+
+def test_the_page_needs_nothing_from_elsewhere(simulator):
+    answer = control(simulator, "GET", "/")
+    assert answer.headers.get_content_type() == "text/html"
+    page = answer.body.decode()
+    assert "://" not in page.replace("http://127.0.0.1:9/", "")
+    assert not re.search(r"<(link|img|iframe)|src=|@import|url\(", page)
+    # Nothing of what the simulator tells becomes markup.
+    assert "innerHTML" not in page
+
+
+def test_pages_of_others_may_not_act(simulator):
+    host = simulator.control.partition("//")[2]
+    body = {"EventType": "Reboot", "Resources": ["a"], "NoticeSeconds": None}
+
+    def status(origin, host):
+        return ask(simulator.control, "POST", "/events", version=None, headers={"Origin": origin, "Host": host}, body=body).status
+
+    assert status(f"http://{host}", host) == 201
+    assert status("http://localhost:1", "localhost:1") == 201
+    before = len(simulator.events())
+    for origin, asked in (("https://example.org", host), ("null", host), ("http://example.org", "example.org"), (f"https://{host}", host)):
+        assert status(origin, asked) == 403
+    assert len(simulator.events()) == before
+
+
+# Commands
+
+
+def test_the_commands_of_an_event_and_what_became_of_them(simulator, tmp_path):
+    event_id = simulator.post_event(
+        NoticeSeconds=None,
+        ImpactSeconds=None,
+        OnStart=f"sh -c 'cat > {tmp_path}/started; echo out; echo err >&2; exit 3'",
+        OnGone="sh -c 'sleep 60 & echo begun; wait'",
+    )
+    simulator.start(event_id)
+    wait_until(lambda: simulator.event(event_id)["Commands"][0]["ExitStatus"] == 3 and simulator.event(event_id)["Commands"][0]["Output"].count("\n") == 2)
+    assert json.loads((tmp_path / "started").read_text())["EventStatus"] == "Started"
+    command = simulator.event(event_id)["Commands"][0]
+    assert sorted(command["Output"].splitlines()) == ["err", "out"]
+    assert command["Problem"] is None
+    # One that takes too long is ended with all that it started.
+    simulator.complete(event_id)
+    wait_until(lambda: simulator.event(event_id)["Commands"][1]["Problem"])
+    command = simulator.event(event_id)["Commands"][1]
+    assert command["Problem"] == "was ended after 0.5 s"
+    assert 0.5 <= command["Seconds"] < 2
+    assert command["Output"] == "begun\n"
+
+
+def test_a_command_that_cannot_be_run_is_told(simulator):
+    event_id = simulator.post_event(EventStatus="Started", OnStart="/no/such/program x")
+    wait_until(lambda: simulator.event(event_id)["Commands"][0]["Problem"])
+    assert simulator.event(event_id)["Commands"][0]["Problem"] == "cannot be run: No such file or directory"
+
+
+def test_the_end_of_a_long_output_is_kept(simulator):
+    event_id = simulator.post_event(EventStatus="Started", OnStart=f"{sys.executable} -c 'print(\"x\" * 100000 + \"end\")'")
+    wait_until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"))
+    assert len(simulator.event(event_id)["Commands"][0]["Output"]) == 4096
+
+
+def test_a_command_at_every_impact(simulator):
+    event_id = simulator.post_event(EventStatus="Started", FurtherImpacts=[0.1, 0.2], ImpactSeconds=0.3, SettleSeconds=0, OnStart="true")
+    simulator.wait_for(event_id, "Completed")
+    assert len(simulator.event(event_id)["Commands"]) == 3
+
+
+def test_commands_from_outside_must_be_allowed():
+    with Simulator(["a"]) as simulator:
+        for wish in ({"OnStart": "true"}, {"OnGone": "true"}):
+            with pytest.raises(ControlError, match="403: .*--allow-commands"):
+                simulator.post_event(**wish)
+            with pytest.raises(ControlError, match="403: "):
+                simulator.play({"events": [{"EventType": "Reboot", "Vm": 1, **wish}]})
+        assert simulator.events() == []
+
+
+@pytest.mark.parametrize("command", ["", "  ", "sh -c 'x", 1, None, ["true"], "a\0b"])
+def test_a_bad_command_is_refused(simulator, command):
+    with pytest.raises(ControlError, match="400: .*OnStart must be"):
+        simulator.post_event(OnStart=command)
+
+
+def test_output_that_comes_after_the_end_of_the_simulator(tmp_path):
+    with Simulator(["a"], on_start=f"sh -c 'sleep 0.3; echo late; touch {tmp_path}/done'", stderr=subprocess.PIPE) as simulator:
+        simulator.post_event(EventStatus="Started")
+        wait_until(lambda: simulator.events()[0]["Commands"])
+        time.sleep(0.1)
+        simulator.process.terminate()
+        assert simulator.process.wait(1) == 0
+        assert simulator.process.stderr.read() == b"late\n"
+        assert (tmp_path / "done").exists()
+        simulator.process.stderr.close()
+
+
+# ctl
+
+
+@pytest.fixture
+def ctl(simulator, capfd):
+    """A function that is the command, and returns what it printed."""
+
+    def ctl(*arguments, status=0, url=simulator.control):
+        assert simulator_module.main(["ctl", "--control", url, *arguments]) == status
+        out, err = capfd.readouterr()
+        assert not (err if status == 0 else out)
+        return out or err
+
+    return ctl
+
+
+def test_an_event_by_ctl(simulator, ctl):
+    event_id = json.loads(ctl("add", "Freeze", "b c", "NoticeSeconds=null", "ImpactSeconds=null", "Description=x=y", "EventId=Ü/1"))["EventId"]
+    assert event_id == "Ü/1"
+    event = simulator.event(event_id)
+    assert (event["Resources"], event["Description"], event["NoticeSeconds"]) == (["b c"], "x=y", None)
+    approve(simulator.urls["a"], event_id)
+    simulator.wait_for(event_id, "Started")
+    ctl("complete", event_id)
+    listed = ctl("events").partition("Ü/1  Freeze  Completed  b c\n")[2].splitlines()
+    assert [line.split("Z  ")[1] for line in listed[:4]] == ["Scheduled", "Started", "Completed", "approved through a"]
+    assert json.loads(ctl("--json", "events")) == simulator.events()
+    assert "409: " in ctl("start", event_id, status=1)
+    assert "404: " in ctl("cancel", "none", status=1)
+    assert "400: EventType" not in ctl("add", "x", "y", "DurationInSeconds=soon", status=1)
+
+
+def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
+    ctl("fault", "Vm=a", "Times=1", "Status=503", 'Headers={"Retry-After": "1"}', "Body=busy")
+    answer = ask(simulator.urls["a"])
+    assert (answer.status, answer.body, answer.headers["Retry-After"]) == (503, b"busy", "1")
+    assert ctl("requests", "1").endswith("a  GET /metadata/scheduledevents?api-version=2020-07-01  503\n")
+    ctl("fault", "Drop=true")
+    ctl("clear-faults")
+    assert ask(simulator.urls["a"]).status == 200
+    before = json.loads(ctl("clock"))["Time"]
+    assert json.loads(ctl("clock", "step=1000"))["Time"] >= before + 1000
+    assert json.loads(ctl("clock", "scale=2"))["Scale"] == 2
+    ctl("clock", "scale=1")
+    path = tmp_path / "mine.json"
+    path.write_text('{"events": [{"EventType": "Freeze", "Vm": 2}]}')
+    assert json.loads(ctl("play", str(path))) == {"Events": 1, "Faults": 0}
+    assert json.loads(ctl("play", "redeploy"))["Events"] == 1
+    assert "no scenario of the library" in ctl("play", "none", status=1)
+    ctl("clock", "next")
+    assert json.loads(ctl("disable")) == {"DocumentIncarnation": 1}
+    assert json.loads(ctl("state"))["On"] is False
+
+
+def test_ctl_without_a_simulator(ctl):
+    for url in ("http://127.0.0.1:1", "nonsense"):
+        told = ctl("events", status=1, url=url)
+        assert told.startswith(f"imds_simulator.py: {url} does not answer: ")
+        assert told.count("\n") == 1
+
+
+def test_ctl_as_a_program(simulator):
+    def run(*arguments):
+        environment = {**os.environ, "IMDS_SIMULATOR_CONTROL": simulator.control}
+        return subprocess.run([sys.executable, str(SCRIPT), "ctl", *arguments], env=environment, capture_output=True, text=True, timeout=20, check=False)
+
+    done = run("--json", "requests")
+    assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
+    assert run().returncode == 2

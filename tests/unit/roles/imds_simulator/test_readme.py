@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the simulator's README shows, done as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.checkout import ROOT
+from tests.support.simulator import SCRIPT, Simulator, load_simulator
+
+README = (ROOT / "roles" / "imds_simulator" / "README.md").read_text()
+MODULE = load_simulator()
+
+# What a user would have: a client that polls, and approves what it sees.
+MY_CLIENT = """
+import json, time, urllib.error, urllib.request
+
+def ask(url, body=None):
+    request = urllib.request.Request(url + "/metadata/scheduledevents?api-version=2020-07-01", body, {"Metadata": "true"})
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read() or b"{}")
+
+def run(url, seconds):
+    over, approved = time.monotonic() + seconds, set()
+    while time.monotonic() < over:
+        for event in ask(url)["Events"]:
+            if event["EventStatus"] == "Scheduled" and event["EventId"] not in approved and event["EventType"] == "Reboot" and event["EventSource"] == "User":
+                approved.add(event["EventId"])
+                ask(url, json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
+        time.sleep(0.02)
+"""
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_three_scenarios_in_python(tmp_path):
+    (program,) = blocks("python")
+    for old, new in (('"120"', '"2000"'), ("seconds=10", "seconds=1.2")):
+        assert old in program
+        program = program.replace(old, new)
+    (tmp_path / "my_client.py").write_text(MY_CLIENT)
+    (tmp_path / "try.py").write_text(program)
+    shutil.copy(SCRIPT, tmp_path)
+    done = subprocess.run([sys.executable, "try.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    lines = done.stdout.splitlines()
+    assert [line.partition(" [{")[0].partition(" []")[0] for line in lines] == [
+        "user-reboot ['Scheduled', 'Started', 'Completed']",
+        "live-migration ['Scheduled', 'Started', 'Completed']",
+        "cancelled ['Scheduled', 'Cancelled']",
+    ]
+    assert "'Vm': 'web-1'" in lines[0]
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl")
+def test_an_event_from_a_shell(tmp_path):
+    """The commands with curl and those of ctl, one after the other."""
+    shell = "".join(block for block in blocks("shell") if block.startswith(("curl", "python3 imds_simulator.py ctl")))
+    assert shell.count("\n") == 9
+    shutil.copy(SCRIPT, tmp_path)
+    with Simulator(["web-1"]) as simulator:
+        # ctl adds an E1, too: the first must be over.
+        shell = shell.replace("python3 imds_simulator.py ctl add", "sleep 0.5; $PYTHON imds_simulator.py ctl complete E1; $PYTHON imds_simulator.py ctl add")
+        for old, new in (("http://127.0.0.1:8169", simulator.control), ("http://127.0.0.1:8171", simulator.urls["web-1"]), ("python3", "$PYTHON")):
+            shell = shell.replace(old, new)
+        environment = {**os.environ, "PYTHON": sys.executable, "IMDS_SIMULATOR_CONTROL": simulator.control, "no_proxy": "*"}
+        done = subprocess.run(["sh", "-ec", shell], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        # Its clock was set on by the notice, so the second E1 is Started, and can be completed.
+        assert done.returncode == 0, done.stderr
+        assert [simulator.events()[number]["EventStatus"] for number in (0, 1)] == ["Completed", "Completed"]
+        assert len(simulator.events()[0]["Approvals"]) == 1
+        assert simulator.ask("GET", "/state")["Faults"][0]["Fault"] == {"Status": 503}
+
+
+def test_every_option_field_and_fault_is_told():
+    options = re.findall(r"(--[a-z-]+)", subprocess.run([sys.executable, str(SCRIPT), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    for option in {*options} - {"--help"}:
+        assert option in README, option
+    for name in (*MODULE.FAULT_CHECKS, *MODULE.ENTRY_CHECKS, *MODULE.Control.MOVES, "Probability", "Seed", "Skip"):
+        assert name in README, name
+    assert json.loads((SCRIPT.with_name("scenario.schema.json")).read_text())["title"]
