@@ -71,9 +71,7 @@ class Watcher:
         return process
 
     def run(self, *words, **run):
-        done = subprocess.run(
-            self.command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **run
-        )
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False, **run)
         with self.log.open("a") as log:
             log.write(done.stderr)
         return done

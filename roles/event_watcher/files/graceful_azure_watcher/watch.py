@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsCl
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 
 from . import actions, notes, system
-from .decision import BUSY, DONE, FAILED, HOLD, OUT, UNDO, Decider, FastPath
+from .decision import BUSY, DONE, HOLD, OUT, UNDO, Decider, FastPath
 from .hold import FastHold, HoldError
 
 INTERVAL = 1.0
