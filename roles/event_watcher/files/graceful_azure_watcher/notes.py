@@ -89,4 +89,5 @@ def status(state, installed, running):
     lines.append(f"  action {state['action']}: {state['doing']}; {state['actions_started']} started, {state['actions_failed']} failed")
     if state["fast_path_held"]:
         lines.append(f"  out by the fast path for {', '.join(state['fast_path_held'])}")
-    return lines
+    # What comes from the service must not paint the terminal.
+    return ["".join(character if character.isprintable() else "?" for character in text) for text in lines]

@@ -153,16 +153,17 @@ def read_secret(path):
         descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as error:
         raise SettingsError(f"The secret {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    with open(descriptor, "rb") as stream:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise SettingsError(f"The secret {path} is no regular file.")
         if not credential and (status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid())):
             raise SettingsError(f"The secret {path} can be read by others: it must belong to root, with mode 0600 or 0400.")
-        try:
-            secret = stream.read(SECRET_LIMIT + 1)
-        except OSError as error:
-            raise SettingsError(f"The secret {path} cannot be read: {error.strerror}.") from None
+        secret = os.read(descriptor, SECRET_LIMIT + 3)
+    except OSError as error:
+        raise SettingsError(f"The secret {path} cannot be read: {error.strerror}.") from None
+    finally:
+        os.close(descriptor)
     return check_secret(secret, path)
 
 
