@@ -167,6 +167,7 @@ class Watcher:
         self._last_answer = now
         if self._silent_since is not None:
             say(notes.INFO, "answers_again", seconds=now - self._silent_since)
+            self._reported_at = None
         if self._error is not None or self._silent_reads or self.counts["answers"] == 1:
             self._set_watchdog(REQUEST_SECONDS)
         self._error = self._silent_since = self._error_said_at = None
