@@ -275,4 +275,5 @@ def test_the_timer_of_the_page_on_schedules(guest):
     for line in lines[:2]:
         guest.says(line)
     until(lambda: [event for event in json.loads(guest.bed("events")) if event["EventId"] == event_id and event["History"][-1]["Status"] == "Completed"], 240)
-    guest.says("systemctl disable --now graceful-azure.timer")
+    # The guest was frozen, and may not answer at once.
+    until(lambda: guest.ssh("systemctl disable --now graceful-azure.timer").returncode == 0, 60)

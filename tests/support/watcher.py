@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import re
@@ -28,6 +29,7 @@ def lay_out(folder):
     for name in yaml.safe_load((ROLE / "vars/main.yml").read_text())["__event_watcher_files"]:
         shutil.copy(ROLE / "files" / name, folder)
     (folder / "VERSION").write_text("1.2.3\n")
+    compileall.compile_dir(folder, quiet=1)
     return folder
 
 

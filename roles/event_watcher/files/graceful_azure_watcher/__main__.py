@@ -25,6 +25,10 @@ def lay_out():
         package = types.ModuleType(name)
         package.__path__ = [HERE]
         sys.modules[name] = package
+    # requests would load what guesses character sets, three megabytes that nothing here ever asks. It wants to see their versions.
+    for name, version in (("chardet", "3.0.4"), ("charset_normalizer", "2.0.0")):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__version__ = version
     basic = types.ModuleType("ansible.module_utils.basic")
     basic.missing_required_lib = lambda library: f"The Python library {library} is not installed for {sys.executable}."
     sys.modules[basic.__name__] = basic

@@ -202,6 +202,7 @@ class Request:
         self._monotonic = monotonic
         self._end = None
         self._tap = None
+        self._was_cut = False
         self._tap_lock = threading.Lock()
         self._stopped = threading.Event()
         self._result = None
@@ -243,7 +244,12 @@ class Request:
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request(method, target, body, dict(headers, **{"User-Agent": "graceful.azure.event_watcher", "Connection": "close"}))
             answer = connection.getresponse()
-            return answer.status, answer.read(BODY_LIMIT)
+            said = answer.read(BODY_LIMIT)
+            if self._was_cut:
+                raise socket.timeout
+            if answer.length and len(said) < BODY_LIMIT:
+                raise http.client.IncompleteRead(said, answer.length)
+            return answer.status, said
         finally:
             self._end = None
             connection.close()
@@ -257,6 +263,7 @@ class Request:
             self._tap = sock.dup() if sock is not None else None
 
     def _cut(self):
+        self._was_cut = True
         with self._tap_lock:
             if self._tap is not None:
                 try:

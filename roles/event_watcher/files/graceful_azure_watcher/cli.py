@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -30,12 +29,7 @@ STALE_SECONDS = 45.0
 
 
 def main(folder):
-    parser = argparse.ArgumentParser(prog="graceful-azure-watcher", description="Starts the handling of scheduled events of this VM.")
-    parser.add_argument("--config", default=CONFIG, help=f"the settings, {CONFIG} by default")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--once", action="store_true", help="look once, start what is due, wait for its end")
-    what.add_argument("--status", action="store_true", help="say what the watcher sees and does; 0: well, 1: trouble, 3: not running")
-    arguments = parser.parse_args()
+    arguments = parse(sys.argv[1:])
     version = installed_version(folder)
     try:
         values = settings.read(arguments.config)
@@ -50,6 +44,27 @@ def main(folder):
     except system.Locked as error:
         return _fail(f"Another watcher runs already: {error} is locked.", EXIT_LOCKED)
     return 0
+
+
+class Resident:
+    """What the service is started with: nothing."""
+
+    config = CONFIG
+    once = status = False
+
+
+def parse(words):
+    if not words:
+        return Resident
+    # For people alone: the service would keep it in memory for ever.
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="graceful-azure-watcher", description="Starts the handling of scheduled events of this VM.")
+    parser.add_argument("--config", default=CONFIG, help=f"the settings, {CONFIG} by default")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--once", action="store_true", help="look once, start what is due, wait for its end")
+    what.add_argument("--status", action="store_true", help="say what the watcher sees and does; 0: well, 1: trouble, 3: not running")
+    return parser.parse_args(words)
 
 
 def _fail(error, status):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, HoldError, Request, Store, holders, new_record
 
-__all__ = ["FastHold", "HoldError"]
-
 NAME = "event_watcher_fast_path"
 _KIND = "task"
 _SUBJECT = {"name": NAME}
@@ -18,6 +16,8 @@ _LOCK_SECONDS = 0.5
 
 
 class FastHold:
+    Error = HoldError
+
     def __init__(self, state_dir):
         self._store = Store(state_dir, lock_seconds=_LOCK_SECONDS)
 

@@ -17,7 +17,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIR
 
 from . import actions, notes, system
 from .decision import BUSY, DONE, HOLD, OUT, UNDO, Decider, FastPath
-from .hold import FastHold, HoldError
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
@@ -53,7 +52,7 @@ class Watcher:
         self._state_file = os.path.join(settings.data_dir, "state.json")
         self._written = self._load_state()
         self.decider = Decider(settings.repeat, self._written)
-        self._hold = FastHold(settings.state_dir) if settings.fast_path else None
+        self._hold = self._load_hold()
         self.fast = self._load_fast_path()
         self._action = None
         self._command = None
@@ -249,13 +248,21 @@ class Watcher:
 
     # The fast path
 
+    def _load_hold(self):
+        if not self.settings.fast_path:
+            return None
+        # Most have none, and need not keep it in memory.
+        from .hold import FastHold
+
+        return FastHold(self.settings.state_dir)
+
     def _load_fast_path(self):
         if self._hold is None:
             return None
         held, done = [], False
         try:
             held, done = self._hold.read()
-        except HoldError as error:
+        except self._hold.Error as error:
             say(notes.ERROR, "fast_path_record", text=error)
         return FastPath(self.settings.fast_path_types, held, done)
 
@@ -304,7 +311,7 @@ class Watcher:
     def _record(self, ids, done):
         try:
             self._hold.write(ids, done, self.decider.events.values())
-        except HoldError as error:
+        except self._hold.Error as error:
             say(notes.ERROR, "fast_path_record", text=error)
 
     # What is kept and shown
