@@ -296,7 +296,7 @@ def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
     (refused, *_more) = watcher.wait_for("action_refused")
     assert refused["text"] == f"http://127.0.0.1:{port}: Connection refused"
     with Awx(port=port) as awx:
-        awx.answers = [(403, b"{}"), (403, b"no")]
+        awx.answers = [(403, b"no right to look"), (403, b"no right to launch")]
         watcher.wait_for("action_done", seconds=25)
         assert len(awx.jobs) == 1
     assert len(watcher.lines("action_started")) == len(watcher.lines("action_refused")) + len(watcher.lines("action_failed")) + 1
@@ -360,21 +360,21 @@ def test_a_service_that_errs_is_silent_and_comes_back(simulator, watcher, tmp_pa
     assert len(watcher.lines("no_answer")) == 1 and "503" in watcher.lines("no_answer")[0]["text"]
     assert watcher.lines("gone") == []
     until(lambda: watcher.metrics()["errors_total"] >= 3)
-    simulator.fault({"Status": 429, "Headers": {"Retry-After": "2"}}, times=1)
+    simulator.fault({"Status": 429, "Headers": {"Retry-After": "1"}}, times=1)
     watcher.wait_for("answers_again", 2)
     times = [request["Time"] for request in simulator.requests("www_1")]
-    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) >= 1.9
+    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) >= 0.95
 
 
 def test_it_asks_once_a_second(simulator, watcher):
     watcher.constants = None
     watcher.set(action="file")
     process = running(watcher)
-    time.sleep(4.5)
+    time.sleep(2.5)
     process.terminate()
     process.wait(5)
     times = [request["Time"] for request in simulator.requests("www_1") if "scheduledevents" in request["Path"]]
-    assert 5 <= len(times) <= 7
+    assert 3 <= len(times) <= 5
     gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
     assert abs(statistics.mean(gaps) - 1) < 0.1
 
