@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -445,3 +446,36 @@ def test_it_tells_the_service_manager(simulator, watcher, tmp_path):
     assert words[0] == "READY=1" and words.count("WATCHDOG=1") >= 2
     assert "WATCHDOG_USEC=30000000" in words
     assert watcher.log.read_text().startswith("<6>what=started ")
+
+
+SOAK_POLLS = 20000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_memory_stays_flat_and_no_descriptor_is_lost(simulator, watcher):
+    """Thousands of answers, with events that come and go, a receiver that fails, and a service that errs."""
+    with Webhook() as webhook:
+        watcher.constants = dict(HURRY, **{"watch.INTERVAL": 0.002, "watch.REPORT_SECONDS": 0.1, "decision.RETRY_MOST": 0.05})
+        watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), fast_path=["true"], fast_path_undo=["true"], repeat=1)
+        process = running(watcher)
+        folder = f"/proc/{process.pid}"
+        seen = []
+
+        def answered(count):
+            with contextlib.suppress(FileNotFoundError):
+                return watcher.metrics()["answers_total"] >= count
+
+        for part in range(1, 21):
+            webhook.answers = [(503, b"")] * (part % 3)
+            simulator.fault({"Status": 503}, times=1 + part % 3)
+            event_id = simulator.post_event(EventType="Preempt", **STILL)
+            until(functools.partial(answered, SOAK_POLLS / 20 * part), 120)
+            simulator.cancel(event_id)
+            watcher.wait_for("fast_path_undone", part, 60)
+            with open(f"{folder}/status", encoding="utf-8") as stream:
+                memory = int(next(line for line in stream if line.startswith("VmRSS")).split()[1])
+            seen.append((memory, len(os.listdir(f"{folder}/fd"))))
+    print(seen)
+    assert seen[-1][0] - seen[4][0] < 1024
+    assert max(files for _memory, files in seen) - min(files for _memory, files in seen) <= 3
