@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures  # noqa: E402
+from tests.bench import cases, figures, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.demo.bed import BedError  # noqa: E402
 
@@ -76,6 +76,7 @@ PARTS = {
     "idle": figures.idle_pass,
     "reaction": figures.reaction,
     "reboot": figures.reboot_against_handwritten,
+    "watcher": watcher.watcher,
     **cases.CASES,
 }
 

@@ -33,15 +33,16 @@ def lay_out(folder):
     return folder
 
 
-# As __main__ does it, with other constants: "MODULE.NAME" and a number.
+# As __main__ does it, with other constants: "MODULE.NAME" and a value.
 HURRIED = """
-import importlib, json, runpy, sys
+import json, runpy, sys
+from importlib import import_module
 folder, constants = sys.argv[1], json.loads(sys.argv[2])
 sys.argv[1:3] = []
 runpy.run_path(folder + "/__main__.py", run_name="watcher")["lay_out"]()
 for name, value in constants.items():
     module, name = name.split(".")
-    setattr(importlib.import_module("graceful_azure_watcher." + module), name, value)
+    setattr(import_module("graceful_azure_watcher." + module), name, value)
 from graceful_azure_watcher.cli import main
 sys.exit(main(folder))
 """
@@ -86,9 +87,14 @@ class Watcher:
         program = [str(self.code)] if self.constants is None else ["-c", HURRIED, str(self.code), json.dumps(self.constants)]
         return [self.python, "-I", *program, "--config", str(self.config), *words]
 
-    def start(self, **popen):
+    def start(self, resident=False, **popen):
+        """``resident`` starts it without a word, as the unit does, with the settings where the unit has them."""
+        command = self.command()
+        if resident:
+            command = [self.python, "-I", "-c", HURRIED, str(self.code), json.dumps({"cli.CONFIG": str(self.config)})]
+            popen.setdefault("env", {**os.environ, "MALLOC_ARENA_MAX": "1"})
         with self.log.open("ab") as log:
-            process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **popen)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **popen)
         self.processes.append(process)
         return process
 

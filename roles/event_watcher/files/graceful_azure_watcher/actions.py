@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -184,8 +185,8 @@ def _output():
 
 
 def _input(document):
-    # A pipe would have to be fed by somebody.
-    stream = tempfile.TemporaryFile()
+    # A pipe would have to be fed by somebody, and a disk may be busy just then.
+    stream = open(os.memfd_create("events"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
     stream.write(json.dumps(document).encode())
     stream.seek(0)
     return stream

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import namedtuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsSetupError
 
@@ -26,6 +27,9 @@ EXIT_TROUBLE = 1
 EXIT_NOT_RUNNING = 3
 # The status is written every ten seconds, and a silent service takes ten more.
 STALE_SECONDS = 45.0
+
+
+Arguments = namedtuple("Arguments", ("config", "once", "status"))
 
 
 def main(folder):
@@ -46,16 +50,10 @@ def main(folder):
     return 0
 
 
-class Resident:
-    """What the service is started with: nothing."""
-
-    config = CONFIG
-    once = status = False
-
-
 def parse(words):
     if not words:
-        return Resident
+        # What the service is started with.
+        return Arguments(CONFIG, once=False, status=False)
     # For people alone: the service would keep it in memory for ever.
     import argparse
 
