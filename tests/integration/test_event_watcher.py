@@ -42,7 +42,7 @@ def make_watcher(tmp_path, simulator):
 
 def running(watcher):
     process = watcher.start()
-    until(lambda: (watcher.folder / "run/status.json").exists(), otherwise=lambda: watcher.log.read_text())
+    until((watcher.folder / "run/status.json").exists, otherwise=watcher.log.read_text)
     return process
 
 

@@ -378,7 +378,7 @@ def _turn(document):
     """This VM's place among those that the same event names."""
     own = (document["host"] or "").lower()
     places = [[name.lower() for name in event["resources"]].index(own) for event in document["events"] + document["gone"]]
-    return min(min(places), TURNS)
+    return min([*places, TURNS])
 
 
 def _find_job(request, url, headers, standing, gone):

@@ -348,10 +348,7 @@ class Watcher:
                 try:
                     system.write_whole(path, text)
                 except OSError as error:
-                    self._complain(path, error)
-
-    def _complain(self, path, error):
-        say(notes.WARNING, "not_written", path=path, text=error.strerror)
+                    say(notes.WARNING, "not_written", path=path, text=error.strerror)
 
     def state(self, now):
         events = list(self.decider.events.values())
