@@ -57,5 +57,5 @@ test-long:
 	$(PYTEST) -m 'long or not long' $(CHAOS)
 
 bench:
-	@tests/setup.sh demo
+	@tests/setup.sh bench
 	$(PYTHON) tests/bench/run.py

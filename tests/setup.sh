@@ -7,7 +7,8 @@
 # A second run looks at what is there and does only what is missing.
 #
 #   tests/setup.sh          Python packages, and the checkout in a collections path
-#   tests/setup.sh demo     also the Debian packages of the demo and the benchmarks
+#   tests/setup.sh demo     also the Debian packages of the demo
+#   tests/setup.sh bench    also those of the benchmarks
 #   tests/setup.sh test     also those of the whole test suite
 
 set -euo pipefail
@@ -111,16 +112,17 @@ exec 9> build/set-up.lock
 flock 9
 
 demo=(haproxy=haproxy)
-# The guests that the tests boot need root anyway, and so do the tools for them.
+# The guests that the tests boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
 guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;
+    bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
     test)
         needed=("${demo[@]}" shellcheck=shellcheck)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
         ;;
-    *) die "unknown part '$1': give none, demo or test" ;;
+    *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
 install_packages "${packages[@]}"

@@ -24,7 +24,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
-"""Seconds after which a host's line is shown again though nothing changed."""
+"""Seconds after which a host's line is shown again though nothing changed, at first; then a tenth of what it has waited."""
+LONGEST_REMINDER = 300.0
 GONE = {"graceful_azure_host": {"reached": False, "error": "it has left the run"}}
 """What is known of a host that has left the play."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
@@ -58,6 +59,7 @@ class ActionModule(ActionBase):
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
         if args.get("phase") == "settings":
             result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks")))
+            result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
             if self._task.check_mode:
@@ -84,7 +86,7 @@ class ActionModule(ActionBase):
                     pass
             except OSError as error:
                 mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-        rounds = 1
+        rounds = 2
         if run["wait"] and not mistakes:
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
@@ -155,7 +157,9 @@ class ActionModule(ActionBase):
             before = told.get(name) or {}
             said = [decision["state"], decision["reason"], decision["event"]]
             fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and world["now"] - before["at"] >= 1
-            still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= REMINDER
+            waited = world["now"] - decision["since"]
+            reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
+            still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= reminder
             quiet = not before and (decision["state"], decision["reason"]) == ("in_service", "no event names it")
             if quiet or not (fresh or still):
                 continue
@@ -164,7 +168,6 @@ class ActionModule(ActionBase):
             if decision["event"]:
                 line += f"  {decision['event']}"
             line += f"  {decision['reason']}"
-            waited = world["now"] - decision["since"]
             if waited >= 1:
                 line += f"  (for {duration(waited)}"
                 line += f", until {clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"

@@ -50,7 +50,7 @@ class Account:
             "looks": looks,
             "unread": [host.name for host in world.hosts.values() if not host.observed],
             "events": results,
-            "finished": not world.run["wait"] or nothing_left or world.time_is_over,
+            "finished": (not world.run["wait"] and not self._second_look()) or nothing_left or world.time_is_over,
             "failed_run": bool(messages),
             "messages": messages,
             "memory": dict(
@@ -59,6 +59,11 @@ class Account:
                 hosts={host.name: host.memory for host in world.hosts.values()},
             ),
         }
+
+    def _second_look(self):
+        """Whether a run that takes one step needs another look for it: an idle host is drained after two looks running."""
+        hosts = self.world.hosts.values()
+        return self.world.run.get("look_twice", False) and self.world.number == 1 and any(self.plan.looks_once(host) for host in hosts)
 
     def _messages(self, results, left):
         """Why the run, if it ended now, would be a failure: sentences, each once."""

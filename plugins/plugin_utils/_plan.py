@@ -108,7 +108,7 @@ class _Plan:
         """Whether the role drain_host has anything to do besides looking, which every pass does anyway."""
         if not host.observed or self._impacted(host):
             return False
-        if wanted <= set(host.memory["drained"]):
+        if wanted <= host.drained:
             return False
         if host.drain["before"]:
             return True
@@ -154,8 +154,13 @@ class _Plan:
         if host.fatal or host.memory["looks"] < LOOKS or (host.step and host.step["role"] != "approve_event"):
             return False
         if host.drain["before"] or host.drain["services"] or host.drain["after"]:
-            return event.key in host.memory["drained"]
+            return event.key in host.drained
         return True
+
+    @staticmethod
+    def looks_once(host):
+        """Whether nothing but a second look is missing for a host to be idle."""
+        return bool(host.events) and not (host.step or host.busy or host.waiting or host.fatal) and host.memory["looks"] < LOOKS
 
     def _restore(self, host):
         gone = [event for event in self.world.events.values() if event.key in host.held_ids and not event.standing]

@@ -26,7 +26,9 @@ APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved."""
 APPROVAL_REPEAT = 60.0
 """Seconds after which an approved event that has not started is approved again."""
-TASKS = (APPROVED, "load_balancer_custom", "drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
+DRAINED = "drained"
+"""Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
+TASKS = (APPROVED, DRAINED, "load_balancer_custom", "drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
 """Names of all records of tasks that the roles leave."""
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
@@ -169,6 +171,11 @@ class Host:
             if record["kind"] == "task" and record["subject"].get("name") == name and record["done"]
             for event_id in record["events"]
         }
+
+    @property
+    def drained(self):
+        """Folded event ids for which services and tasks are done."""
+        return self.task_holds(DRAINED)
 
     def take(self, role, events, state, **variables):
         """Decide a step; the first one decided stands."""
@@ -438,7 +445,6 @@ class World:
     def _take_results(self):
         """What the steps of the former pass said."""
         for host in self.hosts.values():
-            host.memory.setdefault("drained", [])
             said = self.results.get(host.name) or {}
             last = host.memory.pop("last_step", None)
             result = (said.get(last["role"]) or {}) if last else {}
@@ -451,9 +457,6 @@ class World:
             for event_id in last["event_ids"] if last else ():
                 if fold(event_id) in self.events:
                     self._note_conflicts(host, self.events[fold(event_id)], result.get("conflicts") or ())
-            if last and last["role"] == "drain_host" and result.get("done"):
-                done = {fold(event_id) for event_id in last["event_ids"]}
-                host.memory["drained"] = sorted(done | set(host.memory["drained"]))
             failure = said.get("failure") or {}
             if failure.get("pass") == self.number - 1:
                 host.memory["failure"] = failure["message"]

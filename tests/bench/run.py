@@ -5,7 +5,7 @@
 """make bench: what the collection costs and how quick it is, each figure with its peer in the same run.
 
 Writes build/bench/result.json and a table. Parts can be named on the command line; without names all run, some
-twelve minutes. The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
+twenty-five minutes. The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
 """
 
 from __future__ import annotations
@@ -15,42 +15,19 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures, watcher  # noqa: E402
+from tests.bench import cases, figures, scale, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.demo.bed import BedError  # noqa: E402
+from tests.support.others import fetch  # noqa: E402
 
-PEER_PACKAGE = "ansible"
-PEER_COLLECTION = "ansible_collections/community/general/"
-
-
-def fetch_peer(build):
-    """The collection community.general, unpacked from the Python package that carries it."""
-    collections = build / "collections"
-    mark = collections / PEER_COLLECTION / "MANIFEST.json"
-    if not mark.exists():
-        download = build / "download"
-        print("bench: fetching the peer's modules (50 MB)", flush=True)
-        subprocess.run(
-            [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, PEER_PACKAGE],
-            check=True,
-        )
-        (wheel,) = download.glob("ansible-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            # The mark comes last: a fetch that was cut off begins anew.
-            names = sorted((name for name in archive.namelist() if name.startswith(PEER_COLLECTION)), key=lambda name: name.endswith("MANIFEST.json"))
-            for name in names:
-                archive.extract(name, collections)
-        shutil.rmtree(download)
-    return json.loads(mark.read_text(encoding="utf-8"))["collection_info"]["version"]
+PEER = "community.general"
 
 
 def show(rows):
@@ -76,6 +53,7 @@ PARTS = {
     "idle": figures.idle_pass,
     "reaction": figures.reaction,
     "reboot": figures.reboot_against_handwritten,
+    "scale": scale.scale,
     "watcher": watcher.watcher,
     **cases.CASES,
 }
@@ -96,14 +74,15 @@ def main():
     rows = []
     try:
         stage_folder.mkdir(parents=True)
-        version = fetch_peer(build)
+        print("bench: the peer's modules (50 MB, unless they are there)", flush=True)
+        version = fetch("ansible", PEER, build / "collections")
         with Stage(stage_folder) as stage:
             for name in chosen:
                 begun = time.monotonic()
                 print("bench: {0}".format(name), flush=True)
                 try:
                     new = PARTS[name](stage)
-                except StageError as error:
+                except (StageError, scale.ScaleError) as error:
                     new = [{"what": name, "ours": str(error), "peer": "", "ok": False}]
                 for row in new:
                     print("   {what}: {ours}  (peer: {peer})".format(**row), flush=True)
@@ -117,7 +96,7 @@ def main():
         return 130
     print()
     show(rows)
-    told = {"peer": {"community.general": version}, "cores": os.cpu_count(), "rows": rows}
+    told = {"peer": {PEER: version}, "cores": os.cpu_count(), "rows": rows}
     (build / "result.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     print("\nbuild/bench/result.json")
     return 1 if any(row.get("ok") is False for row in rows) else 0

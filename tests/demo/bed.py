@@ -172,6 +172,7 @@ class Bed:
         path.write_text(self.configuration(), encoding="utf-8")
         self.processes.start("haproxy", self.haproxy, "-db", "-f", path)
         self.await_port("haproxy")
+        self.await_socket()
         self.await_servers()
 
     def configuration(self):
@@ -202,6 +203,14 @@ class Bed:
                 trouble = error
             time.sleep(0.05)
         raise BedError("{0} did not start: {1}. See {2}".format(name, trouble, self.folder / (name + ".log")))
+
+    def await_socket(self):
+        """HAProxy gives its socket the right name a moment after it listens on its ports."""
+        deadline = time.monotonic() + 20
+        while not os.path.exists(self.socket):
+            if time.monotonic() > deadline:
+                raise BedError("HAProxy made no socket. See {0}".format(self.folder / "haproxy.log"))
+            time.sleep(TICK)
 
     def await_servers(self, seconds=20):
         """Waits until HAProxy has every server in service; what it had to wait for is for the caller to judge."""

@@ -132,7 +132,7 @@ def test_the_users_own_tasks(bed, tasks):
     reasons = [one.result["reason"].rsplit("/", 1)[-1] for one in run.steps[:2]]
     assert reasons == ["before.yml has not set drain_host_done", "after.yml has not set drain_host_done"]
     rounds = ["before", "before", "after", "after"]
-    held = {"drain_host_after": ["E1"], "drain_host_before": ["E1"]}
+    held = {"drain_host_after": ["E1"], "drain_host_before": ["E1"], "drained": ["E1"]}
     assert again == [(rounds, held), (rounds, held), (rounds, {})]
 
 

@@ -246,7 +246,8 @@ class Model:
         self.results[name]["load_balancer"] = {"done": True, "reason": "out"}
 
     def _drain_host(self, name, step):
-        self.hosts[name]["tasks"].setdefault("services", {}).update(self._entries(step, name))
+        for task in ("services", "drained"):
+            self.hosts[name]["tasks"].setdefault(task, {}).update(self._entries(step, name))
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 
     def _approve_event(self, name, step):

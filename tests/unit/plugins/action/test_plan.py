@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.action import plan
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 
 ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
@@ -38,3 +39,27 @@ def test_a_journal_that_fills_the_disk_does_not_end_the_run():
     action = ActionModule.__new__(ActionModule)
     result = action._pass({"journal": "/dev/full"}, hosts, check(1, 5))
     assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
+
+
+def shown(monkeypatch, seconds, state="waiting"):
+    """When a host's line is shown while it waits for so long without a change, a pass each second."""
+    moments = []
+    memory = {}
+    monkeypatch.setattr(plan.display, "display", lambda line, color=None: moments.append(now))
+    for now in range(seconds):
+        decision = {"state": state, "reason": "rule begins later", "event": "Reboot e1", "since": 0, "until": None}
+        outcome = {"hosts": {"web0": decision}, "memory": {}}
+        ActionModule._tell(outcome, {"memory": memory}, {"now": float(now)})
+        memory = outcome["memory"]
+    return moments
+
+
+def test_who_waits_is_told_again_and_again_but_ever_more_seldom(monkeypatch):
+    moments = shown(monkeypatch, 7200)
+    gaps = [later - earlier for earlier, later in zip(moments, moments[1:])]
+    assert gaps[0] == 5 and gaps == sorted(gaps) and gaps[-1] == 300
+    assert len(moments) < 70
+
+
+def test_who_is_back_is_told_once(monkeypatch):
+    assert shown(monkeypatch, 100, state="restored") == [0]

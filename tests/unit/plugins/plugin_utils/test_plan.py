@@ -835,3 +835,52 @@ def test_approving_unprepared_counts_everybody_in_the_event():
     for _pass in range(4):
         model.go()
     assert model.posted == []
+
+
+class TestOnePass:
+    """Runs that take one step, as cron and schedules start them."""
+
+    def run(self, model):
+        """One of them; its last outcome. It knows nothing of the others."""
+        model.killed()
+        model.run = dict(model.run, wait=False, look_twice=True)
+        while True:
+            outcome = model.go()
+            if outcome["finished"]:
+                return outcome
+            assert model.number < 3
+
+    def test_they_see_an_event_through(self):
+        model = Model()
+        for settings in model.settings.values():
+            settings["drain_host"]["services"] = ["web.service"]
+        model.announce("e1", "web1")
+        roles = []
+        for _minute in range(3):
+            before = len(model.steps)
+            self.run(model)
+            roles.append([step[2] for step in model.steps[before:]])
+        assert roles == [["load_balancer"], ["drain_host"], ["approve_event"]]
+        model.start("e1")
+        self.run(model)
+        model.over("e1")
+        outcome = self.run(model)
+        assert model.in_rotation("web1") == ["lb1"]
+        assert result(outcome, "e1")["outcome"] == "in_progress"
+        assert self.run(model)["events"] == []
+
+    def test_one_look_is_not_enough(self):
+        model = Model()
+        model.announce("e1", "web1")
+        self.run(model)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        self.run(model)
+        assert model.posted == [] and model.number == 1
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        self.run(model)
+        assert len(model.posted) == 1 and model.number == 2
+
+    def test_nothing_to_see_twice(self):
+        model = Model()
+        self.run(model)
+        assert model.number == 1

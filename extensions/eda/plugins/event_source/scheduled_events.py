@@ -1,0 +1,255 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Event source for ansible-rulebook: Azure's Scheduled Events as they appear, change and go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+import sys
+import time
+from pathlib import Path
+
+DOCUMENTATION = r"""
+---
+short_description: Azure's Scheduled Events as they appear, change and go
+description:
+  - Asks one or many metadata services for their Scheduled Events, by default once a second, and hands on what is new.
+  - Where ansible-rulebook starts, it is told of every event that stands. So nothing is lost while it is down.
+  - A service that does not answer tells nothing; what it showed last is taken to stand until it answers again.
+  - >-
+    A metadata service answers the VM alone to which it belongs, but each VM of a scale set or availability set is shown the events of all
+    of them. So ansible-rulebook runs on one of these VMs, or has the watchers of the role C(event_watcher) report to a webhook.
+options:
+  imds_urls:
+    description: Base URLs of the metadata services.
+    type: list
+    elements: str
+    default: [http://169.254.169.254]
+  inventory_names:
+    description:
+      - Names of hosts in the inventory by their names in Azure, where these differ.
+      - A name that is not here stands for itself.
+    type: dict
+    default: {}
+  resources:
+    description: Names in Azure. Events that name none of them are left out. By default none is left out.
+    type: list
+    elements: str
+  event_types:
+    description: Types of the events to hand on. By default all.
+    type: list
+    elements: str
+  api_version:
+    description: Version of the service's interface.
+    type: str
+    default: "2020-07-01"
+  request_timeout:
+    description: Seconds for one answer.
+    type: float
+    default: 10.0
+  interval:
+    description: Seconds from one question to the next. The service allows five questions a second, for all who ask on that VM.
+    type: float
+    default: 1.0
+  reminder:
+    description:
+      - Seconds after which an event that stands unchanged is handed on again, with the change V(standing), so that a run that failed or was
+        killed is followed by another.
+      - 0 means never.
+    type: float
+    default: 300.0
+"""
+
+EXAMPLES = r"""
+- name: On one of the VMs of a scale set
+  hosts: all
+  execution_strategy: parallel
+  sources:
+    - graceful.azure.scheduled_events:
+        inventory_names: {scaleset_0: web1, scaleset_1: web2}
+  rules:
+    - name: Handle what stands
+      condition: event.change != "gone" and event.target != ""
+      action:
+        run_playbook:
+          name: graceful.azure.handle_events
+          check_files: false
+          lock: "{{ event.lane }}"
+          extra_vars:
+            target: "{{ event.target }}"
+"""
+
+RETURN = r"""
+change:
+  description: V(appeared), V(changed) (another status, another NotBefore, other resources), V(standing) or V(gone).
+  type: str
+scheduled_event:
+  description: The event, as M(graceful.azure.scheduled_events_info) returns it. For V(gone), as it was last shown.
+  type: dict
+target:
+  description: A host pattern for all hosts that the event names, by their names in the inventory.
+  type: str
+lane:
+  description: The same for events that share a host, so that it can be the C(lock) of an action. It is the id of the first of them.
+  type: str
+imds_url:
+  description: The service that told it.
+  type: str
+"""
+
+# ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
+sys.path.append(str(Path(__file__).absolute().parents[7]))
+
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient, ImdsError  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
+
+logger = logging.getLogger(__name__)
+
+# What makes an event another one than it was.
+TELLING = ("event_status", "not_before", "resources")
+# A pattern knows more than names. What comes from the service must not mean anything else.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+
+
+class ArgumentError(ValueError):
+    """An argument of the source is wrong; the text says which, and what would be right."""
+
+
+def _texts(value):
+    return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+
+
+def _names(value):
+    return isinstance(value, dict) and all(isinstance(item, str) and NAME.match(item) for item in value.values())
+
+
+def _number(least):
+    return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= least
+
+
+# Per argument: its default, what it must be, and how that is said.
+ARGUMENTS = {
+    "imds_urls": (["http://169.254.169.254"], lambda value: _texts(value) and bool(value), "a list of URLs, at least one"),
+    "inventory_names": ({}, _names, "a dictionary of names in Azure, each with the name of a host in the inventory"),
+    "resources": (None, _texts, "a list of names"),
+    "event_types": (None, _texts, "a list of event types"),
+    "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
+    "request_timeout": (10.0, _number(0.1), "a number of seconds from 0.1 up"),
+    "interval": (1.0, _number(0.2), "a number of seconds from 0.2 up"),
+    "reminder": (300.0, _number(0), "a number of seconds, or 0 for never"),
+}
+
+
+def read_arguments(args):
+    """The arguments with their defaults; ArgumentError."""
+    # ansible-rulebook adds some of its own.
+    given = {name: value for name, value in args.items() if not name.startswith("eda_") and value is not None}
+    mistakes = [f"{name}: there is no such argument; there are {', '.join(ARGUMENTS)}." for name in given if name not in ARGUMENTS]
+    for name, (_default, fits, wanted) in ARGUMENTS.items():
+        if name in given and not fits(given[name]):
+            mistakes.append(f"{name} is {given[name]!r}; it must be {wanted}.")
+    if mistakes:
+        raise ArgumentError("graceful.azure.scheduled_events: " + " ".join(mistakes))
+    return {name: given.get(name, default) for name, (default, _fits, _wanted) in ARGUMENTS.items()}
+
+
+class View:
+    """What stands, as all services together show it. Pure: readings and a clock in, changes out."""
+
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.inventory_names = {name.lower(): host for name, host in arguments["inventory_names"].items()}
+        self.shown = {}     # per service the ids of the events that it showed last
+        self.standing = {}  # per id what was last told of it, and when
+
+    def update(self, imds_url, events, now):
+        """The changes after one service was read."""
+        events = {event["event_id"].lower(): event for event in events if self._is_wanted(event)}
+        before = self.shown.get(imds_url, set())
+        self.shown[imds_url] = set(events)
+        changes = []
+        for key, event in events.items():
+            change = self._change(self.standing.get(key), event, now)
+            if change:
+                changes.append(self._tell(key, change, event, imds_url, now))
+        for key in before - set(events):
+            if key in self.standing and not any(key in ids for ids in self.shown.values()):
+                changes.append(self._tell(key, "gone", self.standing[key]["scheduled_event"], imds_url, now))
+                del self.standing[key]
+        return changes
+
+    def _is_wanted(self, event):
+        types, names = self.arguments["event_types"], self.arguments["resources"]
+        if types is not None and (event["event_type"] or "").lower() not in [wanted.lower() for wanted in types]:
+            return False
+        return names is None or bool({name.lower() for name in event["resources"]} & {name.lower() for name in names})
+
+    def _change(self, told, event, now):
+        if told is None:
+            return "appeared"
+        last = told["scheduled_event"]
+        # The services of one set are not equally quick; none goes back.
+        behind = last["event_status"] == "Started" and event["event_status"] == "Scheduled"
+        if not behind and any(last[name] != event[name] for name in TELLING):
+            return "changed"
+        reminder = self.arguments["reminder"]
+        return "standing" if reminder and now - told["at"] >= reminder else None
+
+    def _tell(self, key, change, event, imds_url, now):
+        told = self.standing.get(key)
+        lane = told["lane"] if told else self._lane(event)
+        self.standing[key] = {"scheduled_event": event, "at": now, "lane": lane}
+        return {"change": change, "scheduled_event": event, "target": self._target(event), "lane": lane, "imds_url": imds_url}
+
+    def _lane(self, event):
+        """That of the first event that stands and shares a host with this one, or a new one."""
+        mine = {name.lower() for name in event["resources"]}
+        for other in self.standing.values():
+            if mine & {name.lower() for name in other["scheduled_event"]["resources"]}:
+                return other["lane"]
+        return event["event_id"]
+
+    def _target(self, event):
+        hosts = [self.inventory_names.get(name.lower(), name) for name in event["resources"]]
+        odd = [name for name in hosts if not NAME.match(name)]
+        if odd:
+            logger.warning("event %s: %r cannot be the name of a host in the inventory and is left out", event["event_id"], odd)
+        return ":".join(name for name in hosts if name not in odd)
+
+
+async def watch(imds_url, view, queue, arguments):
+    """Asks one service for ever."""
+    client = ImdsClient(imds_url, arguments["api_version"], arguments["request_timeout"])
+    reader = Reader(client, ask_name=False)
+    failing = None
+    while True:
+        began = time.monotonic()
+        pause = arguments["interval"]
+        try:
+            # One answer and no repetition: the next question comes soon.
+            reading = await asyncio.to_thread(reader.read, began + arguments["request_timeout"], began)
+        except ImdsError as error:
+            if failing is None:
+                logger.warning("%s: %s", imds_url, error)
+            failing = error
+            # Where it was asked too often, as long as it says.
+            pause = max(pause, error.retry_in or 0.0)
+        else:
+            if failing is not None:
+                logger.warning("%s answers again", imds_url)
+            failing = None
+            for change in view.update(imds_url, reading.events, time.monotonic()):
+                await queue.put(change)
+        await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+
+
+async def main(queue, args):
+    """What ansible-rulebook calls."""
+    arguments = read_arguments(args)
+    view = View(arguments)
+    await asyncio.gather(*(watch(url, view, queue, arguments) for url in dict.fromkeys(arguments["imds_urls"])))

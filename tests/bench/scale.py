@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a pass costs for 5, 20 and 100 hosts that are reached over ssh.
+
+Each host is an address of the loopback network with an ssh connection of its own, all of them served by one sshd of
+ours. So the modules run on the controller's own cores, too: a pass lasts longer here than on machines that are far
+away. What the controller itself spends is counted apart, by a mark in the environment of its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from tests.demo import playbook
+from tests.support.haproxy import Haproxy, free_port
+from tests.support.simulator import Simulator
+
+ROOT = Path(__file__).resolve().parents[2]
+SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+SIZES = (5, 20, 100)
+FORKS = 50
+LISTENS = 16
+BALANCER = "127.0.1.250"
+PASSES = 4
+EVENTS = 3
+PATIENCE = 600.0
+MARK = "BENCH_MARK"
+
+
+class ScaleError(Exception):
+    """The hosts could not be set up; the text says why."""
+
+
+class Hosts:
+    """So many hosts, a balancer that knows them all, and their metadata services."""
+
+    def __init__(self, folder, count):
+        self.folder = folder
+        self.names = [f"vm{number:03}" for number in range(1, count + 1)]
+        self.addresses = {name: f"127.0.1.{number}" for number, name in enumerate(self.names, start=1)}
+        self.mark = uuid.uuid4().hex
+        self.closing = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as closing:
+            self.folder.mkdir(parents=True)
+            self.ports = self._start_sshds(closing)
+            self.simulator = closing.enter_context(Simulator(self.names))
+            servers = "".join(f"  server {name} {address}:9\n" for name, address in self.addresses.items())
+            self.haproxy = Haproxy(self.folder, f"backend web\n{servers}")
+            closing.callback(self.haproxy.stop)
+            closing.callback(self._end_all)
+            self._write_inventory()
+            playbook.write_configuration(self.folder)
+            self.closing = closing.pop_all()
+        return self
+
+    def __exit__(self, *failure):
+        self.closing.close()
+
+    def _start_sshds(self, closing):
+        """The port of each address. One sshd listens on so many at most."""
+        if not SSHD:
+            raise ScaleError("no sshd: apt-get install openssh-server")
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
+        (self.folder / "user.pub").rename(self.folder / "authorized_keys")
+        addresses = [*self.addresses.values(), BALANCER]
+        ports = {}
+        for first in range(0, len(addresses), LISTENS):
+            some, port = addresses[first:first + LISTENS], free_port()
+            ports.update(dict.fromkeys(some, port))
+            configuration = self.folder / f"sshd_config-{port}"
+            configuration.write_text(
+                "".join(f"ListenAddress {address}:{port}\n" for address in some)
+                + f"HostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nMaxStartups 1000\n"
+                "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n"
+            )
+            with (self.folder / "sshd.log").open("ab") as log:
+                sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", configuration], stdin=subprocess.DEVNULL, stderr=log)
+            closing.callback(sshd.wait)
+            closing.callback(sshd.terminate)
+        return ports
+
+    def _write_inventory(self):
+        hosts = {
+            name: {
+                "ansible_host": address,
+                "ansible_port": self.ports[address],
+                "graceful_azure_imds_url": self.simulator.urls[name],
+                "graceful_azure_state_dir": str(self.folder / "state" / name),
+            }
+            for name, address in self.addresses.items()
+        }
+        reached = {
+            "ansible_ssh_private_key_file": str(self.folder / "user"),
+            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes",
+            "ansible_python_interpreter": sys.executable,
+        }
+        balancer = {"ansible_host": BALANCER, "ansible_port": self.ports[BALANCER], "graceful_azure_state_dir": str(self.folder / "state" / "balancer")}
+        settings = {
+            "load_balancer_provider": "haproxy",
+            "load_balancer_hosts": ["balancer"],
+            "load_balancer_haproxy_socket": self.haproxy.socket,
+        }
+        groups = {"web": {"hosts": hosts, "vars": settings}, "machines": {"hosts": {"balancer": balancer}}}
+        (self.folder / "inventory.json").write_text(json.dumps({"all": {"vars": reached, "children": groups}}), encoding="utf-8")
+
+    @contextlib.contextmanager
+    def watching(self):
+        """A watch_events; yields the file with its journal."""
+        journal = self.folder / "journal.jsonl"
+        journal.unlink(missing_ok=True)
+        short = Path("/tmp" if len(str(self.folder)) > 60 else self.folder)
+        environment = playbook.surroundings(self.folder, short)
+        control = short / f"cp{os.getpid()}"
+        environment.update({MARK: self.mark, "ANSIBLE_FORKS": str(min(len(self.names), FORKS)), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)})
+        program = Path(sys.executable).with_name("ansible-playbook")
+        command = [program, "-i", self.folder / "inventory.json", "graceful.azure.watch_events", "-e", "target=web", "-e", f"handle_events_journal={journal}"]
+        with (self.folder / "playbook.log").open("wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True)
+        try:
+            yield journal
+        finally:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            self._end_all()
+            process.wait()
+            shutil.rmtree(control, ignore_errors=True)
+
+    def _marked(self):
+        """The controller's processes, ssh's lasting connections among them."""
+        mark = f"{MARK}={self.mark}".encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if mark in (entry / "environ").read_bytes():
+                        yield int(entry.name)
+
+    def cpu(self):
+        """CPU seconds that the controller's processes have spent, those that were waited for included."""
+        ticks = 0
+        for pid in self._marked():
+            with contextlib.suppress(OSError):
+                ticks += sum(map(int, Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _end_all(self):
+        for pid in self._marked():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def is_out(self, name):
+        return self.haproxy.flags("web", name)[0] != 0
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ScaleError(f"{what}: not within {PATIENCE:.0f} s")
+        time.sleep(0.02)
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
+
+
+def begins(line):
+    """When a pass began to look, and what it waited for news."""
+    hosts = json.loads(line)["world"]["hosts"].values()
+    return min(host["began"] for host in hosts if host.get("began")), min(host.get("waited") or 0.0 for host in hosts)
+
+
+def one_size(folder, count):
+    """Seconds of a pass less its pause, the controller's CPU seconds per host and look, seconds from visible to out."""
+    with Hosts(folder, count) as hosts, hosts.watching() as journal:
+        # The first pass connects.
+        until(lambda: lines(journal) >= 2, "two passes")
+        with journal.open(encoding="utf-8") as stream:
+            silent = [name for name, seen in json.loads(stream.readlines()[1])["world"]["hosts"].items() if not seen.get("reached")]
+        if silent:
+            raise ScaleError(f"not reached: {', '.join(silent)}")
+        spent, first = hosts.cpu(), lines(journal)
+        until(lambda: lines(journal) >= first + PASSES, f"{PASSES} passes")
+        spent = (hosts.cpu() - spent) / PASSES / count
+        passes = [begins(line) for line in journal.read_text(encoding="utf-8").splitlines()[1:]]
+        whole = [later[0] - earlier[0] - earlier[1] for earlier, later in zip(passes, passes[1:])]
+        reaction = []
+        for number in range(EVENTS):
+            name = hosts.names[number * (count - 1) // (EVENTS - 1)]
+            hosts.simulator.post_event(EventType="Reboot", Resources=[name], NoticeSeconds=None)
+            appeared = time.monotonic()
+            until(lambda name=name: hosts.is_out(name), f"{name} out")
+            reaction.append(time.monotonic() - appeared)
+        return whole, spent, reaction
+
+
+def scale(stage):
+    """A row per size."""
+    rows = []
+    for count in SIZES:
+        whole, spent, reaction = one_size(stage.folder / f"scale-{count}", count)
+        rows.append(
+            {
+                "what": f"{count} hosts over ssh, forks {min(count, FORKS)}: a pass, less its pause; visible to out; controller's CPU per host and pass",
+                "ours": f"{statistics.median(whole):.1f} s; {statistics.median(reaction):.1f} s ({min(reaction):.1f}-{max(reaction):.1f}); {spent:.2f} s",
+                "peer": "limit 0.2 s of CPU",
+                "ok": spent <= 0.2,
+                "figures": {"hosts": count, "passes": whole, "cpu_per_host": spent, "reaction": reaction},
+            }
+        )
+    return rows

@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""AWX: set up by a playbook, against a stand-in of its API; and jobs as it starts them, by the real ansible-runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.support.awx import Awx
+from tests.support.checkout import BUILD
+from tests.support.others import fetch
+from tests.support.site import descendants, wait_until
+
+# The last package with awx.awx, in the version of AWX that docs/awx.md is about.
+PACKAGE = "ansible==12.3.0"
+SETTINGS = {
+    "awx_setup_inventory": "VMs",
+    "awx_setup_project": "Maintenance",
+    "awx_setup_project_scm_url": "https://git.example.com/maintenance.git",
+    "awx_setup_credentials": ["ssh"],
+    "awx_setup_host_config_key": "a-key",
+}
+NOTIFICATION = {"type": "webhook", "configuration": {"url": "https://pager.example.com", "http_method": "POST", "headers": {}}}
+
+
+@pytest.fixture(scope="module", name="collections")
+def awx_collection():
+    folder = BUILD / "others"
+    fetch(PACKAGE, "awx.awx", folder)
+    return folder
+
+
+@pytest.fixture(name="awx")
+def stand_in():
+    awx = Awx()
+    for kind, name in (("organizations", "Default"), ("inventories", "VMs"), ("credentials", "ssh")):
+        awx.add(kind, name=name)
+    yield awx
+    awx.close()
+
+
+class TestSetUp:
+    @pytest.fixture(autouse=True)
+    def _prepare(self, awx, collections):
+        self.awx = awx
+        self.environment = dict(
+            os.environ,
+            CONTROLLER_HOST=awx.url,
+            CONTROLLER_OAUTH_TOKEN=awx.token,
+            ANSIBLE_COLLECTIONS_PATH=os.pathsep.join([str(BUILD / "collections"), str(collections)]),
+            ANSIBLE_NOCOLOR="1",
+        )
+
+    def run(self, *arguments, token=None, **settings):
+        command = ["ansible-playbook", "graceful.azure.awx", "-e", json.dumps({**SETTINGS, **settings}), *arguments]
+        environment = dict(self.environment, CONTROLLER_OAUTH_TOKEN=token) if token else self.environment
+        before = len(self.awx.changes)
+        done = subprocess.run(command, env=environment, cwd=str(BUILD), capture_output=True, text=True, timeout=100, check=False)
+        return done.returncode, done.stdout + done.stderr, self.awx.changes[before:]
+
+    def test_all_of_it_and_a_second_run_changes_nothing(self):
+        status, output, _changes = self.run(awx_setup_notification=NOTIFICATION)
+        assert status == 0, output
+        template = self.awx.one("job_templates", "Handle scheduled events")
+        wanted = {"ask_variables_on_launch": True, "ask_job_type_on_launch": True, "allow_simultaneous": True, "job_slice_count": 1, "timeout": 0}
+        assert {name: template[name] for name in wanted} == wanted
+        assert (template["playbook"], template["host_config_key"]) == ("handle_events.yml", "a-key")
+        # A provisioning callback cannot answer.
+        survey = self.awx.hangs("job_templates", "Handle scheduled events", "survey_spec")["spec"]
+        assert [question["variable"] for question in survey if not question["required"]] == ["target", "handle_events_wait", "handle_events_timeout"]
+        assert self.awx.hangs("job_templates", "Handle scheduled events", "credentials") == [self.awx.one("credentials", "ssh")["id"]]
+        notified = self.awx.hangs("job_templates", "Handle scheduled events", "notification_templates_error")
+        assert notified == [self.awx.one("notification_templates", "Scheduled events need a person")["id"]]
+        schedule = self.awx.one("schedules", "A pass over all scheduled events")
+        assert schedule["extra_data"] == {"target": "all", "handle_events_wait": "false"} and schedule["rrule"].endswith("FREQ=MINUTELY;INTERVAL=1")
+        assert schedule["unified_job_template"] == template["id"]
+        injected = self.awx.one("credential_types", "Secret of the watchers of scheduled events")["injectors"]
+        assert injected == {"extra_vars": {"event_watcher_secret": "{{ secret }}"}}
+        status, output, changes = self.run(awx_setup_notification=NOTIFICATION)
+        assert (status, changes) == (0, []), output
+        assert "changed=0" in output
+
+    def test_check_mode_changes_nothing(self):
+        _status, _output, changes = self.run("--check")
+        assert changes == []
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"awx_setup_inventory": ""}, "awx_setup_inventory is missing"),
+            ({"awx_setup_project": None}, "awx_setup_project is missing"),
+            ({"awx_setup_credentials": "ssh"}, "awx_setup_credentials must be a list"),
+            ({"awx_setup_host_config_key": "a key\n"}, "awx_setup_host_config_key"),
+            ({"awx_setup_notification": {"configuration": {}}}, "awx_setup_notification must be a dictionary"),
+        ],
+    )
+    def test_bad_input(self, settings, said):
+        status, output, changes = self.run(**settings)
+        assert status != 0 and said in output and changes == []
+
+    def test_a_wrong_token(self):
+        status, output, changes = self.run(token="another")
+        assert status != 0 and "Invalid authentication credentials" in output and changes == []
+
+
+class Job:
+    """One job as AWX starts it: ansible-runner, with a folder that has project, inventory and variables."""
+
+    def __init__(self, folder, site, **variables):
+        for name in ("project", "inventory", "env"):
+            (folder / name).mkdir(parents=True)
+        (folder / "project" / "handle_events.yml").write_text("- import_playbook: graceful.azure.handle_events\n")
+        shutil.copy(site.inventory, folder / "inventory" / "hosts.json")
+        (folder / "env" / "extravars").write_text(json.dumps(variables))
+        (folder / "env" / "envvars").write_text(json.dumps({"ANSIBLE_REMOTE_TEMP": str(site.folder / "tmp")}))
+        self.events = folder / "artifacts" / "job" / "job_events"
+        command = ["ansible-runner", "run", str(folder), "--playbook", "handle_events.yml", "--ident", "job"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def said(self):
+        """What AWX would have shown by now."""
+        texts = []
+        for path in self.events.glob("*.json"):
+            try:
+                texts.append(json.loads(path.read_text(encoding="utf-8")).get("stdout", ""))
+            except (ValueError, FileNotFoundError):
+                continue  # it is being written
+        return "\n".join(texts)
+
+    def artifacts(self):
+        """What AWX keeps of set_stats."""
+        found = [json.loads(path.read_text(encoding="utf-8")) for path in self.events.glob("*.json")]
+        (stats,) = [event for event in found if event["event"] == "playbook_on_stats"]
+        return stats["event_data"]["artifact_data"]
+
+    def kill(self):
+        """As AWX cancels it: everything in its container, at once."""
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.communicate()
+
+
+@pytest.mark.timeout(200)
+def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
+    first = Job(tmp_path / "first", site, target="web")
+    try:
+        # Progress is there to be read while it runs.
+        wait_until(lambda: f"web1  started  Reboot {event_id}" in first.said(), 60, "the start told")
+        assert first.process.poll() is None
+    finally:
+        first.kill()
+    assert site.admin_states()["web1"] == "drain"
+    site.simulator.ask("POST", f"/events/{event_id}/complete")
+    time.sleep(0.2)
+    # The survey gives texts.
+    second = Job(tmp_path / "second", site, target="web", handle_events_wait="true", handle_events_timeout=60)
+    output, _nothing = second.process.communicate(timeout=100)
+    assert second.process.returncode == 0, output
+    (told,) = second.artifacts()["graceful_azure"]
+    assert (told["event_id"], told["outcome"], told["hosts"]["web1"]["state"]) == (event_id, "completed", "restored")
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
+
+
+@pytest.mark.timeout(200)
+def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
+    """Each pass a job of its own; together they see an event through."""
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
+    outcomes = []
+    while not outcomes or site.records():
+        job = Job(tmp_path / str(len(outcomes)), site, target="web", handle_events_wait="false")
+        output, _nothing = job.process.communicate(timeout=60)
+        assert job.process.returncode == 0, output
+        outcomes.append([told["outcome"] for told in job.artifacts()["graceful_azure"]])
+        assert len(outcomes) < 8, outcomes
+    # Out, approved, and once it is gone back: a step each, and none to spare while it lasts.
+    assert outcomes[0] == ["in_progress"] and 3 <= len(outcomes) <= 5
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web2"]
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}

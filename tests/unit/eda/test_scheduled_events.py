@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The event source: what it hands on of what services show, and which arguments it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import runpy
+import time
+
+import pytest
+
+from tests.support.checkout import BUILD
+from tests.support.simulator import Simulator
+
+# As ansible-rulebook does it.
+COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
+SOURCE = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "scheduled_events.py"))
+ArgumentError, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "View", "main", "read_arguments"))
+
+
+def event(event_id="E1", *resources, status="Scheduled", event_type="Reboot", not_before="2026-11-21T12:00:00Z"):
+    return {"event_id": event_id, "event_type": event_type, "event_status": status, "resources": list(resources or ["vm-1"]), "not_before": not_before}
+
+
+def told(changes):
+    return [(change["change"], change["scheduled_event"]["event_id"]) for change in changes]
+
+
+def view(**arguments):
+    return View(read_arguments(arguments))
+
+
+class TestView:
+    def test_an_event_appears_changes_and_goes(self):
+        seen = view()
+        assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
+        assert seen.update("a", [event()], 1) == []
+        assert told(seen.update("a", [event(status="Started", not_before=None)], 2)) == [("changed", "E1")]
+        (gone,) = seen.update("a", [], 3)
+        assert gone["change"] == "gone" and gone["scheduled_event"]["event_status"] == "Started" and gone["target"] == "vm-1"
+        assert told(seen.update("a", [event()], 4)) == [("appeared", "E1")]
+
+    def test_what_stands_is_told_again(self):
+        seen = view(reminder=60)
+        moments = [now for now in range(200) if told(seen.update("a", [event()], now)) == [("standing", "E1")]]
+        assert moments == [60, 120, 180]
+
+    def test_or_never(self):
+        seen = view(reminder=0)
+        assert sum(len(seen.update("a", [event()], now)) for now in range(0, 10000, 10)) == 1
+
+    def test_two_services_of_one_set(self):
+        seen = view()
+        assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
+        assert seen.update("b", [event(event_id="e1")], 0) == []
+        assert told(seen.update("b", [event(status="Started")], 1)) == [("changed", "E1")]
+        # The first has not heard of it yet.
+        assert seen.update("a", [event()], 1) == []
+        assert seen.update("b", [], 2) == []
+        assert told(seen.update("a", [], 3)) == [("gone", "E1")]
+
+    def test_events_that_share_a_host_share_a_lane(self):
+        seen = view()
+        lanes = [seen.update("a", events, 0)[-1]["lane"] for events in ([event("E1", "vm-1")], [event("E1", "vm-1"), event("E2", "vm-2")])]
+        assert lanes == ["E1", "E2"]
+        both = [event("E1", "vm-1"), event("E2", "vm-2"), event("E3", "VM-2", "vm-3")]
+        assert seen.update("a", both, 1)[-1]["lane"] == "E2"
+        # Nobody changes lanes while it stands.
+        seen.update("a", [both[0], both[2]], 2)
+        assert seen.update("a", [both[0], both[2], event("E4", "vm-3")], 3)[-1]["lane"] == "E2"
+
+    def test_names_of_the_inventory(self):
+        seen = view(inventory_names={"VM-1": "web1"})
+        assert seen.update("a", [event("E1", "vm-1", "vm-2")], 0)[0]["target"] == "web1:vm-2"
+
+    @pytest.mark.parametrize("name", ["all:!web1", "~.*", "&web", "web[0]", "a,b", "{{ lookup('pipe', 'id') }}", "@/etc/hosts", "-x", "*", ""])
+    def test_a_name_that_is_more_than_a_name(self, name, caplog):
+        with caplog.at_level(logging.WARNING):
+            (appeared,) = view().update("a", [event("E1", name, "vm-2")], 0)
+        assert appeared["target"] == "vm-2" and "left out" in caplog.text
+
+    def test_only_what_was_asked_for(self):
+        events = [event("E1", "vm-1"), event("E2", "vm-2", event_type="Freeze"), event("E3", "vm-3", event_type=None)]
+        assert told(view(resources=["VM-2"]).update("a", events, 0)) == [("appeared", "E2")]
+        assert told(view(event_types=["reboot"]).update("a", events, 0)) == [("appeared", "E1")]
+
+
+class TestArguments:
+    def test_defaults(self):
+        assert read_arguments({"eda_feedback_queue": object(), "resources": None})["imds_urls"] == ["http://169.254.169.254"]
+
+    @pytest.mark.parametrize(
+        ("name", "value", "wanted"),
+        [
+            ("imds_url", "http://x", "there is no such argument"),
+            ("imds_urls", "http://x", "a list of URLs"),
+            ("imds_urls", [], "at least one"),
+            ("inventory_names", ["web1"], "a dictionary"),
+            ("inventory_names", {"vm-1": "all:!x"}, "a dictionary"),
+            ("resources", "vm-1", "a list of names"),
+            ("event_types", [1], "a list of event types"),
+            ("interval", "1", "a number of seconds from 0.2"),
+            ("interval", 0, "a number of seconds from 0.2"),
+            ("request_timeout", float("nan"), "a number of seconds from 0.1"),
+            ("reminder", True, "0 for never"),
+        ],
+    )
+    def test_bad_input(self, name, value, wanted):
+        with pytest.raises(ArgumentError) as caught:
+            read_arguments({name: value})
+        assert name in str(caught.value) and wanted in str(caught.value)
+
+    def test_all_mistakes_at_once(self):
+        with pytest.raises(ArgumentError) as caught:
+            read_arguments({"interval": -1, "reminder": -1, "wait": 1})
+        assert all(name in str(caught.value) for name in ("interval", "reminder", "wait"))
+
+    @pytest.mark.parametrize(("arguments", "name"), [({"imds_urls": ["ftp://x"]}, "imds_url"), ({"api_version": "latest"}, "api_version")])
+    def test_what_the_transport_refuses(self, arguments, name):
+        with pytest.raises(ValueError, match=name):
+            asyncio.run(main(None, arguments))
+
+
+def test_a_service_that_errs_tells_nothing(caplog):
+    """Against a service: the event stays while it errs, and goes when it answers without it."""
+
+    async def play(simulator):
+        queue = asyncio.Queue()
+        task = asyncio.create_task(main(queue, {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": 2}))
+        event_id = simulator.post_event(EventType="Freeze", Resources=["web-1"], NoticeSeconds=None)
+        changes = [await asyncio.wait_for(queue.get(), 10)]
+        simulator.fault({"Status": 500})
+        simulator.ask("POST", f"/events/{event_id}/cancel")
+        began = time.monotonic()
+        while "500" not in caplog.text and time.monotonic() - began < 10:
+            await asyncio.sleep(0.05)
+        assert queue.empty()
+        simulator.clear_faults()
+        changes.append(await asyncio.wait_for(queue.get(), 10))
+        task.cancel()
+        return event_id, changes
+
+    with caplog.at_level(logging.WARNING), Simulator(["web-1", "web-2"]) as simulator:
+        event_id, changes = asyncio.run(play(simulator))
+    assert told(changes) == [("appeared", event_id), ("gone", event_id)]
+    assert "answers again" in caplog.text
