@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures, scale  # noqa: E402
+from tests.bench import cases, figures, scale, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.demo.bed import BedError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
@@ -54,6 +54,7 @@ PARTS = {
     "reaction": figures.reaction,
     "reboot": figures.reboot_against_handwritten,
     "scale": scale.scale,
+    "watcher": watcher.watcher,
     **cases.CASES,
 }
 

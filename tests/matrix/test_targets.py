@@ -13,9 +13,11 @@ import pytest
 from tests.matrix import environments
 from tests.support.checkout import ROOT
 from tests.support.playbook import Playbook
+from tests.support.receiver import TOKEN, Webhook
 from tests.support.roles import SYSTEMCTL
 from tests.support.simulator import Simulator
 from tests.support.site import Site
+from tests.support.watcher import Watcher, noted, noting
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)]
 
@@ -48,9 +50,36 @@ def make_programs(version):
 def test_it_compiles(tmp_path, version, python):
     files = [path for folder in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / folder).glob("*.py"))]
     files.append(ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
+    files += sorted((ROOT / "roles" / "event_watcher" / "files").rglob("*.py"))
     assert len(files) > 20
     done = subprocess.run([python, "-c", COMPILE, tmp_path, *files], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, version), done.stderr
+
+
+@every_python
+def test_the_watcher(tmp_path, python):
+    """From an event to its end, with every kind of thread, process and file that it uses."""
+    with Simulator(["www_1"]) as simulator, Webhook() as webhook:
+        watcher = Watcher(tmp_path, simulator.urls["www_1"], python=str(python), action="run", command=noting(tmp_path / "ran"))
+        watcher.set(fast_path=noting(tmp_path / "out"), fast_path_undo=noting(tmp_path / "back"))
+        try:
+            process = watcher.start()
+            event_id = simulator.post_event(EventType="Preempt", NoticeSeconds=None)
+            watcher.wait_for("action_done")
+            watcher.wait_for("fast_path_done")
+            assert watcher.run("--status").returncode == 0
+            simulator.cancel(event_id)
+            watcher.wait_for("action_done", 2)
+            watcher.wait_for("fast_path_undone")
+            process.terminate()
+            assert process.wait(5) == 0
+            assert [document["why"] for document in noted(tmp_path / "ran")] == ["appeared", "gone"]
+            simulator.post_event()
+            watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), fast_path=[], fast_path_undo=[])
+            assert watcher.run("--once").returncode == 0
+            assert len(webhook.seen) == 1
+        finally:
+            watcher.close()
 
 
 @pytest.fixture(name="site")

@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.checkout import ROOT
 
-ROLES = ("load_balancer", "drain_host", "approve_event", "restore_service")
+ROLES = ("load_balancer", "drain_host", "approve_event", "restore_service", "event_watcher")
 
 
 def load(role, name):

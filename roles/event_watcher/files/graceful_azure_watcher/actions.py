@@ -1,0 +1,417 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The actions. Each is begun at once and looked at with poll(), which tells how it ended; nobody waits for one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+from urllib.parse import urlsplit
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import clip
+
+from . import system
+from .decision import BUSY, DONE, FAILED, REFUSED, fold
+from .settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, RUN, SettingsError
+
+# What a name must look like to be part of an Ansible host pattern and of nothing else.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+# For a whole request, whatever the receiver does.
+REQUEST_SECONDS = 30.0
+BODY_LIMIT = 1 << 20
+# Between SIGTERM and SIGKILL.
+GRACE_SECONDS = 10.0
+
+# All VMs of an event launch for all of them. The first name does at once, the others a little later, and find its job there.
+TURN_SECONDS = 3.0
+TURNS = 5
+_ACTIVE = ("new", "pending", "waiting", "running")
+
+
+def target_of(task):
+    """The names of all VMs of the task's events as a host pattern, and the names that can be in none."""
+    names = list(dict.fromkeys(name for event in task.events + task.gone for name in event["resources"]))
+    return ",".join(name for name in names if _NAME.match(name)), [name for name in names if not _NAME.match(name)]
+
+
+def document_of(task, host, version):
+    """What commands, webhooks and files are told."""
+    return {
+        "source": "graceful.azure.event_watcher",
+        "version": version,
+        "host": host,
+        "why": task.why,
+        "target": target_of(task)[0],
+        "events": task.events,
+        "gone": task.gone,
+    }
+
+
+def begin(settings, task, host, version, run_lock, monotonic=time.monotonic):
+    """The action of the settings for this task, begun."""
+    document = document_of(task, host, version)
+    if settings.action == RUN:
+        return _begin_run(settings, document, run_lock, monotonic)
+    if settings.action == FILE:
+        return _write(settings.path, document)
+    if not document["target"]:
+        return Ended(REFUSED, "none of the names in Resources can be the name of a host")
+    try:
+        secret = settings.secret()
+    except SettingsError as error:
+        return Ended(REFUSED, str(error))
+    if settings.action == AWX and settings.auth == HOST_CONFIG_KEY and not _alone(task):
+        return Ended(REFUSED, "the event names other VMs too, and a provisioning callback starts a job for this one alone: give a token")
+    works = {AWX: _call_back if settings.auth == HOST_CONFIG_KEY else _launch, EDA: _post}
+    return Request(settings, works[settings.action], (settings, secret, document), monotonic)
+
+
+class Ended:
+    """An action that took no time."""
+
+    def __init__(self, outcome, text):
+        self._result = (outcome, text)
+
+    def poll(self):
+        return self._result
+
+    def stop(self):
+        pass
+
+
+def _write(path, document):
+    """The action file: the journal has said it already, a file says it to programs."""
+    if path:
+        try:
+            system.write_whole(path, json.dumps(document, indent=2) + "\n")
+        except OSError as error:
+            return Ended(REFUSED, f"{path} cannot be written: {error.strerror}")
+    return Ended(DONE, path or "journal")
+
+
+# Commands
+
+
+def _begin_run(settings, document, run_lock, monotonic):
+    try:
+        lock = system.lock(run_lock)
+    except system.Locked:
+        return Ended(BUSY, "a command that an earlier watcher started still runs")
+    except OSError as error:
+        return Ended(REFUSED, f"{run_lock} cannot be locked: {error.strerror}")
+    return Command(settings.command, document, settings.command_timeout, lock, monotonic)
+
+
+class Command:
+    """A command of the user's in a process group of its own, with the document on its standard input.
+
+    The child keeps ``lock`` open, so that a watcher that follows one that was killed knows that it still runs.
+    """
+
+    def __init__(self, argv, document, seconds, lock=None, monotonic=time.monotonic):
+        self._monotonic = monotonic
+        self._end = monotonic() + seconds
+        self._seconds = seconds
+        self._lock = lock
+        self._killed_at = None
+        self._process = None
+        self._error = None
+        try:
+            with _input(document) as stream:
+                self._process = subprocess.Popen(
+                    argv, stdin=stream, stdout=_output(), start_new_session=True, pass_fds=() if lock is None else (lock,)
+                )
+        except (OSError, ValueError) as error:
+            self._error = f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+            self._give_back()
+
+    def poll(self):
+        """None while it runs; else how it ended, and in words."""
+        if self._process is None:
+            return (REFUSED, self._error)
+        status = self._process.poll()
+        now = self._monotonic()
+        if status is None:
+            if self._killed_at is None and now >= self._end:
+                self._killed_at = now
+                system.end_group(self._process)
+            elif self._killed_at is not None and now >= self._killed_at + GRACE_SECONDS:
+                system.end_group(self._process, signal.SIGKILL)
+            return None
+        self._give_back()
+        if self._killed_at is not None:
+            return (FAILED, f"ended by force after {self._seconds:g} s")
+        if status == 0:
+            return (DONE, "status 0")
+        return (FAILED, f"signal {-status}" if status < 0 else f"status {status}")
+
+    def stop(self):
+        """End it and all that it started, because the watcher ends."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        system.end_group(self._process)
+        try:
+            self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            system.end_group(self._process, signal.SIGKILL)
+            self._process.wait()
+        self._give_back()
+
+    def _give_back(self):
+        if self._lock is not None:
+            system.unlock(self._lock)
+            self._lock = None
+
+
+def _output():
+    """Standard output of the watcher is for people who ask it something; what a command says goes to the log."""
+    return 2
+
+
+def _input(document):
+    # A pipe would have to be fed by somebody, and a disk may be busy just then.
+    stream = open(os.memfd_create("events"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
+    stream.write(json.dumps(document).encode())
+    stream.seek(0)
+    return stream
+
+
+# Requests
+
+
+class Request:
+    """Work with HTTP requests in a thread of its own. Whatever the receiver does, it is over after REQUEST_SECONDS of talking."""
+
+    def __init__(self, settings, work, arguments, monotonic=time.monotonic):
+        self.settings = settings
+        self._monotonic = monotonic
+        self._end = None
+        self._tap = None
+        self._was_cut = False
+        self._tap_lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._result = None
+        self.sent = False
+        self._thread = threading.Thread(target=self._run, args=(work, arguments), daemon=True)
+        self._thread.start()
+
+    def poll(self):
+        if self._thread.is_alive():
+            end = self._end
+            if end is not None and self._monotonic() >= end:
+                self._cut()
+            return None
+        return self._result
+
+    def stop(self):
+        self._stopped.set()
+        self._cut()
+        self._thread.join(1)
+
+    def wait_a_turn(self, seconds):
+        self._stopped.wait(seconds)
+
+    def ask(self, method, url, headers, body=None):
+        """Status and body of an answer; OSError, http.client.HTTPException."""
+        if self._stopped.is_set():
+            raise OSError("the watcher ends")
+        self._end = self._monotonic() + REQUEST_SECONDS
+        parts = urlsplit(url)
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=self.settings.ca_file)
+            connection = _Tls(self, parts.hostname, parts.port, timeout=CONNECT_SECONDS, context=context)
+        else:
+            connection = _Plain(self, parts.hostname, parts.port, timeout=CONNECT_SECONDS)
+        try:
+            connection.connect()
+            connection.sock.settimeout(ANSWER_SECONDS)
+            self.sent = self.sent or method == "POST"
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request(method, target, body, dict(headers, **{"User-Agent": "graceful.azure.event_watcher", "Connection": "close"}))
+            answer = connection.getresponse()
+            said = answer.read(BODY_LIMIT)
+            if self._was_cut:
+                raise socket.timeout
+            if answer.length and len(said) < BODY_LIMIT:
+                raise http.client.IncompleteRead(said, answer.length)
+            return answer.status, said
+        finally:
+            self._end = None
+            connection.close()
+            self.tap(None)
+
+    def tap(self, sock):
+        """Keep a second handle of the connection: shut down there, it ends in the thread too."""
+        with self._tap_lock:
+            if self._tap is not None:
+                self._tap.close()
+            self._tap = sock.dup() if sock is not None else None
+
+    def _cut(self):
+        self._was_cut = True
+        with self._tap_lock:
+            if self._tap is not None:
+                try:
+                    self._tap.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def _run(self, work, arguments):
+        try:
+            self._result = work(self, *arguments)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self._result = (FAILED if self.sent else REFUSED, f"{_where(self.settings.url)}: {_why(error)}")
+
+
+class _Plain(http.client.HTTPConnection):
+    def __init__(self, request, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._request = request
+
+    def connect(self):
+        http.client.HTTPConnection.connect(self)
+        self._request.tap(self.sock)
+
+
+class _Tls(http.client.HTTPSConnection):
+    def __init__(self, request, *args, context, **kwargs):
+        super().__init__(*args, context=context, **kwargs)
+        self._request = request
+        self._tls = context
+
+    def connect(self):
+        http.client.HTTPConnection.connect(self)
+        self._request.tap(self.sock)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+
+
+def _where(url):
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _why(error):
+    if isinstance(error, socket.timeout):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {error.verify_message}"
+    if isinstance(error, http.client.HTTPException):
+        return f"no whole answer ({type(error).__name__})"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _judge(status, body):
+    """How a request ended that was answered with this status."""
+    if 200 <= status < 300:
+        return DONE, f"status {status}"
+    said = clip(body[:300].decode("utf-8", "replace").strip()) if body.strip() else ""
+    # A gateway that waited in vain does not know what became of the request.
+    outcome = FAILED if status >= 500 else REFUSED
+    return outcome, f"status {status}" + (f": {said}" if said else "")
+
+
+# EDA: a webhook
+
+
+def _post(request, settings, secret, document):
+    body = json.dumps(document).encode()
+    headers = {"Content-Type": "application/json"}
+    if settings.auth == HMAC:
+        headers["X-Hub-Signature-256"] = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    else:
+        headers["Authorization"] = f"Bearer {secret}"
+    return _judge(*request.ask("POST", settings.url, headers, body))
+
+
+# AWX
+
+
+def _alone(task):
+    """Whether an event names this VM and no other. All of a task's events name it."""
+    return any(len({name.lower() for name in event["resources"]}) == 1 for event in task.events + task.gone)
+
+
+def _call_back(request, settings, secret, document):
+    # As JSON and with extra_vars, be it empty: anything else is refused where the template asks for variables.
+    body = json.dumps({"host_config_key": secret, "extra_vars": {}}).encode()
+    status, answer = request.ask("POST", _below(settings.url, "callback/"), {"Content-Type": "application/json"}, body)
+    if status == 400 and b"already pending" in answer:
+        return BUSY, "a job for this host is under way"
+    return _judge(status, answer)
+
+
+def _launch(request, settings, secret, document):
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    standing, gone = ([event["event_id"] for event in document[name]] for name in ("events", "gone"))
+    request.wait_a_turn(_turn(document) * TURN_SECONDS)
+    found = _find_job(request, _below(settings.url, "jobs/?order_by=-id&page_size=25"), headers, standing, gone)
+    if found is not None:
+        return found
+    variables = {"target": document["target"], "graceful_azure_event_ids": standing, "graceful_azure_gone_event_ids": gone}
+    status, answer = request.ask("POST", _below(settings.url, "launch/"), headers, json.dumps({"extra_vars": variables}).encode())
+    if status != 201:
+        return _judge(status, answer)
+    reply = json.loads(answer.decode())
+    ignored = reply.get("ignored_fields") or {}
+    if "target" in (ignored.get("extra_vars") or {}):
+        return REFUSED, f"job {reply.get('id')} was launched without target: the template must have ask_variables_on_launch, or target in its survey"
+    return DONE, f"job {reply.get('id')}"
+
+
+def _turn(document):
+    """This VM's place among those that the same event names."""
+    own = (document["host"] or "").lower()
+    places = [[name.lower() for name in event["resources"]].index(own) for event in document["events"] + document["gone"]]
+    return min([*places, TURNS])
+
+
+def _find_job(request, url, headers, standing, gone):
+    """A job that another VM, or an earlier process, launched for the same; None where there is none, or no right to look."""
+    status, answer = request.ask("GET", url, headers)
+    if status != 200:
+        return None
+    wanted, ended = {fold(event_id) for event_id in standing}, {fold(event_id) for event_id in gone}
+    for job in _jobs(answer):
+        for_standing, for_gone = _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")
+        if job.get("status") in _ACTIVE and wanted | ended <= for_standing | for_gone:
+            return BUSY, f"job {job.get('id')} is under way"
+        if not wanted and ended <= for_gone and job.get("status") == "successful":
+            return DONE, f"job {job.get('id')}"
+    return None
+
+
+def _jobs(answer):
+    try:
+        jobs = json.loads(answer.decode()).get("results")
+    except (ValueError, AttributeError):
+        return []
+    return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+
+
+def _named(job, variable):
+    """The ids of events in a job's variables, which are JSON in a string."""
+    try:
+        value = json.loads(job.get("extra_vars") or "{}").get(variable)
+    except (ValueError, TypeError, AttributeError):
+        return set()
+    return {fold(event_id) for event_id in value if isinstance(event_id, str)} if isinstance(value, list) else set()
+
+
+def _below(url, name):
+    return url.rstrip("/") + "/" + name

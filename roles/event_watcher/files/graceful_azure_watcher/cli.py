@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is typed: the watcher itself, --once, --status."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections import namedtuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsSetupError
+
+from . import notes, settings, system
+from .watch import Watcher
+
+CONFIG = "/etc/graceful-azure-watcher/config.json"
+# As in sysexits.h: another one runs, and: the settings are wrong.
+EXIT_LOCKED = 75
+EXIT_CONFIG = 78
+# Of --status, beside 0.
+EXIT_TROUBLE = 1
+EXIT_NOT_RUNNING = 3
+# The status is written every ten seconds, and a silent service takes ten more.
+STALE_SECONDS = 45.0
+
+
+Arguments = namedtuple("Arguments", ("config", "once", "status"))
+
+
+def main(folder):
+    arguments = parse(sys.argv[1:])
+    version = installed_version(folder)
+    try:
+        values = settings.read(arguments.config)
+        if arguments.status:
+            return show_status(values, version)
+        watcher = Watcher(settings.Settings(values), version)
+        if arguments.once:
+            return 0 if watcher.once() else 1
+        watcher.run()
+    except (settings.SettingsError, ImdsSetupError) as error:
+        return _fail(error, EXIT_CONFIG)
+    except system.Locked as error:
+        return _fail(f"Another watcher runs already: {error} is locked.", EXIT_LOCKED)
+    return 0
+
+
+def parse(words):
+    if not words:
+        # What the service is started with.
+        return Arguments(CONFIG, once=False, status=False)
+    # For people alone: the service would keep it in memory for ever.
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="graceful-azure-watcher", description="Starts the handling of scheduled events of this VM.")
+    parser.add_argument("--config", default=CONFIG, help=f"the settings, {CONFIG} by default")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--once", action="store_true", help="look once, start what is due, wait for its end")
+    what.add_argument("--status", action="store_true", help="say what the watcher sees and does; 0: well, 1: trouble, 3: not running")
+    return parser.parse_args(words)
+
+
+def _fail(error, status):
+    sys.stderr.write(f"graceful-azure-watcher: {error}\n")
+    return status
+
+
+def installed_version(folder):
+    """The collection's version, and a digest of the very files: copies can be of any state."""
+    digest = hashlib.sha256()
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as stream:
+                digest.update(stream.read())
+    try:
+        with open(os.path.join(folder, "VERSION"), encoding="utf-8") as stream:
+            version = stream.read().strip()
+    except OSError:
+        version = "unknown"
+    return f"{version}+{digest.hexdigest()[:12]}"
+
+
+def show_status(chosen, version):
+    running = system.is_locked(os.path.join(chosen["run_dir"], "lock"))
+    state = None
+    try:
+        with open(os.path.join(chosen["run_dir"], "status.json"), encoding="utf-8") as stream:
+            state = json.load(stream)
+    except (OSError, ValueError):
+        pass
+    if state is not None and state["last_answer_age"] is not None:
+        state["last_answer_age"] += max(0.0, time.time() - state["written"])
+    print("\n".join(notes.status(state, version, running)))
+    if not running:
+        return EXIT_NOT_RUNNING
+    well = state is not None and state["last_answer_age"] is not None and state["last_answer_age"] < STALE_SECONDS and not state["error"]
+    return 0 if well else EXIT_TROUBLE

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What to start when. Pure: it is told what was read, what ended and what time it is, and starts nothing itself.
+
+Level, not edge: what stands is compared with what an action that succeeded has seen. Only an action that began after the
+last change counts. A read that failed is never told here, so nothing is gone because of it.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+# How an action ended.
+DONE = "done"  # it came to its end, or the receiver has taken it over
+BUSY = "busy"  # an earlier one is still under way: nothing was begun
+FAILED = "failed"  # it may have begun something
+REFUSED = "refused"  # it has certainly begun nothing
+
+# Seconds from one failure to the next try: 1, 2, 4, ... but no more than this.
+RETRY_MOST = 30.0
+# The same once the event is gone, and only what was begun for it is to be finished.
+FINISH_MOST = 300.0
+BUSY_PAUSE = 15.0
+# An event can stand for days before it begins.
+REPEAT_MOST = 900.0
+# A second of which depends whether a host is out in time.
+FAST_RETRY_MOST = 5.0
+
+OUT = "out"
+UNDO = "undo"
+HOLD = "hold"
+
+# why: appeared, changed, gone, retry, busy or repeat. events: those that stand. gone: those for which something was begun.
+Task = namedtuple("Task", ("why", "events", "gone"))
+
+
+def fold(event_id):
+    """Event ids are compared without case."""
+    return event_id.strip().lower()
+
+
+def back_off(failures, most):
+    return min(2.0 ** min(failures - 1, 30), most)
+
+
+def _what(event):
+    """What of an event makes another event of it."""
+    return (event["event_type"], event["event_status"], event["not_before"], sorted(name.lower() for name in event["resources"]))
+
+
+class Decider:
+    """One action at a time, for all events that name this host.
+
+    ``unfinished`` are the events for which an earlier process began something, and whose end no action has seen through.
+    """
+
+    def __init__(self, repeat, unfinished=()):
+        self.repeat = repeat
+        self.events = {}
+        self.begun = {fold(event["event_id"]): event for event in unfinished}
+        self.running = None
+        self.failures = 0
+        self.next_at = None
+        self._seen = False
+        self._why = None
+        self._changes = 0
+        self._running_changes = 0
+        self._running_new = []
+
+    @property
+    def unfinished(self):
+        """What the next process must know."""
+        return list(self.begun.values())
+
+    def observe(self, events, now):
+        """What an answer showed; returns what has changed, as pairs of a word and the event."""
+        found = {fold(event["event_id"]): event for event in events}
+        before = self.events if self._seen else self.begun
+        changes = []
+        for key, event in found.items():
+            if key not in before:
+                changes.append(("appeared", event))
+            elif _what(before[key]) != _what(event):
+                changes.append(("changed", event))
+            elif not self._seen:
+                changes.append(("stands", event))
+        changes += [("gone", event) for key, event in before.items() if key not in found]
+        self.events = found
+        self._seen = True
+        if changes:
+            self._changes += 1
+            self._why = changes[0][0]
+            self.failures = 0
+            self.next_at = now
+        return changes
+
+    def due(self, now):
+        """The task to start now, or None."""
+        gone = self._gone()
+        if self.running is not None or not self._seen or not (self.events or gone) or now < self.next_at:
+            return None
+        return Task(self._why, list(self.events.values()), gone)
+
+    def started(self, task):
+        self.running = task
+        self._running_changes = self._changes
+        self._running_new = [key for key in map(_key, task.events) if key not in self.begun]
+        for event in task.events:
+            self.begun[_key(event)] = event
+
+    def ended(self, outcome, now):
+        task, self.running = self.running, None
+        if outcome == REFUSED:
+            for key in self._running_new:
+                self.begun.pop(key, None)
+        elif outcome == DONE:
+            for key in map(_key, task.gone):
+                if key not in self.events:
+                    self.begun.pop(key, None)
+        if self._running_changes != self._changes:
+            self.next_at = now
+            return
+        if outcome in (FAILED, REFUSED):
+            self.failures += 1
+            self._why = "retry"
+            self.next_at = now + back_off(self.failures, RETRY_MOST if self.events else FINISH_MOST)
+            return
+        self.failures = 0
+        self._why = "busy" if outcome == BUSY else "repeat"
+        self.next_at = now + (BUSY_PAUSE if outcome == BUSY else self._pause())
+
+    def _gone(self):
+        return [event for key, event in self.begun.items() if key not in self.events] if self._seen else []
+
+    def _pause(self):
+        """Until the action runs again although nothing has changed: the sooner it begins, the shorter."""
+        ahead = [event["seconds_until_not_before"] for event in self.events.values() if event["event_status"] == "Scheduled"]
+        if not ahead or None in ahead:
+            return self.repeat
+        return max(self.repeat, min(REPEAT_MOST, min(ahead) / 10))
+
+
+def _key(event):
+    return fold(event["event_id"])
+
+
+class FastPath:
+    """The command that takes this host out at once, and the one that undoes it, under one hold."""
+
+    def __init__(self, types, held=(), done=False):
+        self._types = {name.lower() for name in types}
+        self.held = {fold(event_id): event_id for event_id in held}
+        self.done = done
+        self.running = None
+        self.failures = 0
+        self._next_at = None
+        self._wanted = {}
+        self._named = None
+
+    def observe(self, events):
+        """What an answer showed: the events that name this host."""
+        wanted = {_key(event): event["event_id"] for event in events if (event["event_type"] or "").lower() in self._types}
+        if set(wanted) - set(self._wanted):
+            self._next_at = None
+        self._wanted = wanted
+        self._named = bool(events)
+
+    def due(self, now):
+        """OUT or UNDO where that command is to start, HOLD where one more event holds what is done already, or None."""
+        if self.running or self._named is None or (self._next_at is not None and now < self._next_at):
+            return None
+        if self._wanted and not self.done:
+            return OUT
+        if set(self._wanted) - set(self.held):
+            return HOLD
+        return UNDO if self.held and not self._named else None
+
+    def hold(self):
+        """Whoever wants it now holds it from now on; returns all ids that hold it."""
+        for key, event_id in self._wanted.items():
+            self.held.setdefault(key, event_id)
+        return list(self.held.values())
+
+    def started(self, what):
+        self.running = what
+        self.done = False
+
+    def ended(self, succeeded, now):
+        what, self.running = self.running, None
+        if not succeeded:
+            self.failures += 1
+            self._next_at = now + back_off(self.failures, FAST_RETRY_MOST)
+            return
+        self.failures = 0
+        self._next_at = None
+        if what == OUT:
+            self.done = True
+        else:
+            self.held = {}

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The hold of the fast path: a record beside those of the collection's modules, which ``graceful.azure.holds`` shows."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, HoldError, Request, Store, holders, new_record
+
+NAME = "event_watcher_fast_path"
+_KIND = "task"
+_SUBJECT = {"name": NAME}
+# Another process keeps the folder for milliseconds. Who is stuck must not stop the watcher.
+_LOCK_SECONDS = 0.5
+
+
+class FastHold:
+    Error = HoldError
+
+    def __init__(self, state_dir):
+        self._store = Store(state_dir, lock_seconds=_LOCK_SECONDS)
+
+    def read(self):
+        """The ids that hold it, and whether the command had come to its end; HoldError."""
+        record = self._store.read(_KIND, _SUBJECT)
+        return ([], False) if record is None else (holders(record), record["done"])
+
+    def write(self, ids, done, events):
+        """Record that these hold it, none: that nobody does any more; HoldError."""
+        with self._store.locked(create=bool(ids)):
+            record = self._store.read(_KIND, _SUBJECT)
+            if not ids:
+                if record is not None:
+                    self._store.delete(record)
+                return
+            details = {event["event_id"]: {"resources": event["resources"], "event_type": event["event_type"]} for event in events}
+            request = Request(True, ids, "fast path of the watcher", {key.strip().lower(): value for key, value in details.items()})
+            if record is None:
+                record = new_record(_KIND, _SUBJECT, {}, {}, {}, done=False)
+            self._store.write(dict(record, events=request.added_to(record["events"]), done=done, phase=HELD if done else CHANGING))

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What depends on the system that it runs on: locks, the service manager, process groups, files that are there whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+try:
+    import fcntl
+except ImportError:  # another system
+    fcntl = None
+
+
+class Locked(Exception):
+    """Another process has it."""
+
+
+def lock(path):
+    """An open file that nobody else can lock while any process has it open; Locked."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Locked(path) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_locked(path):
+    """Whether some process has it. Whoever may read the file may ask."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def unlock(descriptor):
+    """Give it back, also where a child of a child still has it open."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def notify(words):
+    """A word to the service manager, if there is one: READY=1, WATCHDOG=1, STOPPING=1, ..."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.sendto(words.encode(), address)
+    except OSError:
+        # The manager is being replaced. It asks again by its own means.
+        pass
+
+
+def end_group(process, number=signal.SIGTERM):
+    """Signal a child and all that it started."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def write_whole(path, text, mode=0o644, durable=False):
+    """The file is there with this text, or as it was before."""
+    temporary = f"{path}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), mode)
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        os.fchmod(descriptor, mode)
+        stream.write(text)
+        if durable:
+            stream.flush()
+            os.fsync(descriptor)
+    os.replace(temporary, path)

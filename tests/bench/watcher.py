@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The resident watcher: what it costs beside a bare loop of requests and one of curl and jq, and how quick it is."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from tests.bench.figures import SHELL_LOOP
+from tests.bench.stage import cpu_of
+from tests.support.simulator import Simulator
+from tests.support.watcher import Watcher, until
+
+# As short as it can be, once a second.
+BARE_LOOP = """
+import sys, time, requests
+at = time.monotonic()
+while True:
+    requests.get(sys.argv[1] + "/metadata/scheduledevents?api-version=2020-07-01", headers={"Metadata": "true"}, timeout=10).json()
+    at += 1
+    time.sleep(max(0, at - time.monotonic()))
+"""
+STAMP = ["sh", "-c", 'date +%s.%N >> "$0"']
+STILL = {"NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None}
+
+
+def cost(stage, span=60):
+    """CPU and memory of a minute at 1 Hz without an event; the first seconds, in which each loads its libraries, apart."""
+    with Simulator(["watcher", "requests", "shell"]) as simulator:
+        watcher = Watcher(stage.folder / "watcher-cost", simulator.urls["watcher"], action="file")
+        shell = SHELL_LOOP.format(seconds=span + 30, url=simulator.urls["shell"])
+        processes = {
+            "ours": watcher.start(resident=True),
+            "requests": subprocess.Popen([sys.executable, "-c", BARE_LOOP, simulator.urls["requests"]]),
+            "curl and jq": subprocess.Popen(["bash", "-c", shell], stdout=subprocess.DEVNULL),
+        }
+        try:
+            time.sleep(5)
+            before = {who: cpu_of(process.pid) for who, process in processes.items()}
+            time.sleep(span)
+            cpu = {who: 100 * (cpu_of(process.pid) - before[who]) / span for who, process in processes.items()}
+            memory = {who: megabytes(process.pid) for who, process in processes.items()}
+        finally:
+            for process in processes.values():
+                process.kill()
+                process.wait()
+    peers = ("requests", "curl and jq")
+    return [
+        {
+            "what": f"the watcher, {span} s at 1 Hz: CPU",
+            "ours": f"{cpu['ours']:.2f} % of a core",
+            "peer": ", ".join(f"{who} {cpu[who]:.2f} %" for who in peers),
+            # The kernel counts in hundredths of a second.
+            "ok": cpu["ours"] <= cpu["requests"] + 100 * 0.01 / span,
+            "figures": cpu,
+        },
+        {
+            "what": "the watcher: memory",
+            "ours": f"{memory['ours']:.1f} MB",
+            "peer": f"requests {memory['requests']:.1f} MB",
+            "ok": memory["ours"] <= memory["requests"],
+            "figures": memory,
+        },
+    ]
+
+
+def megabytes(pid):
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def quickness(stage, vms=5, rounds=20):
+    """Events at any moment between two looks: until the answer that shows it, until the fast path's and the action's commands."""
+    names = [f"vm-{number}" for number in range(vms)]
+    shown, fast, acted = [], [], []
+    with Simulator(names) as simulator:
+        watchers = {}
+        try:
+            for name in names:
+                folder = stage.folder / name
+                watchers[name] = Watcher(
+                    folder, simulator.urls[name], action="run", command=[*STAMP, str(folder / "acted")], fast_path=[*STAMP, str(folder / "fast")], repeat=600
+                )
+                watchers[name].start()
+                time.sleep(0.1 + random.random() / 3)
+            for name in names:
+                until(partial(simulator.requests, name))
+            for number in range(1, rounds + 1):
+                time.sleep(1 + random.random())
+                event_id = simulator.post_event(EventType="Preempt", Resources=names, **STILL)
+                began = simulator.event(event_id)["History"][0]["Time"]
+                for name, watcher in watchers.items():
+                    stamps = [until(partial(last_stamp, watcher.folder / what, began)) for what in ("fast", "acted")]
+                    times = [request["Time"] for request in simulator.requests(name) if began <= request["Time"] <= stamps[0]]
+                    shown.append(times[-1] - began if times else 0.0)
+                    fast.append(stamps[0] - (times[-1] if times else began))
+                    acted.append(stamps[1] - began)
+                simulator.cancel(event_id)
+                for watcher in watchers.values():
+                    # What follows the end of an event is no beginning of the next.
+                    watcher.wait_for("action_done", 2 * number)
+        finally:
+            for watcher in watchers.values():
+                watcher.close()
+    return [
+        {
+            "what": f"event visible until the answer that shows it ({len(shown)} times)",
+            "ours": words(shown),
+            "peer": "limits: median 0.6 s, p99 1.1 s",
+            "ok": statistics.median(shown) <= 0.6 and p99(shown) <= 1.1,
+            "figures": {"seconds": shown},
+        },
+        {
+            "what": "from that answer until the fast path's command runs",
+            "ours": words(fast),
+            "peer": "limit 0.1 s",
+            "ok": p99(fast) <= 0.1,
+            "figures": {"seconds": fast},
+        },
+        {"what": "event visible until the action's command runs", "ours": words(acted), "peer": "", "figures": {"seconds": acted}},
+    ]
+
+
+def last_stamp(path, after):
+    """The last time noted in the file, if it is later than that."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return float(lines[-1]) if lines and float(lines[-1]) >= after else None
+
+
+def p99(values):
+    return sorted(values)[int(len(values) * 0.99)]
+
+
+def words(values):
+    return f"median {statistics.median(values):.3f} s, p99 {p99(values):.3f} s, worst {max(values):.3f} s"
+
+
+def watcher(stage):
+    return cost(stage) + quickness(stage)

@@ -1,0 +1,481 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watcher as a process, against the simulator and receivers on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
+from tests.support.simulator import Simulator
+from tests.support.watcher import HURRY, Watcher, noted, noting, until
+
+# Nothing moves an event on but the test.
+STILL = {"NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, "NotBefore": ""}
+
+
+@pytest.fixture(name="simulator")
+def make_simulator():
+    with Simulator(["www_1", "www_2"]) as simulator:
+        yield simulator
+
+
+@pytest.fixture(name="watcher")
+def make_watcher(tmp_path, simulator):
+    watcher = Watcher(tmp_path, simulator.urls["www_1"], constants=HURRY)
+    yield watcher
+    watcher.close()
+
+
+def running(watcher):
+    process = watcher.start()
+    until((watcher.folder / "run/status.json").exists, otherwise=watcher.log.read_text)
+    return process
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+# run
+
+
+def test_a_command_from_appeared_to_gone(simulator, watcher, tmp_path):
+    watcher.set(action="run", command=noting(tmp_path / "noted"), repeat=1)
+    process = running(watcher)
+    neighbours = simulator.post_event(Resources=["www_2"], **STILL)
+    posted = time.time()
+    event_id = simulator.post_event(Resources=["www_1", "www_2", "no pattern*"], **STILL)
+    (appeared,) = watcher.wait_for("appeared")
+    assert time.time() - posted < 3
+    assert appeared["event_id"] == event_id
+    until(lambda: noted(tmp_path / "noted"))
+    watcher.wait_for("action_started", 2)  # repeated, since something stands
+    simulator.start(event_id)
+    watcher.wait_for("changed")
+    simulator.complete(event_id)
+    watcher.wait_for("gone")
+    until(lambda: noted(tmp_path / "noted")[-1]["gone"])
+    until(lambda: json.loads((tmp_path / "data/state.json").read_text()) == {"begun": []})
+    documents = noted(tmp_path / "noted")
+    assert [document["why"] for document in documents if document["why"] != "repeat"] == ["appeared", "changed", "gone"]
+    assert all(document["target"] == "www_1,www_2" for document in documents)
+    assert [event["event_id"] for event in documents[0]["events"]] == [event_id]
+    assert documents[0]["events"][0]["affects_host"] is True
+    assert (documents[-1]["events"], documents[-1]["gone"][0]["event_id"]) == ([], event_id)
+    assert watcher.lines("names_left_out")[0]["names"] == "no pattern*"
+    assert not [line for line in watcher.lines() if line.get("event_id") == neighbours]
+
+    shown = watcher.run("--status")
+    assert shown.returncode == 0 and "host www_1" in shown.stdout and "no event names this host" in shown.stdout
+    assert watcher.metrics()['actions_started_total{kind="run"}'] == len(documents)
+    process.terminate()
+    assert process.wait(5) == 0
+    assert watcher.run("--status").returncode == 3
+
+
+def test_never_two_at_once_and_ended_with_the_watcher(simulator, watcher, tmp_path):
+    watcher.set(action="run", command=noting(tmp_path / "noted", "import time", "time.sleep(60)"))
+    process = running(watcher)
+    event_id = simulator.post_event(**STILL)
+    until(lambda: noted(tmp_path / "noted"))
+    simulator.start(event_id)
+    watcher.wait_for("changed")
+    time.sleep(0.5)
+    assert len(noted(tmp_path / "noted")) == 1
+    process.terminate()
+    assert process.wait(5) == 0
+    assert "ended" in watcher.lines()[-1]["what"]
+
+
+def test_killed_while_its_command_runs(simulator, watcher, tmp_path):
+    """The next watcher waits for the command that the dead one left, and finishes what went meanwhile."""
+    watcher.set(action="run", command=noting(tmp_path / "noted", "import os, time", f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)"))
+    process = running(watcher)
+    event_id = simulator.post_event(**STILL)
+    until(lambda: noted(tmp_path / "noted"))
+    process.kill()
+    process.wait()
+    simulator.cancel(event_id)
+    watcher.start()
+    (busy,) = watcher.wait_for("action_busy")
+    assert "earlier watcher" in busy["text"]
+    assert [line["event_id"] for line in watcher.lines("gone")] == [event_id]
+    assert len(noted(tmp_path / "noted")) == 1
+    (tmp_path / "go").touch()
+    # Not told by anybody, so looked at again after a while: sooner by a change.
+    other = simulator.post_event(**STILL)
+    watcher.wait_for("action_done")
+    document = noted(tmp_path / "noted")[-1]
+    assert ([event["event_id"] for event in document["events"]], [event["event_id"] for event in document["gone"]]) == ([other], [event_id])
+
+
+def test_a_command_that_fails_cannot_be_started_or_does_not_end(simulator, watcher, tmp_path):
+    watcher.set(action="run", command=["/nowhere/at/all"])
+    event_id = simulator.post_event(**STILL)
+    assert watcher.run("--once").returncode == 1
+    assert "cannot be started: No such file" in watcher.lines("action_refused")[-1]["text"]
+    watcher.set(command=[sys.executable, "-S", "-c", "raise SystemExit(3)"])
+    assert watcher.run("--once").returncode == 1
+    assert watcher.lines("action_failed")[-1]["text"] == "status 3"
+    watcher.set(command=["sleep", "60"], command_timeout=1)
+    assert watcher.run("--once").returncode == 1
+    assert watcher.lines("action_failed")[-1]["text"] == "ended by force after 1 s"
+    simulator.cancel(event_id)
+
+
+# The fast path
+
+
+def test_the_fast_path(simulator, watcher, tmp_path):
+    """Started at most 0.1 s after the answer that shows the event; recorded; undone once no event names the host."""
+    stamp = ["sh", "-c", 'date +%s.%N >> "$0"; exec cat > /dev/null', str(tmp_path / "out")]
+    undo = ["sh", "-c", 'date +%s.%N >> "$0"', str(tmp_path / "undone")]
+    watcher.set(action="file", path=tmp_path / "told.json", fast_path=stamp, fast_path_undo=undo)
+    running(watcher)
+    other = simulator.post_event(EventType="Freeze", **STILL)
+    watcher.wait_for("action_done")
+    assert watcher.record() is None
+    took = []
+    for number in range(1, 4):
+        event_id = simulator.post_event(EventType="Preempt", **STILL)
+        watcher.wait_for("fast_path_done", number)
+        assert (list(watcher.record()["events"]), watcher.record()["done"]) == ([event_id], True)
+        shown = next(line for line in watcher.lines("appeared") if line["event_id"] == event_id)
+        assert shown["type"] == "Preempt"
+        started = float((tmp_path / "out").read_text().splitlines()[-1])
+        took.append(started - max(request["Time"] for request in simulator.requests("www_1") if request["Time"] < started))
+        simulator.cancel(event_id)
+        watcher.wait_for("gone", 2 * number - 1)
+        assert watcher.record() is not None  # the freeze still names it
+        simulator.cancel(other)
+        watcher.wait_for("fast_path_undone", number)
+        assert watcher.record() is None
+        other = simulator.post_event(EventType="Freeze", **STILL)
+        watcher.wait_for("appeared", 2 * number + 1)
+    assert statistics.median(took) <= 0.1, took
+    before = [line["what"] for line in watcher.lines()]
+    assert before.index("fast_path_out") < before.index("action_started", before.index("fast_path_out"))
+    assert len((tmp_path / "undone").read_text().splitlines()) == 3
+
+
+def test_the_fast_path_of_a_watcher_that_was_killed_is_undone_by_the_next(simulator, watcher, tmp_path):
+    watcher.set(action="file", fast_path=noting(tmp_path / "out"), fast_path_undo=noting(tmp_path / "undone"))
+    process = running(watcher)
+    event_id = simulator.post_event(EventType="Terminate", **STILL)
+    watcher.wait_for("fast_path_done")
+    process.kill()
+    process.wait()
+    simulator.cancel(event_id)
+    watcher.start()
+    watcher.wait_for("fast_path_undone")
+    assert (len(noted(tmp_path / "out")), len(noted(tmp_path / "undone"))) == (1, 1)
+    assert watcher.record() is None
+
+
+def test_a_record_that_cannot_be_written_keeps_nobody_from_being_taken_out(simulator, watcher, tmp_path):
+    (tmp_path / "holds").write_text("no folder")
+    watcher.set(action="file", fast_path=noting(tmp_path / "out"))
+    running(watcher)
+    simulator.post_event(EventType="Preempt", **STILL)
+    watcher.wait_for("fast_path_done")
+    assert len(noted(tmp_path / "out")) == 1
+    assert "Not a directory" in watcher.lines("fast_path_record")[0]["text"]
+
+
+# awx
+
+
+def test_a_job_template_by_token(simulator, watcher):
+    with Awx() as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN), repeat=1)
+        running(watcher)
+        event_id = simulator.post_event(Resources=["www_1", "www_2"], **STILL)
+        (done,) = watcher.wait_for("action_done")
+        (job,) = awx.jobs
+        assert done["text"] == f"job {job['id']}"
+        assert json.loads(job["extra_vars"]) == {"target": "www_1,www_2", "graceful_azure_event_ids": [event_id], "graceful_azure_gone_event_ids": []}
+        # While it runs, nobody launches another, also not for what changed.
+        simulator.start(event_id)
+        (busy,) = watcher.wait_for("action_busy")
+        assert busy["text"] == f"job {job['id']} is under way"
+        job["status"] = "failed"
+        simulator.complete(event_id)
+        watcher.wait_for("action_done", 2)
+        assert json.loads(awx.jobs[-1]["extra_vars"])["graceful_azure_gone_event_ids"] == [event_id]
+        assert len(awx.jobs) == 2
+        assert awx.most_at_once == 1
+    assert TOKEN not in watcher.log.read_text()
+
+
+def test_the_second_vm_of_an_event_finds_the_job_of_the_first(simulator, watcher):
+    with Awx() as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        event_id = simulator.post_event(Resources=["www_2", "www_1"], **STILL)
+        process = running(watcher)
+        watcher.wait_for("action_started")
+        awx.add_job({"target": "www_2,www_1", "graceful_azure_event_ids": [event_id.lower()]})
+        watcher.wait_for("action_busy")
+        assert awx.posted() == []
+        process.terminate()
+        process.wait(5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"may_look": False}, "job 100"), ({"ask_variables": False}, "job 100 was launched without target")],
+)
+def test_a_job_template_with_other_rights(simulator, watcher, options, said):
+    with Awx(**options) as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        simulator.post_event(**STILL)
+        assert watcher.run("--once").returncode == (0 if said == "job 100" else 1)
+        assert said in watcher.log.read_text()
+
+
+def test_a_provisioning_callback(simulator, watcher):
+    with Awx() as awx:
+        watcher.set(action="awx", auth="host_config_key", url=awx.url, secret_file=watcher.secret(KEY))
+        both = simulator.post_event(Resources=["www_1", "www_2"], **STILL)
+        assert watcher.run("--once").returncode == 1
+        assert "names other VMs too" in watcher.lines("action_refused")[-1]["text"]
+        assert awx.seen == []
+        simulator.cancel(both)
+        simulator.post_event(Resources=["WWW_1"], **STILL)
+        assert watcher.run("--once").returncode == 0
+        assert watcher.run("--once").returncode == 0
+        assert [line["what"] for line in watcher.lines() if line["what"].startswith("action_")][-3:] == ["action_done", "action_started", "action_busy"]
+        watcher.secret("wr0ng")
+        assert watcher.run("--once").returncode == 1
+        assert "status 403" in watcher.lines("action_refused")[-1]["text"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        ((400, {"variables_needed_to_start": ["'reason' value missing"]}), "action_refused"),
+        pytest.param((403, {"detail": "You do not have permission."}), "action_refused", marks=pytest.mark.long),
+        pytest.param((404, {"detail": "Not found."}), "action_refused", marks=pytest.mark.long),
+        pytest.param((302, b""), "action_refused", marks=pytest.mark.long),
+        ((503, b"<html>starting</html>"), "action_failed"),
+        pytest.param((201, b"no JSON"), "action_failed", marks=pytest.mark.long),
+        (None, "action_failed"),
+    ],
+)
+def test_every_other_answer(simulator, watcher, answer, what):
+    with Receiver() as receiver:
+        receiver.answers = [(403, b""), answer if answer is None else (lambda _handler: answer)]
+        if answer is None:
+            receiver.answers[1] = lambda _handler: None
+        url = receiver.url + "api/v2/job_templates/7/"
+        watcher.set(action="awx", url=url, secret_file=watcher.secret(TOKEN))
+        simulator.post_event(**STILL)
+        assert watcher.run("--once").returncode == 1
+        assert [line["what"] for line in watcher.lines()][-1] == what
+        assert [request["path"].rpartition("7/")[2].partition("?")[0] for request in receiver.seen] == ["jobs/", "launch/"]
+
+
+def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
+    port = free_port()
+    watcher.set(action="awx", url=f"http://127.0.0.1:{port}/api/v2/job_templates/7/", secret_file=watcher.secret(TOKEN))
+    running(watcher)
+    simulator.post_event(**STILL)
+    (refused, *_more) = watcher.wait_for("action_refused")
+    assert refused["text"] == f"http://127.0.0.1:{port}: Connection refused"
+    with Awx(port=port) as awx:
+        awx.answers = [(403, b"no right to look"), (403, b"no right to launch")]
+        watcher.wait_for("action_done", seconds=25)
+        assert len(awx.jobs) == 1
+    assert len(watcher.lines("action_started")) == len(watcher.lines("action_refused")) + len(watcher.lines("action_failed")) + 1
+
+
+def test_certificates(simulator, watcher, tmp_path):
+    right, wrong = certificate(tmp_path, "localhost"), certificate(tmp_path, "elsewhere.example.com")
+    simulator.post_event(**STILL)
+    for ca_file, served, said in ((None, right, "self-signed"), (wrong, right, "not valid"), (wrong, wrong, "not valid"), (right, right, None)):
+        with Webhook(tls=served) as webhook:
+            watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), ca_file=ca_file and str(ca_file))
+            done = watcher.run("--once")
+            assert done.returncode == (1 if said else 0)
+            assert (said in done.stderr.replace("self signed", "self-signed")) if said else len(webhook.seen) == 1
+
+
+# eda, file
+
+
+def test_a_webhook_and_twenty_events_at_once(simulator, watcher):
+    ids = [simulator.post_event(Resources=["www_1"], Description="x" * 5000, **STILL) for _number in range(20)]
+    with Webhook() as webhook:
+        for auth, secret in (("token", TOKEN), ("hmac", KEY), ("hmac", "wr0ng")):
+            watcher.set(action="eda", auth=auth, url=webhook.url, secret_file=watcher.secret(secret))
+            assert watcher.run("--once").returncode == (1 if secret == "wr0ng" else 0)
+        documents = webhook.documents()
+    assert len(documents) == 3
+    assert [event["event_id"] for event in documents[0]["events"]] == ids
+    assert documents[0]["source"] == "graceful.azure.event_watcher"
+    assert "status 401" in watcher.lines("action_refused")[-1]["text"]
+    assert not any(secret in watcher.log.read_text() for secret in (TOKEN, KEY, "wr0ng"))
+
+
+def test_a_file(simulator, watcher, tmp_path):
+    watcher.set(action="file", path=tmp_path / "told.json")
+    assert watcher.run("--once").returncode == 0
+    assert not (tmp_path / "told.json").exists()
+    event_id = simulator.post_event(**STILL)
+    assert watcher.run("--once").returncode == 0
+    assert json.loads((tmp_path / "told.json").read_text())["events"][0]["event_id"] == event_id
+    simulator.cancel(event_id)
+    assert watcher.run("--once").returncode == 0
+    assert json.loads((tmp_path / "told.json").read_text())["events"] == []
+    assert [line["what"] for line in watcher.lines() if "event_id" in line] == ["appeared", "gone"]
+
+
+# The metadata service, the process
+
+
+def test_a_service_that_errs_is_silent_and_comes_back(simulator, watcher, tmp_path):
+    """Nothing is gone because of it, and it is asked again every second."""
+    watcher.set(action="file", path=tmp_path / "told.json")
+    running(watcher)
+    simulator.post_event(**STILL)
+    watcher.wait_for("action_done")
+    simulator.fault({"Status": 503}, times=6)
+    simulator.fault({"Drop": True}, times=1)
+    simulator.fault({"Status": 200, "Body": "<html>"}, times=1)
+    (again,) = watcher.wait_for("answers_again")
+    assert 0.6 <= float(again["seconds"]) < 5
+    assert len(watcher.lines("no_answer")) == 1 and "503" in watcher.lines("no_answer")[0]["text"]
+    assert watcher.lines("gone") == []
+    until(lambda: watcher.metrics()["errors_total"] >= 3)
+    simulator.fault({"Status": 429, "Headers": {"Retry-After": "1"}}, times=1)
+    watcher.wait_for("answers_again", 2)
+    times = [request["Time"] for request in simulator.requests("www_1")]
+    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) >= 0.95
+
+
+def test_it_asks_once_a_second(simulator, watcher):
+    watcher.constants = None
+    watcher.set(action="file")
+    process = running(watcher)
+    time.sleep(2.5)
+    process.terminate()
+    process.wait(5)
+    times = [request["Time"] for request in simulator.requests("www_1") if "scheduledevents" in request["Path"]]
+    assert 3 <= len(times) <= 5
+    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert abs(statistics.mean(gaps) - 1) < 0.1
+
+
+def test_it_ends_at_once_while_the_service_is_silent(simulator, watcher):
+    watcher.set(action="file")
+    process = running(watcher)
+    simulator.fault({"Delay": 30})
+    time.sleep(1.5)
+    process.terminate()
+    start = time.monotonic()
+    assert process.wait(5) == 0
+    assert time.monotonic() - start < 2
+
+
+def test_a_second_one_does_no_harm(simulator, watcher):
+    watcher.set(action="file")
+    running(watcher)
+    for word in ([], ["--once"]):
+        second = watcher.run(*word)
+        assert second.returncode == 75
+        assert "Another watcher runs already" in second.stderr
+    assert watcher.run("--status").returncode == 0
+
+
+def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path):
+    wrapper = tmp_path / "off.py"
+    wrapper.write_text(
+        "import runpy, sys, time\nright = time.time\ntime.time = lambda: right() - 3600\n"
+        "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    simulator.post_event(NoticeSeconds=900)
+    watcher.constants = None
+    watcher.set(action="file", path=tmp_path / "told.json")
+    command = watcher.command("--once")
+    done = subprocess.run([command[0], str(wrapper), *command[2:]], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 890 < json.loads((tmp_path / "told.json").read_text())["events"][0]["seconds_until_not_before"] <= 900
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"action": None}, "action is not given"),
+        ({"action": "eda", "url": "gopher://x/", "secret_file": "/nowhere"}, "must be like https://"),
+        ({"action": "eda", "url": "https://x/", "secret_file": "/nowhere"}, "The secret /nowhere cannot be read: No such file"),
+        ({"action": "file", "imds_url": "https://169.254.169.254"}, "imds_url"),
+    ],
+)
+def test_bad_settings_end_it_with_a_sentence(watcher, settings, said):
+    watcher.set(**settings)
+    done = watcher.run()
+    assert done.returncode == 78
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_it_tells_the_service_manager(simulator, watcher, tmp_path):
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        watcher.set(action="file")
+        process = watcher.start(env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "JOURNAL_STREAM": "1:2"})
+        words = [manager.recv(100).decode() for _number in range(4)]
+        process.send_signal(signal.SIGTERM)
+        while words[-1] != "STOPPING=1":
+            words.append(manager.recv(100).decode())
+    assert process.wait(5) == 0
+    assert words[0] == "READY=1" and words.count("WATCHDOG=1") >= 2
+    assert "WATCHDOG_USEC=30000000" in words
+    assert watcher.log.read_text().startswith("<6>what=started ")
+
+
+SOAK_POLLS = 20000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_memory_stays_flat_and_no_descriptor_is_lost(simulator, watcher):
+    """Thousands of answers, with events that come and go, a receiver that fails, and a service that errs."""
+    with Webhook() as webhook:
+        watcher.constants = dict(HURRY, **{"watch.INTERVAL": 0.002, "watch.REPORT_SECONDS": 0.1, "decision.RETRY_MOST": 0.05})
+        watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), fast_path=["true"], fast_path_undo=["true"], repeat=1)
+        process = running(watcher)
+        folder = f"/proc/{process.pid}"
+        seen = []
+
+        def answered(count):
+            with contextlib.suppress(FileNotFoundError):
+                return watcher.metrics()["answers_total"] >= count
+
+        for part in range(1, 21):
+            webhook.answers = [(503, b"")] * (part % 3)
+            simulator.fault({"Status": 503}, times=1 + part % 3)
+            event_id = simulator.post_event(EventType="Preempt", **STILL)
+            until(functools.partial(answered, SOAK_POLLS / 20 * part), 120)
+            simulator.cancel(event_id)
+            watcher.wait_for("fast_path_undone", part, 60)
+            with open(f"{folder}/status", encoding="utf-8") as stream:
+                memory = int(next(line for line in stream if line.startswith("VmRSS")).split()[1])
+            seen.append((memory, len(os.listdir(f"{folder}/fd"))))
+    print(seen)
+    assert seen[-1][0] - seen[4][0] < 1024
+    assert max(files for _memory, files in seen) - min(files for _memory, files in seen) <= 3

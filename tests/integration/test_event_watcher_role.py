@@ -1,0 +1,277 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role event_watcher: what it refuses, and as root what it does on a booted guest."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.watcher import parse, until
+
+ENTRY = "graceful.azure.event_watcher"
+TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
+NOTHING_THERE = ("/usr/local/lib/graceful-azure-watcher", "/etc/graceful-azure-watcher", "/etc/systemd/system/graceful-azure-watcher.service")
+
+# What is wrong, and what the role must say of it.
+REFUSED = {
+    "nothing": ({}, "event_watcher_action is not given: it must be one of run, awx, eda, file."),
+    "unknown kind": ({"action": "mail"}, "event_watcher_action is mail: it must be one of"),
+    "no command": ({"action": "run"}, "run needs event_watcher_command"),
+    "scheme": ({"action": "eda", "url": "gopher://eda.example.com/", "secret": "s"}, "event_watcher_url must be like https://"),
+    "password": ({"action": "eda", "url": "https://me:hidden@eda.example.com/", "secret": "s"}, "must not carry a user name or password"),
+    "unencrypted": ({"action": "eda", "url": "http://eda.example.com/", "secret": "s"}, "would send the token unencrypted"),
+    "no template": ({"action": "awx", "url": "https://awx.example.com/", "secret": "s"}, "must be that of a job template"),
+    "auth": ({"action": "awx", "url": TEMPLATE, "auth": "hmac", "secret": "s"}, "event_watcher_auth is hmac"),
+    "no secret": ({"action": "awx", "url": TEMPLATE}, "exactly one of the two must be given"),
+    "two secrets": ({"action": "awx", "url": TEMPLATE, "secret": "s", "secret_file": "/etc/key"}, "exactly one of the two must be given"),
+    "newline": ({"action": "awx", "url": TEMPLATE, "secret": "first\nsecond"}, "event_watcher_secret must be one line"),
+    "unreadable": ({"action": "awx", "url": TEMPLATE, "secret_file": "/nowhere/key"}, "/nowhere/key is not on the VM."),
+    "open": ({"action": "awx", "url": TEMPLATE, "secret_file": "/etc/hostname"}, "/etc/hostname can be read by others"),
+    "relative": ({"action": "awx", "url": TEMPLATE, "secret_file": "key"}, "must be an absolute path, or credential:NAME"),
+    "seconds": ({"action": "file", "repeat": 0}, "must be numbers of seconds from 1 up"),
+    "python": ({"action": "file", "python": "/nowhere/python"}, "/nowhere/python cannot run the watcher"),
+    "type": ({"action": "file", "fast_path_types": ["Panic"]}, "value of event_watcher_fast_path_types must be one or more of"),
+}
+
+
+@pytest.mark.timeout(300)
+def test_what_is_refused(tmp_path):
+    """Each with a sentence, and with nothing changed."""
+    # One set of tasks for each case: a variable of a loop would not be undefined where a case does not give it.
+    for number, (case, (variables, _said)) in enumerate(REFUSED.items()):
+        given = {f"event_watcher_{name}": value for name, value in variables.items()}
+        (tmp_path / f"case{number}.yml").write_text(json.dumps(tasks_of(case, given)))
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "connection": "local",
+        "vars": {"said": {}},
+        "tasks": [{"ansible.builtin.include_tasks": f"case{number}.yml"} for number in range(len(REFUSED))]
+        + [{"ansible.builtin.copy": {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    must_pass("ansible-playbook", "-i", "here,", "--check", str(tmp_path / "play.yml"), timeout=280)
+    said = json.loads((tmp_path / "said.json").read_text())
+    assert {case: said[case] for case, (_variables, wanted) in REFUSED.items() if wanted not in said[case]} == {}
+    assert not any("hidden" in text or "first" in text for text in said.values())
+    assert not any(os.path.exists(path) for path in NOTHING_THERE)
+
+
+def tasks_of(case, given):
+    keep = "{{ said | combine({%s: %s}) }}"
+    why = "ansible_failed_result.msg | string ~ ansible_failed_result.argument_errors | default('') | string"
+    return [
+        {
+            "vars": {"event_watcher_python": sys.executable, **given},
+            "block": [
+                {"ansible.builtin.include_role": {"name": ENTRY}},
+                {"ansible.builtin.set_fact": {"said": keep % (repr(case), "'nothing'")}},
+            ],
+            "rescue": [{"ansible.builtin.set_fact": {"said": keep % (repr(case), why)}}],
+        }
+    ]
+
+
+# On a guest
+
+
+class Guest:
+    """One booted guest with its metadata service."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.options = ["--folder", str(folder), "--web", "1", "--balancers", "0"]
+
+    def bed(self, *words):
+        return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=250)
+
+    def ssh(self, command, given=None, seconds=60):
+        inventory = json.loads((self.folder / "inventory.yml").read_text())["all"]
+        common, host = inventory["vars"], inventory["children"]["web"]["hosts"]["web1"]
+        words = [common["ansible_ssh_executable"], "-i", common["ansible_ssh_private_key_file"], *common["ansible_ssh_common_args"].split()]
+        return subprocess.run(
+            [*words, "-o", "ConnectTimeout=2", f"root@{host['ansible_host']}", command],
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+        )
+
+    def says(self, command, given=None, seconds=60):
+        done = self.ssh(command, given, seconds)
+        assert done.returncode == 0, done.stdout.decode()
+        return done.stdout.decode().strip()
+
+    def role(self, *words, **variables):
+        """Runs the role; the number of changes, and what was said."""
+        play = [{"hosts": "web", "gather_facts": False, "roles": [ENTRY]}]
+        (self.folder / "play.yml").write_text(json.dumps(play))
+        given = {f"event_watcher_{name}": value for name, value in variables.items()}
+        said = must_pass(
+            "ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), "-e", json.dumps(given), *words, timeout=200
+        )
+        return int(re.search(r"changed=([0-9]+)", said).group(1)), said
+
+    def event(self, **fields):
+        fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
+        return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
+
+    def lines(self, what):
+        text = self.says("journalctl --output=cat --unit graceful-azure-watcher")
+        return [line for line in map(parse, text.splitlines()) if line.get("what") == what]
+
+    def shows(self, name):
+        return self.says(f"systemctl show --value --property {name} graceful-azure-watcher")
+
+
+@pytest.fixture(scope="module", name="guest")
+def make_guest(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("real hosts are booted by root alone: sudo make test-long")
+    guest = Guest(tmp_path_factory.mktemp("bed"))
+    try:
+        guest.bed("up")
+        yield guest
+    finally:
+        guest.bed("down")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_installed_changed_killed_and_removed(guest):
+    closed = {"action": "eda", "auth": "hmac", "url": "http://198.18.0.9:5000/endpoint", "secret": "s3cret-s3cret"}
+    changes, _said = guest.role("--check", **closed)
+    assert changes > 3
+    assert guest.ssh("ls " + " ".join(NOTHING_THERE)).stdout.count(b"No such file") == len(NOTHING_THERE)
+
+    changes, said = guest.role("--diff", "-vvv", **closed)
+    assert changes > 3
+    assert "s3cret-s3cret" not in said
+    assert guest.role("--diff", **closed)[0] == 0
+    assert guest.says("stat --format='%a %U' /etc/graceful-azure-watcher/secret") == "600 root"
+    assert "s3cret" not in guest.says("cat /etc/graceful-azure-watcher/config.json /proc/$(systemctl show --value -p MainPID graceful-azure-watcher)/cmdline")
+    until(lambda: guest.ssh("graceful-azure-watcher --status").returncode == 0, 20)
+    assert "host www_1" in guest.says("graceful-azure-watcher --status")
+    exposure = guest.says("systemd-analyze security --no-pager graceful-azure-watcher | tail -n 1")
+    print(exposure, "memory", guest.shows("MemoryCurrent"))
+    assert float(re.search(r"([0-9.]+) (?:OK|MEDIUM)", exposure).group(1)) < 3
+
+    # The closed unit can do its work: call, and write where it must.
+    event_id = guest.event()
+    until(lambda: guest.lines("action_refused"), 20)
+    guest.says("mkdir -p /var/lib/node")
+    told = {"action": "file", "path": "/var/lib/node/told.json", "textfile": "/var/lib/node/watcher.prom"}
+    changes, _said = guest.role(**told)
+    assert changes >= 3  # settings, unit, the secret that is needed no more, the restart
+    assert guest.ssh("test -e /etc/graceful-azure-watcher/secret").returncode == 1
+    until(lambda: event_id in guest.ssh("cat /var/lib/node/told.json").stdout.decode(), 20)
+    assert 'graceful_azure_watcher_events{status="Scheduled",type="Reboot"} 1' in guest.says("cat /var/lib/node/watcher.prom")
+    assert not guest.lines("not_written") + guest.lines("state_not_saved")
+    assert guest.role(**told)[0] == 0
+
+    # Killed and stopped short: the service manager has it back.
+    guest.says("systemctl kill --signal=KILL graceful-azure-watcher")
+    until(lambda: int(guest.shows("NRestarts")) == 1 and guest.shows("ActiveState") == "active", 30)
+    guest.says("systemctl kill --signal=STOP graceful-azure-watcher")
+    until(lambda: int(guest.shows("NRestarts")) == 2 and guest.shows("ActiveState") == "active", 90)
+
+    # Other code: told, replaced, running.
+    before = guest.says("graceful-azure-watcher --status").splitlines()[0]
+    guest.says("echo '# older' >> /usr/local/lib/graceful-azure-watcher/_imds.py")
+    assert "restart it" in guest.ssh("graceful-azure-watcher --status").stdout.decode()
+    assert guest.role(**told)[0] == 2
+    assert guest.says("graceful-azure-watcher --status").splitlines()[0] == before
+
+    assert guest.role("--check", state="absent")[0] > 1
+    assert guest.shows("ActiveState") == "active"
+    assert guest.role(state="absent")[0] > 1
+    assert guest.ssh("ls " + " ".join(NOTHING_THERE)).stdout.count(b"No such file") == len(NOTHING_THERE)
+    assert guest.role(state="absent")[0] == 0
+
+
+def blocks(page):
+    """The files of a page by their names, and its lines of shell."""
+    found = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    files = {text.split("\n", 1)[0][2:]: text for kind, text in found if text.startswith("# /")}
+    return files, [line for kind, text in found if kind == "shell" for line in text.splitlines()]
+
+
+def install_ansible(guest):
+    """What the page installs from the network, which a guest has not: the same packages, and this checkout."""
+    packages = BUILD / "guest-ansible"
+    if not (packages / "bin").exists():
+        words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(packages)]
+        must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", "ansible-core==2.19.*", "requests", "jmespath", timeout=300)
+    pack = "tar --create --directory {} --exclude=__pycache__ {}"
+    for source, what, folder in ((packages, ".", "/opt/graceful-azure/packages"), (ROOT, "galaxy.yml plugins roles playbooks meta", COLLECTION)):
+        with subprocess.Popen(pack.format(source, what).split(), stdout=subprocess.PIPE) as archive:
+            guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
+    program = "#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook \"$@\"\n"
+    guest.says("mkdir -p /opt/graceful-azure/bin /etc/graceful-azure && cat > /opt/graceful-azure/bin/ansible-playbook", program.encode())
+    guest.says("chmod +x /opt/graceful-azure/bin/ansible-playbook")
+
+
+COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_page_for_one_vm_and_no_controller(guest):
+    """As it is printed, but for what comes from the network, and the web server that the guest has."""
+    install_ansible(guest)
+    files, lines = blocks("one-vm.md")
+    for name, text in files.items():
+        text = text.replace("nginx.service", "web.service").replace("[80]", "[8080]").replace("localhost:80", "localhost:8080")
+        guest.says(f"cat > {name}", text.encode())
+    started = [line for line in lines if line.startswith("/opt/graceful-azure/bin/ansible-playbook")]
+    guest.says(f"cd /etc/graceful-azure && {started[0]}", seconds=240)
+    until(lambda: guest.ssh("graceful-azure-watcher --status").returncode == 0, 30)
+    # The guest has no curl.
+    body = re.search(r"-d '(.*)'$", next(line for line in lines if line.startswith("curl"))).group(1)
+    post = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events', {body.encode()!r}).read().decode())"
+    began = time.time()
+    event_id = json.loads(guest.says("python3 -", post.encode()))["EventId"]
+    until(lambda: guest.ssh("test -e /run/out-of-service").returncode == 0, 60)
+    print(f"out after {time.time() - began:.1f} s")
+    until(lambda: len(guest.lines("action_done")) >= 1 and guest.lines("gone"), 240)
+    ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events').read().decode())"
+    (event,) = json.loads(guest.says("python3 -", ask.encode()))
+    assert event["EventId"] == event_id
+    assert [entry["Status"] for entry in event["History"]] == ["Scheduled", "Started", "Completed"]
+    assert [approval["Vm"] for approval in event["Approvals"]] == ["web1"]
+    until(lambda: guest.ssh("test -e /run/out-of-service").returncode == 1, 120)
+    assert guest.says("systemctl is-active web.service") == "active"
+    assert guest.ssh("ls /var/lib/graceful_azure/*.json").returncode != 0
+    inventory = files["/etc/graceful-azure/inventory.yml"].replace("      graceful_azure_imds_url: http://127.0.0.1:8171\n", "")
+    guest.says("cat > /etc/graceful-azure/inventory.yml", inventory.replace("nginx.service", "web.service").encode())
+    for line in started[1:]:
+        guest.says(f"cd /etc/graceful-azure && {line}", seconds=240)
+    until(lambda: "host www_1" in guest.ssh("graceful-azure-watcher --status").stdout.decode(), 30)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_timer_of_the_page_on_schedules(guest):
+    install_ansible(guest)
+    files, lines = blocks("cron.md")
+    play = {"all": {"hosts": {"web1": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "load_balancer_provider": "none"}}}}
+    guest.says("cat > /etc/graceful-azure/inventory.yml", json.dumps(play).encode())
+    for name, text in files.items():
+        guest.says(f"cat > {name}", text.replace("OnBootSec=30", "OnBootSec=1").replace("=60", "=5").encode())
+    event_id = guest.event(ImpactSeconds=1, SettleSeconds=1, EventType="Freeze")
+    for line in lines[:2]:
+        guest.says(line)
+    until(lambda: [event for event in json.loads(guest.bed("events")) if event["EventId"] == event_id and event["History"][-1]["Status"] == "Completed"], 240)
+    # The guest was frozen, and may not answer at once.
+    until(lambda: guest.ssh("systemctl disable --now graceful-azure.timer").returncode == 0, 60)

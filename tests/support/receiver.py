@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the watcher calls: an AWX that answers as the real one does, a webhook, and any answer that a test wants."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.server
+import json
+import ssl
+import subprocess
+import threading
+import time
+
+TOKEN = "t0ken"
+KEY = "h0st-config-key"
+
+
+def certificate(folder, name):
+    """A certificate for that name, and its key, in one file."""
+    path = folder / f"{name}.pem"
+    key = folder / f"{name}.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    command += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-keyout", str(key), "-out", str(path)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with path.open("a") as stream:
+        stream.write(key.read_text())
+    return path
+
+
+class Receiver:
+    """Answers with ``answer(request)``: status and body, None for no answer at all. ``answers`` come first, one after the other.
+
+    A request has ``method``, ``path``, ``headers``, ``body`` (bytes) and ``time``; all are kept in ``seen``.
+    """
+
+    path = "/"
+
+    def __init__(self, tls=None, port=0):
+        self.seen = []
+        self.answers = []
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            wbufsize = -1
+
+            def setup(self):
+                super().setup()
+                if tls:
+                    self.request.settimeout(10)
+
+            def handle_one_request(self):
+                try:
+                    super().handle_one_request()
+                except OSError:
+                    self.close_connection = True
+
+            def do_GET(self):
+                receiver.handle(self)
+
+            do_POST = do_GET
+
+            def log_message(self, *_arguments):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_arguments: None
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls)
+            # The handshake belongs to the connection's own thread.
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.port = self._server.server_port
+        self.url = f"{'https' if tls else 'http'}://{'localhost' if tls else '127.0.0.1'}:{self.port}{self.path}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def posted(self):
+        return [request for request in self.seen if request["method"] == "POST"]
+
+    def documents(self):
+        return [json.loads(request["body"]) for request in self.posted()]
+
+    def handle(self, handler):
+        with self._lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            length = int(handler.headers.get("Content-Length") or 0)
+            request = {"method": handler.command, "path": handler.path, "headers": handler.headers, "body": handler.rfile.read(length), "time": time.time()}
+            self.seen.append(request)
+            answer = self.answers.pop(0) if self.answers else self.answer(request)
+            if callable(answer):
+                answer = answer(handler)
+            if answer is None:
+                return
+            status, body = answer
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+            handler.send_response(status)
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+    def answer(self, request):
+        return 200, b""
+
+
+class Webhook(Receiver):
+    """A webhook as Event-Driven Ansible's: by token, or by signature."""
+
+    path = "/endpoint"
+
+    def answer(self, request):
+        signature = request["headers"].get("X-Hub-Signature-256")
+        if signature is not None:
+            wanted = "sha256=" + hmac.new(KEY.encode(), request["body"], hashlib.sha256).hexdigest()
+            return (200, b"endpoint") if hmac.compare_digest(signature, wanted) else (401, b"HMAC verification failed")
+        return (200, b"endpoint") if request["headers"].get("Authorization") == f"Bearer {TOKEN}" else (401, b"Invalid authorization token")
+
+
+class Awx(Receiver):
+    """One job template of an AWX. ``jobs`` are its jobs, the newest last; a test ends them by their status."""
+
+    path = "/api/v2/job_templates/7/"
+
+    def __init__(self, *args, ask_variables=True, may_look=True, **kwargs):
+        self.jobs = []
+        self.ask_variables = ask_variables
+        self.may_look = may_look
+        super().__init__(*args, **kwargs)
+
+    def answer(self, request):
+        path, _mark, query = request["path"].partition("?")
+        if path == self.path + "callback/" and request["method"] == "POST":
+            return self.call_back(request)
+        if request["headers"].get("Authorization") != f"Bearer {TOKEN}":
+            return 401, {"detail": "Authentication credentials were not provided."}
+        if path == self.path + "jobs/" and request["method"] == "GET":
+            if not self.may_look:
+                return 403, {"detail": "You do not have permission to perform this action."}
+            assert query == "order_by=-id&page_size=25"
+            return 200, {"count": len(self.jobs), "results": self.jobs[:-26:-1]}
+        if path == self.path + "launch/" and request["method"] == "POST":
+            variables = json.loads(request["body"])["extra_vars"]
+            job = self.add_job(variables if self.ask_variables else {})
+            return 201, {"job": job["id"], "id": job["id"], "ignored_fields": {} if self.ask_variables else {"extra_vars": variables}}
+        return 404, {"detail": "The requested resource could not be found."}
+
+    def call_back(self, request):
+        body = json.loads(request["body"])
+        if request["headers"].get("Content-Type") != "application/json" or body.get("extra_vars") != {}:
+            return 400, {"msg": "Cannot start automatically, user input required!"}
+        if body.get("host_config_key") != KEY:
+            return 403, {"detail": "You do not have permission to perform this action."}
+        if any(job["status"] in ("pending", "waiting", "running") for job in self.jobs):
+            return 400, {"msg": "Host callback job already pending."}
+        self.add_job({})
+        return 201, b""
+
+    def add_job(self, variables, status="running"):
+        job = {"id": 100 + len(self.jobs), "status": status, "extra_vars": json.dumps(variables)}
+        self.jobs.append(job)
+        return job

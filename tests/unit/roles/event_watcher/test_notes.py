@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the watcher says."""
+
+from __future__ import annotations
+
+import pytest
+from graceful_azure_watcher import notes
+
+from tests.support.watcher import parse
+
+STATE = {
+    "version": "1+a",
+    "host": "www_1",
+    "action": "awx",
+    "doing": "done at noon (job 7)",
+    "error": None,
+    "last_answer_age": 0.4,
+    "seconds_until_not_before": 12.5,
+    "events": [
+        {"event_id": "E1", "type": "Reboot", "status": "Scheduled", "not_before": "2026-11-21T12:00:00Z", "resources": "www_1,www_2"},
+        {"event_id": "E2", "type": 'odd"\n', "status": None, "not_before": None, "resources": "www_1"},
+    ],
+    "fast_path_held": ["E1"],
+    "answers": 5,
+    "errors": 1,
+    "actions_started": 2,
+    "actions_failed": 1,
+    "fast_path_started": 1,
+    "fast_path_failed": 0,
+}
+
+
+@pytest.mark.parametrize("value", ["plain", "with blank", 'quote"', "a=b", "line\nbreak", "\x1b[31mred", "", "größe", 'end\\'])
+def test_a_line_is_one_line_and_can_be_read_again(value):
+    text = notes.line("gone", {"event_id": value, "none": None, "seconds": 1.0})
+    assert text.isprintable()
+    assert parse(text) == {"what": "gone", "event_id": value, "seconds": "1"}
+
+
+def test_metrics():
+    rows = [line for line in notes.metrics(STATE).splitlines() if not line.startswith("#")]
+    assert 'graceful_azure_watcher_events{status="Scheduled",type="Reboot"} 1' in rows
+    assert 'graceful_azure_watcher_events{status="",type="odd\\"\\n"} 1' in rows
+    assert "graceful_azure_watcher_seconds_until_not_before 12.5" in rows
+    assert 'graceful_azure_watcher_actions_failed_total{kind="awx"} 1' in rows
+    assert not [row for row in rows if "not_before" in row and row.endswith("None")]
+
+
+def test_what_is_not_known_is_no_number():
+    assert not [
+        line
+        for line in notes.metrics(dict(STATE, events=[], last_answer_age=None, seconds_until_not_before=None)).splitlines()
+        if line.startswith(("graceful_azure_watcher_last", "graceful_azure_watcher_seconds", "graceful_azure_watcher_events"))
+    ]
+
+
+def test_status_for_people():
+    lines = notes.status(STATE, "1+a", True)
+    assert lines[0] == "graceful-azure-watcher 1+a, running"
+    assert "  Reboot E1 Scheduled, not before 2026-11-21T12:00:00Z: www_1,www_2" in lines
+    assert any("2 started, 1 failed" in line for line in lines)
+    assert "restart it" in notes.status(STATE, "2+b", True)[1]
+    assert notes.status(STATE, "1+a", False) == ["graceful-azure-watcher 1+a, not running"]
+    assert any("not answered yet (refused)" in line for line in notes.status(dict(STATE, last_answer_age=None, error="refused"), "1+a", True))
