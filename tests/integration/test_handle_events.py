@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from tests.support.site import Site
+from tests.support.site import Site, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)

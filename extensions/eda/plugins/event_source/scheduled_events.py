@@ -78,7 +78,6 @@ EXAMPLES = r"""
       action:
         run_playbook:
           name: graceful.azure.handle_events
-          check_files: false
           lock: "{{ event.lane }}"
           extra_vars:
             target: "{{ event.target }}"
