@@ -15,11 +15,13 @@ import pytest
 
 from tests.support.checkout import BUILD, ROOT
 
+(BUILD / "module-code").mkdir(parents=True, exist_ok=True)
 os.environ.update(
     ANSIBLE_COLLECTIONS_PATH=str(BUILD / "collections"),
     ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
     ANSIBLE_HOME=str(BUILD / "ansible-home"),
     HYPOTHESIS_STORAGE_DIRECTORY=str(BUILD / "hypothesis"),
+    MODULE_CODE_CACHE=str(BUILD / "module-code"),
     PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
 )
 

@@ -72,8 +72,8 @@ find_python() {
 }
 
 make_venv() {
-    local python wanted made_in=$PWD
-    wanted=$(printf '%s\n' "$PWD" "$(sha256sum < tests/requirements.txt)")
+    local python wanted site made_in=$PWD
+    wanted=$(printf '%s\n' "$PWD" "$(cat tests/requirements.txt tests/support/module_code_cache.py | sha256sum)")
     if [ -e $stamp ]; then
         if [ "$(cat $stamp)" = "$wanted" ] && $venv/bin/python -c '' 2> /dev/null; then
             return
@@ -96,6 +96,9 @@ make_venv() {
         tail -n 20 build/pip.log >&2
         die "pip could not install the packages of tests/requirements.txt (all it said: build/pip.log)"
     }
+    site=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp tests/support/module_code_cache.py "$site/"
+    echo 'import os; os.environ.get("MODULE_CODE_CACHE") and __import__("module_code_cache")' > "$site/module_code_cache.pth"
     echo "$wanted" > $stamp
 }
 

@@ -174,6 +174,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
     """Each pass a job of its own; together they see an event through."""

@@ -32,6 +32,7 @@ def test_scenario(scenario):
         must_pass(sys.executable, "tests/bed/bed.py", "--folder", str(BUILD / "bed" / "molecule"), "down")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_example_of_a_role_of_ones_own(tmp_path):
     """The files that docs/test-your-own-role.md shows, as they stand there, but for ports and folders that are free."""

@@ -2295,7 +2295,8 @@ SCENARIOS = {
     },
     "hardware-failure": {
         "about": "The host fails: a reboot that is Started at once, 10 minutes of it.",
-        "source": DOCS + "#event-scheduling; the 10 minutes: https://learn.microsoft.com/en-us/troubleshoot/azure/virtual-machines/windows/understand-vm-reboot",
+        "source": DOCS
+        + "#event-scheduling; the 10 minutes: https://learn.microsoft.com/en-us/troubleshoot/azure/virtual-machines/windows/understand-vm-reboot",
         "events": [
             {
                 "EventType": "Reboot",

@@ -71,7 +71,6 @@ def poll(simulator, seconds):
         return sorted(itertools.chain.from_iterable(pool.map(ask_some, range(10))))
 
 
-
 def five_hundred(seconds):
     with Simulator([f"vm-{number}" for number in range(500)]) as simulator:
         simulator.post_event(Resources=["vm-0"])
