@@ -41,7 +41,7 @@ test:
 
 test-unit:
 	@tests/setup.sh
-	$(PYTEST) tests/unit
+	$(PYTEST) --numprocesses 2 tests/unit
 
 lint:
 	@tests/setup.sh test

@@ -108,7 +108,7 @@ class Stage:
         self.samples = []
         self.lasting = {}
         self.events = []
-        self.fault_due = case.fault is not None
+        self.fault_due = bool(case.fault) and "turns" not in case.fault
         self.turns = {}  # by VM, which of its requests the last fault is meant for
         self.second_due = False
 
@@ -166,7 +166,7 @@ class Stage:
             "controllers": [controller.record() for controller in self.controllers],
             "left": [*self.left, *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
             "deaf": deaf,
-            "fault_begun": self.case.fault is not None and not self.fault_due,
+            "fault_begun": self._fault_begun(),
             "reached": any(controller.killed for controller in self.controllers),
         }
 
@@ -216,7 +216,7 @@ class Stage:
         self.announced[number] = self.bed.ask_simulator("/events", self.scenario.events[number].document())["EventId"]
 
     def _faults(self):
-        """The fault begins once its VM was asked so often; or every second request meets one, each time another."""
+        """The fault begins once its VM was asked so often, as the simulator counts; or every second request meets one, each time another."""
         fault = self.case.fault
         if fault and "turns" in fault:
             asked = Counter(request["Vm"] for request in self.bed.ask_simulator("/requests"))
@@ -224,17 +224,18 @@ class Stage:
                 turn = asked[vm] + 1 + fault["offset"]
                 if turn % 2 == 0 and self.turns.get(vm) != turn:
                     self.turns[vm] = turn
-                    self.fault_due = False
                     self.bed.ask_simulator("/faults", {"Vm": vm, "Fault": fault["turns"][turn // 2 % len(fault["turns"])], "Times": 1})
         elif self.fault_due:
-            seen = sum(
-                1
-                for request in self.bed.ask_simulator("/requests")
-                if request["Vm"] == fault["vm"] and request["Method"] == fault["method"] and "scheduledevents" in request["Path"].lower()
-            )
-            if seen >= fault["nth"] - 1:
-                self.fault_due = False
-                self.bed.ask_simulator("/faults", {"Vm": fault["vm"], "Method": fault["method"], "Fault": fault["fault"], "Times": fault["times"]})
+            self.fault_due = False
+            wanted = {"Vm": fault["vm"], "Method": fault["method"], "Fault": fault["fault"], "Times": fault["times"], "Skip": fault["nth"] - 1}
+            self.bed.ask_simulator("/faults", wanted)
+
+    def _fault_begun(self):
+        fault = self.case.fault or {}
+        if "turns" in fault:
+            return bool(self.turns)
+        asked = [request for request in self.bed.ask_simulator("/requests") if "scheduledevents" in request["Path"].lower()]
+        return bool(fault) and sum((request["Vm"], request["Method"]) == (fault["vm"], fault["method"]) for request in asked) >= fault["nth"]
 
     def _controllers(self):
         for controller in list(self.controllers):

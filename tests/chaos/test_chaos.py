@@ -38,6 +38,8 @@ FAULTS = {
     "delay": {"Delay": 3.0},
     "long_delay": {"Delay": 12.0},
     "drop": {"Drop": True},
+    # An approval that is carried out, and nobody hears of it.
+    "drop_answer": {"DropAnswer": True},
     # The length that is told is not the body's: the connection ends before it.
     "cut": {"Status": 200, "Body": '{"DocumentIncarnation": 1, "Ev', "Headers": {"Content-Length": "400"}},
     "html": {"Status": 200, "Body": "<html><body>Sign in to the network</body></html>"},

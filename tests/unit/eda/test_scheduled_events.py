@@ -144,7 +144,7 @@ def test_a_service_that_errs_tells_nothing(caplog):
         task.cancel()
         return event_id, changes
 
-    with caplog.at_level(logging.WARNING), Simulator(["web-1", "web-2"]) as simulator:
+    with caplog.at_level(logging.WARNING), Simulator(["web-1"]) as simulator:
         event_id, changes = asyncio.run(play(simulator))
     assert told(changes) == [("appeared", event_id), ("gone", event_id)]
     assert "answers again" in caplog.text
