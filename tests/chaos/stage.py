@@ -29,6 +29,7 @@ from tests.chaos.scenarios import HOSTS, SCENARIOS
 from tests.chaos.strike import strike
 from tests.demo import balancer
 from tests.demo.bed import TICK, Bed
+from tests.support.playbook import ansible_settings
 
 RATE = 60.0  # requests per second
 RUN_LIMIT = 150.0
@@ -297,10 +298,7 @@ class Stage:
             ANSIBLE_HOME=str(ROOT / "build" / "ansible-home"),
             ANSIBLE_COLLECTIONS_PATH=str(ROOT / "build" / "collections"),
             ANSIBLE_SHOW_CUSTOM_STATS="1",
-            ANSIBLE_NOCOLOR="1",
-            ANSIBLE_PIPELINING="1",
-            ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
-            ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
+            **ansible_settings(self.folder),
             LC_ALL="C.UTF-8",
             TMPDIR=str(self.bed.socket_folder),
             # By this, whatever a killed controller leaves is found.

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import free_port
+from tests.support.playbook import ansible_settings
 from tests.support.site import Site, descendants, wait_until
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
@@ -35,13 +36,7 @@ class Rulebook:
         self.output = site.folder / f"{name}.txt"
         given = site.folder / f"{name}.json"
         given.write_text(json.dumps(variables))
-        environment = dict(
-            os.environ,
-            ANSIBLE_NOCOLOR="1",
-            ANSIBLE_PIPELINING="1",
-            ANSIBLE_LOCAL_TEMP=str(site.folder / "tmp"),
-            ANSIBLE_REMOTE_TEMP=str(site.folder / "tmp"),
-        )
+        environment = dict(os.environ, **ansible_settings(site.folder))
         command = ["ansible-rulebook", "--rulebook", f"graceful.azure.{name}", "--inventory", site.inventory, "--vars", given, "--print-events"]
         with self.output.open("wb") as stream:
             self.process = subprocess.Popen(

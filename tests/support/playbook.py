@@ -13,6 +13,16 @@ import sys
 import time
 
 
+def ansible_settings(folder):
+    """What every run of Ansible here is told by its environment: plain text, few round trips, temporary files below the folder."""
+    return {
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+        "ANSIBLE_REMOTE_TEMP": str(folder / "tmp"),
+    }
+
+
 class Done:
     """A playbook that ended. ``results`` holds what its tasks registered, by the name of the task."""
 
@@ -59,19 +69,13 @@ class Playbook:
         )
         path = self.folder / "play.json"
         path.write_text(json.dumps([dict({"hosts": hosts, "gather_facts": False, "tasks": wanted}, **(play or {}))]))
-        own = {
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_PIPELINING": "1",
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
-            "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
-        }
         return subprocess.Popen(
             [command, "-i", str(self.inventory), str(path), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             cwd=str(self.folder),
-            env=dict(os.environ, **dict(own, **(environment or {}))),
+            env={**os.environ, **ansible_settings(self.folder), **(environment or {})},
         )
 
     def finish(self, process, seconds=100):

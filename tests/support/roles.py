@@ -25,6 +25,7 @@ import time
 import yaml
 
 from tests.support.haproxy import Haproxy, free_port
+from tests.support.playbook import ansible_settings
 from tests.support.simulator import Simulator
 
 RUN_SECONDS = 100
@@ -217,13 +218,7 @@ class RoleBed:
             self.webs[name].status = 200
             for haproxy in self.haproxy.values():
                 haproxy.ask(f"set server www/{name} state ready")
-        self.simulator.clear_faults()
-        for event in self.simulator.events():
-            status = event["History"][-1]["Status"]
-            if status == "Scheduled":
-                self.simulator.cancel(event["EventId"])
-            elif status == "Started":
-                self.simulator.complete(event["EventId"])
+        self.simulator.reset()
         self._former = {event["EventId"] for event in self.simulator.events()}
 
     def close(self):
@@ -359,11 +354,5 @@ class RoleBed:
             text=True,
             timeout=RUN_SECONDS,
             check=False,
-            env=dict(
-                os.environ,
-                ANSIBLE_NOCOLOR="1",
-                ANSIBLE_PIPELINING="1",
-                ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
-                ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
-            ),
+            env=dict(os.environ, **ansible_settings(self.folder)),
         )

@@ -161,6 +161,15 @@ class Simulator:
     def clear_faults(self):
         self.ask("DELETE", "/faults")
 
+    def reset(self):
+        """Ends every event that stands, and every fault."""
+        self.clear_faults()
+        moves = {"Scheduled": self.cancel, "Started": self.complete}
+        for event in self.events():
+            status = event["History"][-1]["Status"]
+            if status in moves:
+                moves[status](event["EventId"])
+
     def step(self, seconds=None):
         """Sets time on, by default to whatever is due next."""
         return self.ask("POST", "/clock", {"Next": True} if seconds is None else {"Step": seconds})

@@ -17,6 +17,7 @@ import time
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
+from tests.support.playbook import ansible_settings
 from tests.support.simulator import Simulator
 
 RUN_SECONDS = 180
@@ -118,14 +119,7 @@ class Site:
     def start(self, playbook, *arguments, **variables):
         command = [self.program, "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
         command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": 60}, **variables))]
-        environment = dict(
-            os.environ,
-            ANSIBLE_SHOW_CUSTOM_STATS="1",
-            ANSIBLE_NOCOLOR="1",
-            ANSIBLE_PIPELINING="1",
-            ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
-            ANSIBLE_REMOTE_TEMP=str(self.folder / "tmp"),
-        )
+        environment = dict(os.environ, ANSIBLE_SHOW_CUSTOM_STATS="1", **ansible_settings(self.folder))
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True
         )

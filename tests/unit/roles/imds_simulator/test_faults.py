@@ -28,10 +28,7 @@ def running():
 
 @pytest.fixture
 def simulator(running):
-    running.clear_faults()
-    for event in document(running.urls["a"])["Events"]:
-        move = running.cancel if event["EventStatus"] == "Scheduled" else running.complete
-        move(event["EventId"])
+    running.reset()
     return running
 
 

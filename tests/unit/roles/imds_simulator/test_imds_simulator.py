@@ -74,10 +74,7 @@ def running(tmp_path_factory):
 @pytest.fixture
 def simulator(running):
     """The running simulator, without events or faults of the test before."""
-    running.clear_faults()
-    for event in document(running.urls["web-1"])["Events"]:
-        move = running.cancel if event["EventStatus"] == "Scheduled" else running.complete
-        move(event["EventId"])
+    running.reset()
     return running
 
 
