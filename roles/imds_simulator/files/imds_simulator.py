@@ -106,7 +106,7 @@ def shown(value):
 def parse_json(body):
     """The value that bytes of JSON stand for."""
     try:
-        return json.loads(body.decode("utf-8"), parse_int=parse_int, parse_constant=refuse_constant)
+        return json.loads(body.decode("utf-8"), parse_int=parse_int, parse_constant=refuse_constant, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
         raise Refused(f"This is no JSON: {error}.") from None
 
@@ -120,6 +120,15 @@ def parse_int(digits):
 
 def refuse_constant(name):
     raise ValueError(f"{name} is no number of JSON")
+
+
+def without_doubles(pairs):
+    """An object of JSON; of two fields by one name Python would drop the first."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        doubled = next(name for name, count in collections.Counter(name for name, _value in pairs).items() if count > 1)
+        raise ValueError(f"the field {shown(doubled)} is given twice")
+    return result
 
 
 def checked(value, what, checks, required=()):
@@ -199,6 +208,12 @@ def a_duration(value):
 def seconds(value):
     if not is_number(value) or not 0 <= value <= SECONDS_LIMIT:
         raise Unfit(f"a number of seconds from 0 to {SECONDS_LIMIT}")
+    return value
+
+
+def some_seconds(value):
+    if not is_number(value) or not 0 < value <= SECONDS_LIMIT:
+        raise Unfit(f"a number of seconds over 0, up to {SECONDS_LIMIT}")
     return value
 
 
@@ -368,6 +383,17 @@ FAULT_CHECKS = {
     **DOCUMENTS,
     **WAYS,
 }
+# Which requests a fault meets; whose depends on the VMs.
+FAULT_AROUND = {
+    "Vm": a_text,
+    "Method": a_method,
+    "Times": times_or_none,
+    "Skip": a_whole_number,
+    "Probability": a_probability,
+    "Seed": an_int,
+    "After": seconds,
+    "For": seconds,
+}
 DOES = [name for name in FAULT_CHECKS if name not in ("Body", "Headers")]
 
 
@@ -403,18 +429,7 @@ def a_fault(value):
 
 def checked_fault(value, names):
     """A fault as the control address and the scenario give it."""
-    checks = {
-        "Vm": a_vm_of(names),
-        "Method": a_method,
-        "Fault": a_fault,
-        "Times": times_or_none,
-        "Skip": a_whole_number,
-        "Probability": a_probability,
-        "Seed": an_int,
-        "After": seconds,
-        "For": seconds,
-    }
-    fault = checked(value, "A fault", checks, ["Fault"])
+    fault = checked(value, "A fault", {**FAULT_AROUND, "Vm": a_vm_of(names), "Fault": a_fault}, ["Fault"])
     return {"Vm": None, "Method": None, "Times": None, **fault}
 
 
@@ -431,10 +446,14 @@ class Scenario:
         """The events in order, each with the seconds until it appears and the number of the one whose end it waits for."""
         planned = []
         last = {}  # the number of the last event of each entry that has a name
-        for entry in self.entries:
+        for number, entry in enumerate(self.entries, 1):
             fields = {name: value for name, value in entry.items() if name in EVENT_CHECKS}
             wait, follows = entry.get("After", 0), last[entry["Follows"]] if "Follows" in entry else None
-            for resources in self._resources(entry, vms):
+            try:
+                hit = self._resources(entry, vms)
+            except Refused as refused:
+                raise Refused(f"event {number}: {refused}") from None
+            for resources in hit:
                 planned.append((wait, follows, {**fields, "Resources": resources}))
                 wait, follows = entry.get("Between", 0), len(planned) - 1
             if "Name" in entry:
@@ -450,9 +469,13 @@ class Scenario:
         if "Domain" in entry:
             domains = list(dict.fromkeys(vm.domain for vm in vms))
             names = [[vm.name for vm in vms if vm.domain == domain] for domain in domains]
-        chosen = entry.get("Domain", entry.get("Vm"))
-        # There may be fewer VMs than the scenario was written for.
-        return names if chosen == "each" else [names[(chosen - 1) % len(names)]]
+        field = "Domain" if "Domain" in entry else "Vm"
+        chosen = entry[field]
+        if chosen == "each":
+            return names
+        if chosen > len(names):
+            raise Refused(f"{field} {chosen} is asked for, but there {'is' if len(names) == 1 else 'are'} only {len(names)}.")
+        return [names[chosen - 1]]
 
 
 def checked_entry(value, known):
@@ -485,7 +508,7 @@ def checked_scenario(value, names):
 
     mistakes, entries, faults, vms = [], [], [], {}
     with collected(mistakes):
-        checked(value, "A scenario", {"events": a_list, "faults": a_list, "vms": told_of_vms, "about": a_text, "source": a_text})
+        checked(value, "A scenario", {"events": a_list, "faults": a_list, "vms": told_of_vms, "about": a_text, "source": a_text, "$schema": a_text})
 
     def items(name, kind):
         items = value.get(name) if isinstance(value, dict) else None
@@ -995,6 +1018,10 @@ class ScaleSet:
                     when = self.timetable.soon if event.approved_soon else self.timetable.later
                     when(event.approval, self._move, event, SCHEDULED, STARTED)
 
+    def strangers(self, resources):
+        """Those of the names that are no VM's here."""
+        return [name for name in resources if name.lower() not in self.domains]
+
     def reports(self):
         with self.changed:
             return [event.report() for event in self.events]
@@ -1103,11 +1130,12 @@ class Connection:
         except Refused as refused:
             request.problem, keep = refused, False
         request.hung_up = self._hung_up
+        head_only = request.method == "HEAD"
         try:
             response = self.answer(request)
         except Refused as refused:
             response = refusal(refused)
-        if response is None or not self._send(response, keep, head_only=request.method == "HEAD"):
+        if response is None or not self._send(response, keep, head_only):
             return False
         self.deadline = time.monotonic() + IDLE_SECONDS
         return True
@@ -1524,7 +1552,7 @@ class Control:
         self.urls = {}
         self.places = {
             "events": (self._events, "GET", "POST"),
-            "faults": (self._faults, "POST", "DELETE"),
+            "faults": (self._faults, "GET", "POST", "DELETE"),
             "requests": (self._requests, "GET"),
             "state": (self._state, "GET"),
             "clock": (self._clock, "GET", "POST"),
@@ -1536,6 +1564,8 @@ class Control:
         if request.problem:
             raise request.problem
         refuse_other_pages(request)
+        if request.method == "HEAD":
+            request.method = "GET"
         path = [urllib.parse.unquote(part) for part in request.path.split("/")[1:]]
         if path == [""] and request.method == "GET":
             return Response(200, PAGE.encode(), HTML_TYPE)
@@ -1553,9 +1583,14 @@ class Control:
             return json_response(200, self.scale_set.reports())
         event = checked_event(parse_json(request.body))
         self._refuse_commands([event])
-        return json_response(201, {"EventId": self.scale_set.add(event)})
+        told = {"EventId": self.scale_set.add(event)}
+        strangers = self.scale_set.strangers(event["Resources"])
+        # As of a scale set with more VMs, or as of a slip.
+        return json_response(201, {**told, "NotSimulated": strangers} if strangers else told)
 
     def _faults(self, request):
+        if request.method == "GET":
+            return json_response(200, self.scale_set.faults.reports())
         if request.method == "DELETE":
             self.scale_set.faults.clear()
             return json_response(200, {"Faults": 0})
@@ -1564,7 +1599,7 @@ class Control:
     def _requests(self, request):
         last = request.parameter("last")
         if last and not re.fullmatch("[0-9]{1,9}", last):
-            raise Refused("last must be a number.")
+            raise Refused(f"last must be an integer from 0 to 999999999, not {shown(last)}.")
         return json_response(200, self.scale_set.log.seen(int(last) if last else None))
 
     def _state(self, request):
@@ -1790,8 +1825,16 @@ def complain(message):
 
 
 def announce(line):
-    with contextlib.suppress(OSError):
+    """One line on standard output; false, and told, if it cannot be written."""
+    try:
         print(line, flush=True)
+    except OSError as error:
+        # Whoever reads no further wants nothing said; and Python would try again at its end.
+        if not isinstance(error, BrokenPipeError):
+            complain(f"standard output: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 class Parser(argparse.ArgumentParser):
@@ -1874,7 +1917,7 @@ def parse_arguments(arguments):
     parser.add_argument("--scenario", metavar="NAME|FILE", help="events and faults that come by themselves: one of the library, or a file of JSON")
     parser.add_argument("--on-start", type=a_command, metavar="COMMAND", help="run when an event starts, with the event as JSON on standard input")
     parser.add_argument("--on-gone", type=a_command, metavar="COMMAND", help="run when an event is gone, completed or cancelled")
-    parser.add_argument("--command-timeout", type=an_option(seconds), default=600, metavar="SECONDS", help="a command is ended after that (600)")
+    parser.add_argument("--command-timeout", type=an_option(some_seconds), default=600, metavar="SECONDS", help="a command is ended after that (600)")
     parser.add_argument("--allow-commands", action="store_true", help="events of the control address may bring commands, too")
     parser.add_argument(
         "--background", metavar="DIRECTORY", help="once everything listens, go on in the background, with imds_simulator.pid and .log in this directory"
@@ -1920,16 +1963,19 @@ def read_scenario(path, names):
         with open(path, "rb") as file:
             return checked_scenario(parse_json(file.read()), names)
     except OSError as error:
-        raise Refused(f"--scenario {path}: {error.strerror}") from None
+        raise Refused(f"--scenario {path}: {error.strerror}, and no scenario of the library: {', '.join(SCENARIOS)}.") from None
     except Refused as error:
         raise Refused([f"--scenario {path}: {mistake}" for mistake in error.mistakes]) from None
 
 
-def check_scenario(path, names):
+def check_scenario(options):
     """The command --check."""
+    path, names = options.check, [vm[0] for vm in options.vms]
     try:
         with open(path, "rb") as file:
-            scenario = checked_scenario(parse_json(file.read()), names)
+            scenario = checked_scenario(parse_json(file.read()), names or None)
+        if names:
+            scenario.events([Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)])
     except OSError as error:
         complain(f"{path}: {error.strerror}")
         return 2
@@ -1956,13 +2002,21 @@ def allow_files(count):
 
 def go_to_background(directory, line):
     """Lets a child process go on without this one; returns the path of its pid file, in the child alone."""
+    import fcntl  # not on every system, as fork is not
+
     path = os.path.join(directory, "imds_simulator.pid")
     try:
+        # Locked by the one that is in the file for as long as it lives.
+        pid_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(f"--background {directory}: process {os.read(pid_file, 20).decode().strip()} runs with this directory already.") from None
         log = os.open(os.path.join(directory, "imds_simulator.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        with open(path, "w", encoding="ascii") as file:
-            pid = os.fork()
-            if pid:
-                file.write(f"{pid}\n")
+        pid = os.fork()
+        if pid:
+            os.ftruncate(pid_file, 0)
+            os.write(pid_file, b"%d\n" % pid)
     except OSError as error:
         raise Refused(f"--background {directory}: {error.strerror}") from None
     if pid:
@@ -1995,6 +2049,10 @@ def serve(options):
             scenario = known_scenario(options.scenario, names) if options.scenario in SCENARIOS else read_scenario(options.scenario, names)
         services = [MetadataService(name, number, scale_set, told_of(name, number, options, scenario)) for number, name in enumerate(names)]
         vms = [service.vm for service in services]
+        try:
+            planned = scenario.events(vms)
+        except Refused as refused:
+            raise Refused(f"--scenario {options.scenario}: {refused}") from None
         for fault in scenario.faults:
             scale_set.faults.add(fault)
         allow_files((len(names) + 1) * (CONNECTION_LIMIT + 50))
@@ -2008,7 +2066,10 @@ def serve(options):
         complain(str(error))
         return 2
 
-    Play(scale_set, scenario.events(vms))
+    for number, (_wait, _follows, fields) in enumerate(planned, 1):
+        for name in scale_set.strangers(fields["Resources"]):
+            complain(f"scenario: event {number} hits {name}, which is none of the VMs here")
+    Play(scale_set, planned)
     for act in (scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)
     announce(line)
@@ -2037,7 +2098,7 @@ def ctl(arguments):
     parser.add_argument(
         "--control",
         default=os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169"),
-        metavar="URL",
+        metavar="URL|ADDRESS:PORT",
         help="where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)",
     )
     parser.add_argument("--json", action="store_true", help="print the answer as it came")
@@ -2065,8 +2126,7 @@ def ctl(arguments):
     except Refused as refused:
         complain(str(refused))
         return 1
-    announce("\n".join(ctl_lines(options, value)))
-    return 0
+    return 0 if announce("\n".join(ctl_lines(options, value))) else 1
 
 
 def ctl_request(options):
@@ -2075,11 +2135,13 @@ def ctl_request(options):
     if name in Control.MOVES:
         return "POST", f"/events/{urllib.parse.quote(options.id, safe='')}/{name}", None
     if name == "add":
-        fields = given_fields(options.more, EVENT_CHECKS)
-        return "POST", "/events", {"EventType": options.type, "Resources": [text for text in options.more if not is_field(text, EVENT_CHECKS)], **fields}
+        resources = [text for text in options.more if "=" not in text]
+        given = given_fields([text for text in options.more if "=" in text], EVENT_CHECKS)
+        return "POST", "/events", {"EventType": options.type, "Resources": resources, **given}
     if name == "fault":
-        around = given_fields(options.more, ("Vm", "Method", "Times", "Skip", "Probability", "Seed", "After", "For"))
-        return "POST", "/faults", {**around, "Fault": given_fields(options.more, FAULT_CHECKS)}
+        given = given_fields(options.more, (*FAULT_AROUND, *FAULT_CHECKS))
+        around = {field: given.pop(field) for field in FAULT_AROUND if field in given}
+        return "POST", "/faults", {**around, "Fault": given}
     if name == "play":
         if options.scenario in SCENARIOS:
             return "POST", "/scenarios", {"Name": options.scenario}
@@ -2099,12 +2161,12 @@ def ctl_request(options):
     return paths.get(name, ("GET", f"/{name}", None))
 
 
-def is_field(text, names):
-    return text.partition("=")[0] in names and "=" in text
-
-
-def given_fields(texts, names):
-    return {text.partition("=")[0]: value_of(text.partition("=")[2]) for text in texts if is_field(text, names)}
+def given_fields(texts, known):
+    """Fields of the command line, each a NAME=VALUE."""
+    for text in texts:
+        if text.partition("=")[0] not in known or "=" not in text:
+            raise Refused(f"{text!r} is not FIELD=VALUE with one of the fields {', '.join(known)}.")
+    return {text.partition("=")[0]: value_of(text.partition("=")[2]) for text in texts}
 
 
 def value_of(text):
@@ -2122,7 +2184,8 @@ def ask(base, method, path, body):
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        request = urllib.request.Request(base.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
+        where = base if "://" in base else f"http://{base}"
+        request = urllib.request.Request(where.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
         with opener.open(request, timeout=30) as answer:
             return json.loads(answer.read().decode())
     except urllib.error.HTTPError as error:
@@ -2160,11 +2223,16 @@ def utc(seconds):
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
+    # No socket may take the place of a standard stream that is closed.
+    free = os.open(os.devnull, os.O_RDWR)
+    while free <= 2:
+        free = os.open(os.devnull, os.O_RDWR)
+    os.close(free)
     if arguments[:1] == ["ctl"]:
         return ctl(arguments[1:])
     options = parse_arguments(arguments)
     if options.check is not None:
-        return check_scenario(options.check, [vm[0] for vm in options.vms] or None)
+        return check_scenario(options)
     return serve(options)
 
 
@@ -2562,6 +2630,5 @@ live();
 
 if __name__ == "__main__":
     status = main()
-    # Threads that serve a client or wait for one are not waited for.
-    sys.stdout.flush()
+    # Threads that serve a client or wait for one are not waited for; what was to be printed is.
     os._exit(status)

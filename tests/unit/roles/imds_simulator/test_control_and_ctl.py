@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import time
 import pytest
 
 from tests.support.asking import approve, ask, control, document
+from tests.support.haproxy import free_port
 from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
 
 simulator_module = load_simulator()
@@ -177,7 +179,10 @@ def test_an_event_by_ctl(simulator, ctl):
     assert json.loads(ctl("--json", "events")) == simulator.events()
     assert "409: " in ctl("start", event_id, status=1)
     assert "404: " in ctl("cancel", "none", status=1)
-    assert "400: EventType" not in ctl("add", "x", "y", "DurationInSeconds=soon", status=1)
+    assert "400: DurationInSeconds" in ctl("add", "x", "y", "DurationInSeconds=soon", status=1)
+    before = simulator.events()
+    assert "'eventid=E' is not FIELD=VALUE with one of the fields EventId, " in ctl("add", "Freeze", "a", "eventid=E", status=1)
+    assert simulator.events() == before
 
 
 def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
@@ -185,7 +190,10 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     answer = ask(simulator.urls["a"])
     assert (answer.status, answer.body, answer.headers["Retry-After"]) == (503, b"busy", "1")
     assert ctl("requests", "1").endswith("a  GET /metadata/scheduledevents?api-version=2020-07-01  503\n")
-    ctl("fault", "Drop=true")
+    for slip in ("times=1", "Tims=1", "Status", "web-1"):
+        assert f"'{slip}' is not FIELD=VALUE" in ctl("fault", "Drop=true", slip, status=1)
+    ctl("fault", "Drop=true", url=simulator.control.partition("//")[2])
+    assert simulator.ask("GET", "/faults") == [{"Vm": None, "Method": None, "Times": None, "Fault": {"Drop": True}}]
     ctl("clear-faults")
     assert ask(simulator.urls["a"]).status == 200
     before = json.loads(ctl("clock"))["Time"]
@@ -217,3 +225,35 @@ def test_ctl_as_a_program(simulator):
     done = run("--json", "requests")
     assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
     assert run().returncode == 2
+
+
+def test_an_output_that_takes_nothing(simulator):
+    def run(arguments, output):
+        command = [sys.executable, str(SCRIPT), *arguments]
+        return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+
+    with open("/dev/full", "wb") as full:
+        done = run(["ctl", "--control", simulator.control, "state"], full)
+    assert (done.returncode, done.stderr) == (1, "imds_simulator.py: standard output: No space left on device\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Whoever reads no further is told nothing.
+    assert run(["--list-scenarios"], writing).stderr == ""
+    os.close(writing)
+
+
+def test_a_simulator_without_standard_streams():
+    # Started by a shell that closed them, as some supervisors do.
+    port = free_port()
+
+    def answers():
+        with contextlib.suppress(OSError):
+            return ask(f"http://127.0.0.1:{port}").status == 200
+
+    line = f"exec '{sys.executable}' '{SCRIPT}' --vm a=127.0.0.1:{port} <&- >&- 2>&-"
+    process = subprocess.Popen(["sh", "-c", line])
+    try:
+        wait_until(answers)
+    finally:
+        process.terminate()
+    assert process.wait(5) == 0

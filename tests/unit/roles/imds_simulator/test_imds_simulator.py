@@ -725,7 +725,7 @@ def test_control_answers_its_paths_alone(simulator):
         ("PUT", "/events"),
         ("DELETE", "/events"),
         ("GET", "/events/x/start"),
-        ("GET", "/faults"),
+        ("PUT", "/faults"),
         ("POST", "/requests"),
         ("DELETE", "/requests"),
         ("TRACE", "/faults"),
@@ -734,7 +734,10 @@ def test_control_answers_its_paths_alone(simulator):
         assert answer.status == 405
         assert error_of(answer)
         assert method not in answer.headers["Allow"]
-    assert control(simulator, "HEAD", "/events").status == 405
+    for path in ("/", "/events"):
+        answer = control(simulator, "HEAD", path)
+        assert (answer.status, answer.body) == (200, b"")
+    assert control(simulator, "HEAD", "/disable").status == 405
 
 
 def test_bodies_over_1_mb(simulator, url):
@@ -1196,6 +1199,10 @@ def test_in_the_background(tmp_path):
         assert ask(line["control"], "POST", "/events", version=None, body=event).status == 201
         while (tmp_path / "imds_simulator.log").read_text() != "said\n":
             time.sleep(0.01)
+        # A second one leaves the first and its pid file alone.
+        out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)
+        assert (out, int((tmp_path / "imds_simulator.pid").read_text())) == ("", pid)
+        assert f"process {pid} runs with this directory already" in err
     finally:
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + 1

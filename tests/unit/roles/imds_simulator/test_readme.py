@@ -15,6 +15,7 @@ import sys
 
 import pytest
 
+from tests.support.asking import ask
 from tests.support.checkout import ROOT
 from tests.support.simulator import SCRIPT, Simulator, load_simulator
 
@@ -66,7 +67,7 @@ def test_three_scenarios_in_python(tmp_path):
 @pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl")
 def test_an_event_from_a_shell(tmp_path):
     """The commands with curl and those of ctl, one after the other."""
-    shell = "".join(block for block in blocks("shell") if block.startswith(("curl", "python3 imds_simulator.py ctl")))
+    shell = "".join(block for block in blocks("shell") if block.startswith(("curl", "python3 imds_simulator.py ctl add")))
     assert shell.count("\n") == 9
     shutil.copy(SCRIPT, tmp_path)
     with Simulator(["web-1"]) as simulator:
@@ -81,6 +82,43 @@ def test_an_event_from_a_shell(tmp_path):
         assert [simulator.events()[number]["EventStatus"] for number in (0, 1)] == ["Completed", "Completed"]
         assert len(simulator.events()[0]["Approvals"]) == 1
         assert simulator.ask("GET", "/state")["Faults"][0]["Fault"] == {"Status": 503}
+
+
+def test_faults_one_after_the_other(tmp_path):
+    (shell,) = (block for block in blocks("shell") if block.startswith("python3 imds_simulator.py ctl fault"))
+    *faults, requests = shell.splitlines()
+    with Simulator(["web-1"]) as simulator:
+        environment = {**os.environ, "IMDS_SIMULATOR_CONTROL": simulator.control}
+
+        def run(line):
+            command = [sys.executable, str(SCRIPT), *line.split()[2:]]
+            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=True).stdout
+
+        for fault in faults:
+            run(fault)
+        for _request in range(5):
+            ask(simulator.urls["web-1"])
+        with pytest.raises(OSError):
+            ask(simulator.urls["web-1"])
+        assert ask(simulator.urls["web-1"]).status == 200
+        assert [line.rpartition("  ")[2] for line in run(requests).splitlines()] == ["500", "200", "200", "200", "no answer", "200"]
+
+
+def test_every_scenario_and_how_long_it_lasts():
+    told = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| .* \| (.*) \|$", README.partition("| name | life |")[2].partition("\n\n")[0], re.MULTILINE)
+    known = {}
+    for names, times in told:
+        known.update(zip(re.findall("[a-z0-9-]+", names), times.split(", ")))
+    assert list(known) == list(MODULE.SCENARIOS)
+    units = {"s": 1, "min": 60, "days": 86400}
+    for name, time in known.items():
+        number, unit = time.split()[:2]
+        ends = []
+        for event in MODULE.SCENARIOS[name]["events"]:
+            notice = 0 if event.get("EventStatus") == "Started" else event["NoticeSeconds"]
+            life = event["CancelSeconds"] if "CancelSeconds" in event else notice + event["ImpactSeconds"] + event["SettleSeconds"]
+            ends.append(event.get("After", 0) + life)
+        assert abs(float(number) * units[unit] - max(ends)) <= units[unit] / 2, name
 
 
 def test_every_option_field_and_fault_is_told():

@@ -133,10 +133,30 @@ def test_a_scenario_by_its_name_at_the_start():
         assert simulator.events()[0]["History"][0]["Status"] == "Started"
 
 
-def test_fewer_vms_than_the_scenario_was_written_for():
+def test_fewer_vms_than_the_scenario_was_written_for(tmp_path):
     with Simulator(["only"], options=STILL) as simulator:
-        begin(simulator, "overlapping", 1000)
-        assert {name for event in simulator.events() for name in event["Resources"]} == {"only"}
+        with pytest.raises(ControlError, match="event 3: Vm 2 is asked for, but there is only 1"):
+            simulator.play("overlapping")
+        assert simulator.events() == []
+    scenario = {"events": [{"EventType": "Reboot", "Vm": "each"}, {"EventType": "Reboot", "Domain": 3}]}
+    vms = ("--vm", "a=127.0.0.1:0", "--vm", "b=127.0.0.1:0")
+    assert check(tmp_path, scenario, *vms) == (1, ["event 2: Domain 3 is asked for, but there are only 2."])
+    assert check(tmp_path, scenario)[0] == 0
+    done = subprocess.run([sys.executable, str(SCRIPT), *vms, "--scenario", str(tmp_path / "scenario.json")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "event 2: Domain 3 is asked for" in done.stderr
+
+
+def test_names_that_no_vm_here_has_are_told(tmp_path):
+    path = tmp_path / "scenario.json"
+    path.write_text('{"events": [{"EventType": "Reboot", "Resources": ["A", "far"]}]}')
+    with Simulator(["a"], scenario=str(path), stderr=subprocess.PIPE) as simulator:
+        told = simulator.ask("POST", "/events", {"EventType": "Reboot", "Resources": ["a", "b"], "EventId": "1"})
+        assert told == {"EventId": "1", "NotSimulated": ["b"]}
+        assert "NotSimulated" not in simulator.ask("POST", "/events", {"EventType": "Reboot", "Resources": ["A"]})
+        simulator.process.terminate()
+        assert simulator.process.stderr.read() == b"imds_simulator.py: scenario: event 1 hits far, which is none of the VMs here\n"
+        simulator.process.stderr.close()
 
 
 # What an entry stands for
@@ -206,7 +226,7 @@ def test_every_mistake_with_its_place(tmp_path):
     status, lines = check(tmp_path, scenario, "--vm", "a=127.0.0.1:0")
     assert status == 1
     assert lines == [
-        'A scenario has an unknown field "event"; known are events, faults, vms, about, source.',
+        'A scenario has an unknown field "event"; known are events, faults, vms, about, source, $schema.',
         "event 2: EventType must be a string, not 1.",
         "event 2: NoticeSeconds must be a number of seconds from 0 to 1000000000, not -1.",
         "event 2: An event needs the field Resources, Vm or Domain.",
@@ -224,6 +244,9 @@ def test_every_mistake_with_its_place(tmp_path):
 def test_what_a_check_says(tmp_path):
     status, lines = check(tmp_path, {"events": [{"EventType": "Reboot", "Vm": 1}], "faults": [{"Vm": "any", "Fault": {"Drop": True}}]})
     assert (status, lines) == (0, ["1 events, 1 faults, no mistakes"])
+    assert check(tmp_path, '{"$schema": "scenario.schema.json"}')[0] == 0
+    status, lines = check(tmp_path, '{"events": [{"EventType": "x", "Vm": 1}], "events": []}')
+    assert (status, lines) == (1, ['This is no JSON: the field "events" is given twice.'])
     status, lines = check(tmp_path, '{\n  "events": [,]}')
     assert status == 1
     assert re.match(r"This is no JSON: .*line 2 column 14", lines[0])
@@ -258,6 +281,7 @@ scenarios = st.fixed_dictionaries(
         "faults": st.lists(faults, max_size=1) | values,
         "vms": st.dictionaries(st.sampled_from(["a", "b"]), objects(["zone", "tags", "name"]) | values, max_size=2) | values,
         "about": values,
+        "$schema": values,
     },
 )
 
