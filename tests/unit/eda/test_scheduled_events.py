@@ -73,10 +73,6 @@ class TestView:
         seen.update("a", [both[0], both[2]], 2)
         assert seen.update("a", [both[0], both[2], event("E4", "vm-3")], 3)[-1]["lane"] == "E2"
 
-    def test_names_of_the_inventory(self):
-        seen = view(inventory_names={"VM-1": "web1"})
-        assert seen.update("a", [event("E1", "vm-1", "vm-2")], 0)[0]["target"] == "web1:vm-2"
-
     @pytest.mark.parametrize("name", ["all:!web1", "~.*", "&web", "web[0]", "a,b", "{{ lookup('pipe', 'id') }}", "@/etc/hosts", "-x", "*", ""])
     def test_a_name_that_is_more_than_a_name(self, name, caplog):
         with caplog.at_level(logging.WARNING):
@@ -99,8 +95,6 @@ class TestArguments:
             ("imds_url", "http://x", "there is no such argument"),
             ("imds_urls", "http://x", "a list of URLs"),
             ("imds_urls", [], "at least one"),
-            ("inventory_names", ["web1"], "a dictionary"),
-            ("inventory_names", {"vm-1": "all:!x"}, "a dictionary"),
             ("resources", "vm-1", "a list of names"),
             ("event_types", [1], "a list of event types"),
             ("interval", "1", "a number of seconds from 0.2"),

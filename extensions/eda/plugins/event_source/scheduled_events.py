@@ -30,12 +30,6 @@ options:
     type: list
     elements: str
     default: [http://169.254.169.254]
-  inventory_names:
-    description:
-      - Names of hosts in the inventory by their names in Azure, where these differ.
-      - A name that is not here stands for itself.
-    type: dict
-    default: {}
   resources:
     description: Names in Azure. Events that name none of them are left out. By default none is left out.
     type: list
@@ -71,7 +65,7 @@ EXAMPLES = r"""
   execution_strategy: parallel
   sources:
     - graceful.azure.scheduled_events:
-        inventory_names: {scaleset_0: web1, scaleset_1: web2}
+        interval: 1
   rules:
     - name: Handle what stands
       condition: event.change != "gone" and event.target != ""
@@ -91,7 +85,10 @@ scheduled_event:
   description: The event, as M(graceful.azure.scheduled_events_info) returns it. For V(gone), as it was last shown.
   type: dict
 target:
-  description: A host pattern for all hosts that the event names, by their names in the inventory.
+  description:
+    - >-
+      A host pattern for all hosts that the event names, by their names in Azure. C(graceful.azure.handle_events) finds by them hosts of other
+      names, too, from the variable C(graceful_azure_resource_name).
   type: str
 lane:
   description: The same for events that share a host, so that it can be the C(lock) of an action. It is the id of the first of them.
@@ -123,10 +120,6 @@ def _texts(value):
     return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
 
 
-def _names(value):
-    return isinstance(value, dict) and all(isinstance(item, str) and NAME.match(item) for item in value.values())
-
-
 def _number(least):
     return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= least
 
@@ -134,7 +127,6 @@ def _number(least):
 # Per argument: its default, what it must be, and how that is said.
 ARGUMENTS = {
     "imds_urls": (["http://169.254.169.254"], lambda value: _texts(value) and bool(value), "a list of URLs, at least one"),
-    "inventory_names": ({}, _names, "a dictionary of names in Azure, each with the name of a host in the inventory"),
     "resources": (None, _texts, "a list of names"),
     "event_types": (None, _texts, "a list of event types"),
     "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
@@ -162,7 +154,6 @@ class View:
 
     def __init__(self, arguments):
         self.arguments = arguments
-        self.inventory_names = {name.lower(): host for name, host in arguments["inventory_names"].items()}
         self.shown = {}     # per service the ids of the events that it showed last
         self.standing = {}  # per id what was last told of it, and when
 
@@ -214,11 +205,10 @@ class View:
         return event["event_id"]
 
     def _target(self, event):
-        hosts = [self.inventory_names.get(name.lower(), name) for name in event["resources"]]
-        odd = [name for name in hosts if not NAME.match(name)]
+        odd = [name for name in event["resources"] if not NAME.match(name)]
         if odd:
-            logger.warning("event %s: %r cannot be the name of a host in the inventory and is left out", event["event_id"], odd)
-        return ":".join(name for name in hosts if name not in odd)
+            logger.warning("event %s: %r cannot be the name of a VM and is left out", event["event_id"], odd)
+        return ":".join(name for name in event["resources"] if name not in odd)
 
 
 async def watch(imds_url, view, queue, arguments):
