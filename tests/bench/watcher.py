@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import subprocess
@@ -14,9 +15,13 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.bench.figures import SHELL_LOOP
-from tests.bench.stage import cpu_of
+from tests.bench.stage import StageError, cpu_of
+from tests.support.guests import Guests
 from tests.support.simulator import Simulator
+from tests.support.watched import KINDS, measure
 from tests.support.watcher import Watcher, until
 
 # As short as it can be, once a second.
@@ -127,6 +132,32 @@ def quickness(stage, vms=5, rounds=20):
         },
         {"what": "event visible until the action's command runs", "ours": words(acted), "peer": "", "figures": {"seconds": acted}},
     ]
+
+
+def kinds(stage, rounds=20):
+    """Each kind of action on booted guests under load: until out of rotation. Of the events some are reboots, the others freezes."""
+    if os.geteuid() != 0:
+        raise StageError("real hosts are booted by root alone")
+    guests = Guests(stage.folder / "guests", web=2, balancers=1)
+    rows = []
+    try:
+        guests.bed("--lifetime", "7200", "up")
+        for kind in KINDS:
+            out, load = measure(guests, kind, ["Reboot" if number % 5 == 0 else "Freeze" for number in range(rounds)])
+            rows.append(
+                {
+                    "what": f"{kind}: event visible until out of rotation ({rounds} times, {load['requests_total']} requests)",
+                    "ours": f"median {statistics.median(out):.1f} s, worst {max(out):.1f} s, {load['requests_failed']} failed",
+                    "peer": "",
+                    "ok": load["requests_failed"] == 0,
+                    "figures": {"seconds": out, "load": load},
+                }
+            )
+    except (AssertionError, pytest.fail.Exception) as failure:
+        raise StageError(str(failure)) from failure
+    finally:
+        guests.bed("down")
+    return rows
 
 
 def last_stamp(path, after):

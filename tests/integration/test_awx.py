@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import time
 
@@ -18,7 +16,8 @@ import pytest
 from tests.support.awx import Awx
 from tests.support.checkout import BUILD
 from tests.support.others import fetch
-from tests.support.site import descendants, wait_until
+from tests.support.programs import Job
+from tests.support.site import wait_until
 
 # The last package with awx.awx, in the version of AWX that docs/awx.md is about.
 PACKAGE = "ansible==12.3.0"
@@ -112,50 +111,14 @@ class TestSetUp:
         assert status != 0 and "Invalid authentication credentials" in output and changes == []
 
 
-class Job:
-    """One job as AWX starts it: ansible-runner, with a folder that has project, inventory and variables."""
-
-    def __init__(self, folder, site, **variables):
-        for name in ("project", "inventory", "env"):
-            (folder / name).mkdir(parents=True)
-        (folder / "project" / "handle_events.yml").write_text("- import_playbook: graceful.azure.handle_events\n")
-        shutil.copy(site.inventory, folder / "inventory" / "hosts.json")
-        (folder / "env" / "extravars").write_text(json.dumps(variables))
-        (folder / "env" / "envvars").write_text(json.dumps({"ANSIBLE_REMOTE_TEMP": str(site.folder / "tmp")}))
-        self.events = folder / "artifacts" / "job" / "job_events"
-        command = ["ansible-runner", "run", str(folder), "--playbook", "handle_events.yml", "--ident", "job"]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def said(self):
-        """What AWX would have shown by now."""
-        texts = []
-        for path in self.events.glob("*.json"):
-            try:
-                texts.append(json.loads(path.read_text(encoding="utf-8")).get("stdout", ""))
-            except (ValueError, FileNotFoundError):
-                continue  # it is being written
-        return "\n".join(texts)
-
-    def artifacts(self):
-        """What AWX keeps of set_stats."""
-        found = [json.loads(path.read_text(encoding="utf-8")) for path in self.events.glob("*.json")]
-        (stats,) = [event for event in found if event["event"] == "playbook_on_stats"]
-        return stats["event_data"]["artifact_data"]
-
-    def kill(self):
-        """As AWX cancels it: everything in its container, at once."""
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.communicate()
+def temporary(site):
+    return {"ANSIBLE_REMOTE_TEMP": str(site.folder / "tmp")}
 
 
 @pytest.mark.timeout(200)
 def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
-    first = Job(tmp_path / "first", site, target="web")
+    first = Job(tmp_path / "first", site.inventory, temporary(site), target="web")
     try:
         # Progress is there to be read while it runs.
         wait_until(lambda: f"web1  started  Reboot {event_id}" in first.said(), 60, "the start told")
@@ -166,7 +129,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     site.simulator.ask("POST", f"/events/{event_id}/complete")
     time.sleep(0.2)
     # The survey gives texts.
-    second = Job(tmp_path / "second", site, target="web", handle_events_wait="true", handle_events_timeout=60)
+    second = Job(tmp_path / "second", site.inventory, temporary(site), target="web", handle_events_wait="true", handle_events_timeout=60)
     output, _nothing = second.process.communicate(timeout=100)
     assert second.process.returncode == 0, output
     (told,) = second.artifacts()["graceful_azure"]
@@ -181,7 +144,7 @@ def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
     event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
     outcomes = []
     while not outcomes or site.records():
-        job = Job(tmp_path / str(len(outcomes)), site, target="web", handle_events_wait="false")
+        job = Job(tmp_path / str(len(outcomes)), site.inventory, temporary(site), target="web", handle_events_wait="false")
         output, _nothing = job.process.communicate(timeout=60)
         assert job.process.returncode == 0, output
         outcomes.append([told["outcome"] for told in job.artifacts()["graceful_azure"]])

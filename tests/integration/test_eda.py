@@ -9,55 +9,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import shutil
-import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
-from tests.support.checkout import BUILD
 from tests.support.haproxy import free_port
 from tests.support.playbook import ansible_settings
-from tests.support.site import Site, descendants, wait_until
+from tests.support.programs import Rulebook
+from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
 
 SECRET = "no other"
-
-
-class Rulebook:
-    """A running ansible-rulebook."""
-
-    def __init__(self, site, name, **variables):
-        self.output = site.folder / f"{name}.txt"
-        given = site.folder / f"{name}.json"
-        given.write_text(json.dumps(variables))
-        environment = dict(os.environ, **ansible_settings(site.folder))
-        command = ["ansible-rulebook", "--rulebook", f"graceful.azure.{name}", "--inventory", site.inventory, "--vars", given, "--print-events"]
-        with self.output.open("wb") as stream:
-            self.process = subprocess.Popen(
-                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, cwd=str(BUILD)
-            )
-
-    def text(self):
-        return self.output.read_text(encoding="utf-8", errors="replace")
-
-    def runs(self):
-        """How many playbooks it has started."""
-        return self.text().count("PLAY [Handle scheduled events]")
-
-    def close(self):
-        everything = [self.process.pid, *descendants(self.process.pid)]
-        for pid in everything:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.wait()
 
 
 @pytest.fixture(name="site")
@@ -73,7 +39,7 @@ def starter(site):
     started = []
 
     def start(name, **variables):
-        started.append(Rulebook(site, name, **variables))
+        started.append(Rulebook(site.folder, site.inventory, name, environment=ansible_settings(site.folder), **variables))
         return started[-1]
 
     yield start

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 
 import pytest
 
-from tests.support.checkout import BUILD, ROOT, must_pass
-from tests.support.watcher import parse, until
+from tests.support.checkout import ROOT, must_pass
+from tests.support.guests import ENTRY, Guests, install_ansible
+from tests.support.watcher import until
 
-ENTRY = "graceful.azure.event_watcher"
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
 NOTHING_THERE = ("/usr/local/lib/graceful-azure-watcher", "/etc/graceful-azure-watcher", "/etc/systemd/system/graceful-azure-watcher.service")
 
@@ -85,61 +84,11 @@ def tasks_of(case, given):
 # On a guest
 
 
-class Guest:
-    """One booted guest with its metadata service."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.options = ["--folder", str(folder), "--web", "1", "--balancers", "0"]
-
-    def bed(self, *words):
-        return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=250)
-
-    def ssh(self, command, given=None, seconds=60):
-        inventory = json.loads((self.folder / "inventory.yml").read_text())["all"]
-        common, host = inventory["vars"], inventory["children"]["web"]["hosts"]["web1"]
-        words = [common["ansible_ssh_executable"], "-i", common["ansible_ssh_private_key_file"], *common["ansible_ssh_common_args"].split()]
-        return subprocess.run(
-            [*words, "-o", "ConnectTimeout=2", f"root@{host['ansible_host']}", command],
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
-            check=False,
-        )
-
-    def says(self, command, given=None, seconds=60):
-        done = self.ssh(command, given, seconds)
-        assert done.returncode == 0, done.stdout.decode()
-        return done.stdout.decode().strip()
-
-    def role(self, *words, **variables):
-        """Runs the role; the number of changes, and what was said."""
-        play = [{"hosts": "web", "gather_facts": False, "roles": [ENTRY]}]
-        (self.folder / "play.yml").write_text(json.dumps(play))
-        given = {f"event_watcher_{name}": value for name, value in variables.items()}
-        said = must_pass(
-            "ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), "-e", json.dumps(given), *words, timeout=200
-        )
-        return int(re.search(r"changed=([0-9]+)", said).group(1)), said
-
-    def event(self, **fields):
-        fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
-        return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
-
-    def lines(self, what):
-        text = self.says("journalctl --output=cat --unit graceful-azure-watcher")
-        return [line for line in map(parse, text.splitlines()) if line.get("what") == what]
-
-    def shows(self, name):
-        return self.says(f"systemctl show --value --property {name} graceful-azure-watcher")
-
-
 @pytest.fixture(scope="module", name="guest")
 def make_guest(tmp_path_factory):
     if os.geteuid() != 0:
         pytest.skip("real hosts are booted by root alone: sudo make test-long")
-    guest = Guest(tmp_path_factory.mktemp("bed"))
+    guest = Guests(tmp_path_factory.mktemp("bed"))
     try:
         guest.bed("up")
         yield guest
@@ -205,24 +154,6 @@ def blocks(page):
     found = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     files = {text.split("\n", 1)[0][2:]: text for kind, text in found if text.startswith("# /")}
     return files, [line for kind, text in found if kind == "shell" for line in text.splitlines()]
-
-
-def install_ansible(guest):
-    """What the page installs from the network, which a guest has not: the same packages, and this checkout."""
-    packages = BUILD / "guest-ansible"
-    if not (packages / "bin").exists():
-        words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(packages)]
-        must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", "ansible-core==2.19.*", "requests", "jmespath", timeout=300)
-    pack = "tar --create --directory {} --exclude=__pycache__ {}"
-    for source, what, folder in ((packages, ".", "/opt/graceful-azure/packages"), (ROOT, "galaxy.yml plugins roles playbooks meta", COLLECTION)):
-        with subprocess.Popen(pack.format(source, what).split(), stdout=subprocess.PIPE) as archive:
-            guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
-    program = "#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook \"$@\"\n"
-    guest.says("mkdir -p /opt/graceful-azure/bin /etc/graceful-azure && cat > /opt/graceful-azure/bin/ansible-playbook", program.encode())
-    guest.says("chmod +x /opt/graceful-azure/bin/ansible-playbook")
-
-
-COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
 
 
 @pytest.mark.long

@@ -34,12 +34,14 @@ def certificate(folder, name):
 class Receiver:
     """Answers with ``answer(request)``: status and body, None for no answer at all. ``answers`` come first, one after the other.
 
+    It listens at a free port of 127.0.0.1, or with the socket ``listening``.
+
     A request has ``method``, ``path``, ``headers``, ``body`` (bytes) and ``time``; all are kept in ``seen``.
     """
 
     path = "/"
 
-    def __init__(self, tls=None, port=0):
+    def __init__(self, tls=None, port=0, listening=None):
         self.seen = []
         self.answers = []
         self.at_once = self.most_at_once = 0
@@ -68,7 +70,10 @@ class Receiver:
             def log_message(self, *_arguments):
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler, bind_and_activate=listening is None)
+        if listening is not None:
+            self._server.socket.close()
+            self._server.socket = listening
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_arguments: None
         if tls:
@@ -76,7 +81,7 @@ class Receiver:
             context.load_cert_chain(tls)
             # The handshake belongs to the connection's own thread.
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self.port = self._server.server_port
+        self.port = self._server.socket.getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://{'localhost' if tls else '127.0.0.1'}:{self.port}{self.path}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 

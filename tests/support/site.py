@@ -136,11 +136,7 @@ class Site:
 
     def kill(self, process):
         """End a playbook as AWX does, at once and with all that it started."""
-        for pid in [process.pid, *descendants(process.pid)]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(process.pid)
         process.communicate()
 
     def admin_states(self):
@@ -190,6 +186,15 @@ def descendants(pid):
         queue.extend(children.get(queue[0], ()))
         found.extend(children.get(queue.pop(0), ()))
     return found
+
+
+def kill_all(pid):
+    """Kills a process and everything below it."""
+    for one in [pid, *descendants(pid)]:
+        try:
+            os.kill(one, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def wait_until(condition, seconds, what):

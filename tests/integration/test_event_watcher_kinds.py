@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each kind of action of the watcher, on booted guests behind a real HAProxy under load: nothing is lost."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.guests import Guests
+from tests.support.watched import KINDS, measure
+
+
+@pytest.fixture(scope="module", name="guests")
+def make_guests(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("real hosts are booted by root alone: sudo make test-long")
+    guests = Guests(tmp_path_factory.mktemp("bed"), web=2, balancers=1)
+    try:
+        guests.bed("up")
+        yield guests
+    finally:
+        guests.bed("down")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reboot_and_a_freeze(guests, kind):
+    """The reboot ends a playbook that runs on the VM in the middle; the watcher comes back with the VM and goes on."""
+    out, load = measure(guests, kind, ["Reboot", "Freeze"])
+    print(f"{kind}: out of rotation {out[0]:.1f} and {out[1]:.1f} s after the event was visible; {load['requests_total']} requests")
+    assert load["requests_total"] > 500
+    assert load["failures"] == []
+    assert guests.ssh("ls /var/lib/graceful_azure/*.json", name="lb1").returncode != 0

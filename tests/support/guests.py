@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Booted guests of tests/bed, for tests: what they are told and what they say; and Ansible on them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.watcher import parse
+
+ENTRY = "graceful.azure.event_watcher"
+COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
+
+
+class Guests:
+    """A bed of booted guests with their metadata service. What is said of one is said of web1, unless another is named."""
+
+    def __init__(self, folder, web=1, balancers=0):
+        self.folder = folder
+        self.options = ["--folder", str(folder), "--web", str(web), "--balancers", str(balancers)]
+
+    def bed(self, *words):
+        return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=250)
+
+    def inventory(self):
+        return json.loads((self.folder / "inventory.yml").read_text())["all"]
+
+    def address(self, name):
+        (address,) = [group["hosts"][name]["ansible_host"] for group in self.inventory()["children"].values() if name in group["hosts"]]
+        return address
+
+    def reach(self, name):
+        """The words of a command that reaches a guest."""
+        common = self.inventory()["vars"]
+        words = [common["ansible_ssh_executable"], "-i", common["ansible_ssh_private_key_file"], *common["ansible_ssh_common_args"].split()]
+        return [*words, "-o", "ConnectTimeout=2", f"root@{self.address(name)}"]
+
+    def ssh(self, command, given=None, seconds=60, name="web1"):
+        return subprocess.run(
+            [*self.reach(name), command],
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+        )
+
+    def says(self, command, given=None, seconds=60, name="web1"):
+        done = self.ssh(command, given, seconds, name)
+        assert done.returncode == 0, done.stdout.decode()
+        return done.stdout.decode().strip()
+
+    def role(self, *words, **variables):
+        """Runs the role; the number of changes, and what was said."""
+        play = [{"hosts": "web1", "gather_facts": False, "roles": [ENTRY]}]
+        (self.folder / "play.yml").write_text(json.dumps(play))
+        given = {f"event_watcher_{name}": value for name, value in variables.items()}
+        said = must_pass(
+            "ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), "-e", json.dumps(given), *words, timeout=200
+        )
+        return int(re.search(r"changed=([0-9]+)", said).group(1)), said
+
+    def event(self, **fields):
+        fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
+        return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
+
+    def lines(self, what):
+        text = self.says("journalctl --output=cat --unit graceful-azure-watcher")
+        return [line for line in map(parse, text.splitlines()) if line.get("what") == what]
+
+    def shows(self, name):
+        return self.says(f"systemctl show --value --property {name} graceful-azure-watcher")
+
+
+def install_ansible(guest):
+    """What the page installs from the network, which a guest has not: the same packages, and this checkout."""
+    packages = BUILD / "guest-ansible"
+    if not (packages / "bin").exists():
+        words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(packages)]
+        must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", "ansible-core==2.19.*", "requests", "jmespath", timeout=300)
+    pack = "tar --create --directory {} --exclude=__pycache__ {}"
+    for source, what, folder in ((packages, ".", "/opt/graceful-azure/packages"), (ROOT, "galaxy.yml plugins roles playbooks meta", COLLECTION)):
+        with subprocess.Popen(pack.format(source, what).split(), stdout=subprocess.PIPE) as archive:
+            guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
+    program = "#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook \"$@\"\n"
+    guest.says("mkdir -p /opt/graceful-azure/bin /etc/graceful-azure && cat > /opt/graceful-azure/bin/ansible-playbook", program.encode())
+    guest.says("chmod +x /opt/graceful-azure/bin/ansible-playbook")

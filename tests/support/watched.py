@@ -1,0 +1,215 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A booted VM whose watcher starts one of the four kinds of action: behind a balancer, under load, from an event to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+import time
+import urllib.request
+
+from tests.bed import kernel
+from tests.support.guests import install_ansible
+from tests.support.programs import Job, Rulebook
+from tests.support.receiver import KEY, TOKEN, Awx, certificate
+from tests.support.watcher import until
+
+KINDS = ("run", "awx", "eda", "file")
+PLAYBOOK = "/opt/graceful-azure/bin/ansible-playbook --inventory=/etc/graceful-azure/inventory.yml --extra-vars=target=web1 graceful.azure.handle_events"
+TOLD = "/var/lib/told/events.json"
+# What a user says of the hosts.
+SETTINGS = {
+    "load_balancer_provider": "haproxy",
+    "load_balancer_hosts": ["lb1"],
+    "drain_host_ports": [8080],
+    "drain_host_services": ["web.service"],
+    "restore_service_url": "http://127.0.0.1:8080/",
+}
+# The kind "file" tells, and something of the user's acts: here a unit of systemd.
+UNITS = {
+    "handle.path": f"[Path]\nPathChanged={TOLD}\n\n[Install]\nWantedBy=multi-user.target\n",
+    "handle.service": f"[Service]\nType=oneshot\nExecStart={PLAYBOOK}\n",
+}
+# Run on the balancer: each state that the administrator's commands give a server, with its time.
+LOOK = """
+import socket, time
+last = {}
+while True:
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.connect("/run/haproxy/admin.sock")
+        asked.sendall(b"show servers state\\n")
+        text = b"".join(iter(lambda: asked.recv(65536), b"")).decode()
+    for fields in map(str.split, text.splitlines()):
+        if len(fields) > 6 and fields[0].isdigit() and last.get(fields[3]) != fields[6]:
+            last[fields[3]] = fields[6]
+            print(time.time(), fields[3], fields[6], flush=True)
+    time.sleep(0.02)
+"""
+
+
+class RunningAwx(Awx):
+    """An AWX that starts what it is asked for, as the real one does: by ansible-runner."""
+
+    def __init__(self, folder, inventory, **receiver):
+        self.folder, self.inventory = folder, inventory
+        super().__init__(**receiver)
+
+    def add_job(self, variables, status="running"):
+        job = super().add_job(variables, status)
+        process = Job(self.folder / f"job-{job['id']}", self.inventory, **variables).process
+
+        def await_it():
+            output, _nothing = process.communicate()
+            (self.folder / f"job-{job['id']}.txt").write_text(output)
+            job["status"] = "successful" if process.returncode == 0 else "failed"
+
+        threading.Thread(target=await_it, daemon=True).start()
+        return job
+
+
+class Watched:
+    """web1 and its watcher; ``guests`` has a second web server and the balancer lb1, too. Everything ends with close()."""
+
+    def __init__(self, guests, kind):
+        self.guests = guests
+        self.kind = kind
+        self.folder = guests.folder / kind
+        self.folder.mkdir()
+        self.stack = contextlib.ExitStack()
+        self.namespace = f"bed{json.loads((guests.folder / 'bed.json').read_text())['number']}"
+        # The bridge of the guests' network.
+        self.address = guests.address("lb1").rpartition(".")[0] + ".1"
+        self.role = getattr(self, f"_{kind}")()
+        self.changes = self.folder / "changes"
+        with self.changes.open("wb") as changes:
+            look = subprocess.Popen([*guests.reach("lb1"), "python3 -u -"], stdin=subprocess.PIPE, stdout=changes, stderr=subprocess.STDOUT)
+        look.stdin.write(LOOK.encode())
+        look.stdin.close()
+        self.stack.callback(look.wait)
+        self.stack.callback(look.kill)
+        until(lambda: self.state() == "0")
+        guests.role(**self.role)
+        until(lambda: guests.ssh("graceful-azure-watcher --status").returncode == 0, 30)
+
+    def close(self):
+        self.guests.role(state="absent")
+        self.stack.close()
+
+    # The kinds: what stands ready, and what the watcher is told
+
+    def _run(self):
+        self._ansible_on_the_vm()
+        return {"action": "run", "command": PLAYBOOK.split()}
+
+    def _file(self):
+        self._ansible_on_the_vm()
+        self.guests.says("mkdir -p /var/lib/told")
+        for name, text in UNITS.items():
+            self.guests.says(f"cat > /etc/systemd/system/{name}", text.encode())
+        self.guests.says("systemctl daemon-reload && systemctl enable --now handle.path")
+        self.stack.callback(self.guests.says, "systemctl disable --now handle.path")
+        return {"action": "file", "path": TOLD}
+
+    def _awx(self):
+        pem = certificate(self.folder, "awx.test")
+        listening = kernel.listening_socket(self.namespace, self.address, 0)
+        awx = self.stack.enter_context(RunningAwx(self.folder, self._inventory(), tls=pem, listening=listening))
+        self.guests.says(f"sed -i /awx.test/d /etc/hosts && echo {self.address} awx.test >> /etc/hosts")
+        end = "-----END CERTIFICATE-----\n"
+        self.guests.says("cat > /etc/awx.pem", (pem.read_text().partition(end)[0] + end).encode())
+        return {"action": "awx", "url": f"https://awx.test:{awx.port}{awx.path}", "secret": TOKEN, "ca_file": "/etc/awx.pem"}
+
+    def _eda(self):
+        before = ["nsenter", f"--net={kernel.NAMESPACES / self.namespace}"]
+        rulebook = Rulebook(self.folder, self._inventory(), "webhook", before, webhook_host=self.address, webhook_port=5000, webhook_hmac_secret=KEY)
+        self.stack.callback(rulebook.close)
+        connect = f"import socket; socket.create_connection(({self.address!r}, 5000), 1)"
+        until(lambda: self.guests.ssh(f'python3 -c "{connect}"').returncode == 0, 90, rulebook.text)
+        return {"action": "eda", "auth": "hmac", "url": f"http://{self.address}:5000/endpoint", "secret": KEY}
+
+    def _inventory(self):
+        """For Ansible on the controller."""
+        inventory = self.guests.inventory()
+        inventory["children"]["web"]["vars"] = SETTINGS
+        path = self.folder / "inventory.yml"
+        path.write_text(json.dumps({"all": inventory}))
+        return path
+
+    def _ansible_on_the_vm(self):
+        if self.guests.ssh("test -e /opt/graceful-azure/bin/ansible-playbook").returncode != 0:
+            install_ansible(self.guests)
+            self.guests.says("install -m 600 /dev/stdin /root/.ssh/balancer", (self.guests.folder / "key").read_bytes())
+            host = {**SETTINGS, "ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "graceful_azure_resource_name": "www_1"}
+            balancer = {
+                "ansible_host": self.guests.address("lb1"),
+                "ansible_user": "root",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "ansible_ssh_private_key_file": "/root/.ssh/balancer",
+                "ansible_ssh_common_args": self.guests.inventory()["vars"]["ansible_ssh_common_args"],
+            }
+            inventory = {"all": {"hosts": {"web1": host, "lb1": balancer}}}
+            self.guests.says("cat > /etc/graceful-azure/inventory.yml", json.dumps(inventory).encode())
+
+    # What happens
+
+    def states(self):
+        """Of web1 on the balancer, each with the time since when."""
+        rows = [line.split() for line in self.changes.read_text().splitlines()]
+        return [(float(when), state) for when, name, state in rows if name == "web1"]
+
+    def state(self):
+        return self.states()[-1][1] if self.states() else None
+
+    def events(self):
+        """As the simulator tells them; it is in the guests' network."""
+        control = json.loads((self.guests.folder / "bed.json").read_text())["control"]
+        told = []
+
+        def ask():
+            kernel.enter_network(self.namespace)
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"{control}/events", timeout=10) as answer:
+                told.extend(json.load(answer))
+
+        # A thread that has moved stays there, and ends.
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        return told
+
+    def see_through(self, event_type, seconds=150):
+        """One event from its notice to the end: seconds until web1 was out of rotation."""
+        event_id = self.guests.event(EventType=event_type, NoticeSeconds=900, ImpactSeconds=8, SettleSeconds=1)
+        deadline = time.monotonic() + seconds
+        while True:
+            time.sleep(0.5)
+            (event,) = [event for event in self.events() if event["EventId"] == event_id]
+            if event["EventStatus"] == "Completed" and self.state() == "0":
+                break
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.kind}: {event_type} is {event['EventStatus']}, web1 {self.states()}\n{self.said()}")
+        began = event["History"][0]["Time"]
+        assert [approval["Vm"] for approval in event["Approvals"]] == ["www_1"], event["Approvals"]
+        return next(when for when, state in self.states() if when >= began and state != "0") - began
+
+    def said(self):
+        """What may explain a failure."""
+        journal = self.guests.ssh("journalctl --output=cat --lines=60 --unit=graceful-azure-watcher --unit=handle.service").stdout.decode(errors="replace")
+        return "\n".join([journal, *(path.read_text(errors="replace")[-4000:] for path in sorted(self.folder.glob("*.txt")))])
+
+
+def measure(guests, kind, event_types):
+    """Sees these events through under load; the seconds until out of rotation of each, and what became of the requests."""
+    watched = Watched(guests, kind)
+    try:
+        guests.bed("load-start")
+        out = [watched.see_through(event_type) for event_type in event_types]
+        load = json.loads(guests.bed("load-stop"))
+        return out, load
+    finally:
+        watched.close()
