@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 
 import pytest
 
 from tests.support.guests import Guests
-from tests.support.watched import KINDS, measure
+from tests.support.watched import KINDS, Watched, measure
 
 
 @pytest.fixture(scope="module", name="guests")
@@ -31,8 +33,30 @@ def make_guests(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reboot_and_a_freeze(guests, kind):
     """The reboot ends a playbook that runs on the VM in the middle; the watcher comes back with the VM and goes on."""
-    out, load = measure(guests, kind, ["Reboot", "Freeze"])
+    out, load, _first_tasks = measure(guests, kind, ["Reboot", "Freeze"])
     print(f"{kind}: out of rotation {out[0]:.1f} and {out[1]:.1f} s after the event was visible; {load['requests_total']} requests")
     assert load["requests_total"] > 500
     assert load["failures"] == []
     assert guests.ssh("ls /var/lib/graceful_azure/*.json", name="lb1").returncode != 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_minute_without_a_receiver_and_one_without_the_metadata_service(guests):
+    """The event is handled once both are back: the watcher goes on trying, and takes silence for no news."""
+    watched = Watched(guests, "eda")
+    try:
+        guests.bed("load-start")
+        watched.rulebook.close()
+        first = watched.announce("Freeze")
+        time.sleep(60)
+        watched.start_rulebook()
+        watched.see_through(first)
+        watched.ask_simulator("/faults", {"Fault": {"Drop": True}, "For": 60})
+        began = time.monotonic()
+        watched.see_through(watched.announce("Freeze"), 210)
+        assert time.monotonic() - began > 60
+        assert json.loads(guests.bed("load-stop"))["failures"] == []
+        assert len(guests.lines("action_refused")) >= 3 and guests.lines("no_answer")
+    finally:
+        watched.close()

@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 import urllib.request
+from datetime import datetime, timezone
 
 from tests.bed import kernel
 from tests.support.guests import install_ansible
@@ -71,6 +72,15 @@ class RunningAwx(Awx):
         threading.Thread(target=await_it, daemon=True).start()
         return job
 
+    def first_tasks(self):
+        """Of each job, the seconds from its launch to its playbook's first task."""
+        launches = [request["time"] for request in self.posted() if request["path"].endswith("/launch/")]
+        begun = []
+        for job in self.jobs:
+            events = map(json.loads, (path.read_text() for path in (self.folder / f"job-{job['id']}").glob("artifacts/job/job_events/*.json")))
+            begun.append(min(datetime.fromisoformat(event["created"]) for event in events if event["event"] == "playbook_on_task_start"))
+        return [when.replace(tzinfo=when.tzinfo or timezone.utc).timestamp() - launch for launch, when in zip(launches, begun, strict=True)]
+
 
 class Watched:
     """web1 and its watcher; ``guests`` has a second web server and the balancer lb1, too. Everything ends with close()."""
@@ -118,19 +128,22 @@ class Watched:
     def _awx(self):
         pem = certificate(self.folder, "awx.test")
         listening = kernel.listening_socket(self.namespace, self.address, 0)
-        awx = self.stack.enter_context(RunningAwx(self.folder, self._inventory(), tls=pem, listening=listening))
+        awx = self.awx = self.stack.enter_context(RunningAwx(self.folder, self._inventory(), tls=pem, listening=listening))
         self.guests.says(f"sed -i /awx.test/d /etc/hosts && echo {self.address} awx.test >> /etc/hosts")
         end = "-----END CERTIFICATE-----\n"
         self.guests.says("cat > /etc/awx.pem", (pem.read_text().partition(end)[0] + end).encode())
         return {"action": "awx", "url": f"https://awx.test:{awx.port}{awx.path}", "secret": TOKEN, "ca_file": "/etc/awx.pem"}
 
     def _eda(self):
-        before = ["nsenter", f"--net={kernel.NAMESPACES / self.namespace}"]
-        rulebook = Rulebook(self.folder, self._inventory(), "webhook", before, webhook_host=self.address, webhook_port=5000, webhook_hmac_secret=KEY)
-        self.stack.callback(rulebook.close)
-        connect = f"import socket; socket.create_connection(({self.address!r}, 5000), 1)"
-        until(lambda: self.guests.ssh(f'python3 -c "{connect}"').returncode == 0, 90, rulebook.text)
+        self.start_rulebook()
+        self.stack.callback(lambda: self.rulebook.close())
         return {"action": "eda", "auth": "hmac", "url": f"http://{self.address}:5000/endpoint", "secret": KEY}
+
+    def start_rulebook(self):
+        before = ["nsenter", f"--net={kernel.NAMESPACES / self.namespace}"]
+        self.rulebook = Rulebook(self.folder, self._inventory(), "webhook", before, webhook_host=self.address, webhook_port=5000, webhook_hmac_secret=KEY)
+        connect = f"import socket; socket.create_connection(({self.address!r}, 5000), 1)"
+        until(lambda: self.guests.ssh(f'python3 -c "{connect}"').returncode == 0, 90, self.rulebook.text)
 
     def _inventory(self):
         """For Ansible on the controller."""
@@ -165,34 +178,37 @@ class Watched:
     def state(self):
         return self.states()[-1][1] if self.states() else None
 
-    def events(self):
-        """As the simulator tells them; it is in the guests' network."""
+    def ask_simulator(self, path, body=None):
+        """Its control address is in the guests' network."""
         control = json.loads((self.guests.folder / "bed.json").read_text())["control"]
         told = []
 
         def ask():
             kernel.enter_network(self.namespace)
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"{control}/events", timeout=10) as answer:
-                told.extend(json.load(answer))
+            with opener.open(control + path, None if body is None else json.dumps(body).encode(), timeout=10) as answer:
+                told.append(json.load(answer))
 
         # A thread that has moved stays there, and ends.
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()
-        return told
+        return told[0]
 
-    def see_through(self, event_type, seconds=150):
-        """One event from its notice to the end: seconds until web1 was out of rotation."""
-        event_id = self.guests.event(EventType=event_type, NoticeSeconds=900, ImpactSeconds=8, SettleSeconds=1)
+    def announce(self, event_type):
+        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": 900, "ImpactSeconds": 8, "SettleSeconds": 1}
+        return self.ask_simulator("/events", event)["EventId"]
+
+    def see_through(self, event_id, seconds=150):
+        """An event to its end: seconds from its notice until web1 was out of rotation."""
         deadline = time.monotonic() + seconds
         while True:
             time.sleep(0.5)
-            (event,) = [event for event in self.events() if event["EventId"] == event_id]
+            (event,) = [event for event in self.ask_simulator("/events") if event["EventId"] == event_id]
             if event["EventStatus"] == "Completed" and self.state() == "0":
                 break
             if time.monotonic() > deadline:
-                raise AssertionError(f"{self.kind}: {event_type} is {event['EventStatus']}, web1 {self.states()}\n{self.said()}")
+                raise AssertionError(f"{self.kind}: {event['EventType']} is {event['EventStatus']}, web1 {self.states()}\n{self.said()}")
         began = event["History"][0]["Time"]
         assert [approval["Vm"] for approval in event["Approvals"]] == ["www_1"], event["Approvals"]
         return next(when for when, state in self.states() if when >= began and state != "0") - began
@@ -204,12 +220,13 @@ class Watched:
 
 
 def measure(guests, kind, event_types):
-    """Sees these events through under load; the seconds until out of rotation of each, and what became of the requests."""
+    """Sees these events through under load; the seconds until out of rotation of each, what became of the requests, and with AWX
+    the seconds from a launch to the first task."""
     watched = Watched(guests, kind)
     try:
         guests.bed("load-start")
-        out = [watched.see_through(event_type) for event_type in event_types]
-        load = json.loads(guests.bed("load-stop"))
-        return out, load
+        out = [watched.see_through(watched.announce(event_type)) for event_type in event_types]
+        first_tasks = watched.awx.first_tasks() if kind == "awx" else []
+        return out, json.loads(guests.bed("load-stop")), first_tasks
     finally:
         watched.close()
