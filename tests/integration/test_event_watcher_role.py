@@ -173,7 +173,7 @@ def test_the_page_for_one_vm_and_no_controller(guest):
     post = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events', {body.encode()!r}).read().decode())"
     began = time.time()
     event_id = json.loads(guest.says("python3 -", post.encode()))["EventId"]
-    until(lambda: guest.ssh("test -e /run/out-of-service").returncode == 0, 60)
+    until(lambda: guest.ssh("test -e /var/lib/out-of-service").returncode == 0, 60)
     print(f"out after {time.time() - began:.1f} s")
     until(lambda: len(guest.lines("action_done")) >= 1 and guest.lines("gone"), 240)
     ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events').read().decode())"
@@ -181,7 +181,7 @@ def test_the_page_for_one_vm_and_no_controller(guest):
     assert event["EventId"] == event_id
     assert [entry["Status"] for entry in event["History"]] == ["Scheduled", "Started", "Completed"]
     assert [approval["Vm"] for approval in event["Approvals"]] == ["web1"]
-    until(lambda: guest.ssh("test -e /run/out-of-service").returncode == 1, 120)
+    until(lambda: guest.ssh("test -e /var/lib/out-of-service").returncode == 1, 120)
     assert guest.says("systemctl is-active web.service") == "active"
     assert guest.ssh("ls /var/lib/graceful_azure/*.json").returncode != 0
     inventory = files["/etc/graceful-azure/inventory.yml"].replace("      graceful_azure_imds_url: http://127.0.0.1:8171\n", "")

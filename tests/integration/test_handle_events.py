@@ -57,11 +57,11 @@ def test_one_pass(site):
 
 def test_a_target_by_the_names_that_azure_gives(site):
     """As a watcher or a job's launch has them: of hosts that the inventory knows by others, in any case of letters."""
-    site.write_inventory({"graceful_azure_resource_name": "{{ azure_name }}"}, web1={"azure_name": "vmss_1"}, web2={"azure_name": "other"})
+    site.write_inventory({"graceful_azure_resource_name": "{{ azure_name }}"}, web1={"azure_name": "vmss-1.x"}, web2={"azure_name": "other"})
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run("handle_events", "--check", target="VMSS_1:vmss")
+    run = site.run("handle_events", "--check", target="VMSS-1.X:vmss")
     assert run.status == 0, run.output
-    assert "web1  " in run.output and "web2  " not in run.output
+    assert "web1  " in run.output and "web2  " not in run.output and "Invalid characters" not in run.output
     run = site.run("handle_events", "--check", target="vmss")
     assert run.status != 0 and "target vmss matches no host, by its name in the inventory or by graceful_azure_resource_name" in run.output
 
