@@ -87,75 +87,9 @@ not_approved:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, client_from_params, imds_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, check_event_ids
-from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
-
-# So often may the document change between reading and approving.
-ATTEMPTS = 3
-
-
-class RefusedError(Exception):
-    """An event that is not to be approved, or not from here."""
-
-
-def decide(reading, event_ids, allow_other_hosts, ready=None):
-    """The ids to approve, and what is not to be approved and why. Raises RefusedError."""
-    ready = None if ready is None else {name.strip().lower() for name in ready}
-    standing = {event["event_id"].lower(): event for event in reading.events}
-    approve = []
-    leave = []
-    for event_id in event_ids:
-        event = standing.get(event_id.lower())
-        if event is None:
-            leave.append({"event_id": event_id, "reason": "absent"})
-            continue
-        if not event["affects_host"] and not allow_other_hosts:
-            raise RefusedError(
-                f"event_ids: event {clip(event['event_id'])} names {clip(event['resources'])} and not this host, which is {clip(reading.resource_name)}. "
-                "Nothing was approved. The option allow_other_hosts permits it."
-            )
-        if event["event_status"] == "Started":
-            leave.append({"event_id": event["event_id"], "reason": "started"})
-            continue
-        if event["event_status"] != "Scheduled":
-            raise RefusedError(
-                f"event_ids: event {clip(event['event_id'])} has the status {clip(str(event['event_status']))}; "
-                "only one that is Scheduled can be approved. Nothing was approved."
-            )
-        unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
-        if unready:
-            raise RefusedError(
-                f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
-            )
-        approve.append(event["event_id"])
-    return approve, leave
-
-
-def approve_events(client, reader, event_ids, allow_other_hosts, check_mode, ready=None):
-    """Returns what was approved, what was not and why, and the warnings."""
-    refused = None
-    for _dummy in range(ATTEMPTS):
-        # What stood a while ago does not count: an approval cannot be taken back.
-        reading = reader.read(name_needed_by=None if allow_other_hosts else "approving")
-        approve, leave = decide(reading, event_ids, allow_other_hosts, ready)
-        document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
-        if client.api_version == PREVIEW:
-            document["DocumentIncarnation"] = str(reading.document_incarnation)
-        if approve and not check_mode:
-            if refused and refused[1] == document:
-                break
-            try:
-                client.post_events(document)
-            except ImdsStatusError as error:
-                if error.status != 400:
-                    raise
-                # One event that went meanwhile has all of them refused. If so, the document is another one now.
-                refused = (error, document)
-                continue
-        return approve, leave, reading.warnings
-    raise refused[0]
+from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
 
 def main():
@@ -169,16 +103,8 @@ def main():
         supports_check_mode=True,
     )
     try:
-        unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(module.params["event_ids"]))}
-        client = client_from_params(module.params)
-        approved, not_approved, warnings = approve_events(
-            client,
-            Reader(client, module.params["resource_name"], ask_name=not module.params["allow_other_hosts"]),
-            list(reversed(list(unique.values()))),
-            module.params["allow_other_hosts"],
-            module.check_mode,
-            module.params["ready_resources"],
-        )
+        approval = Approval.from_params(client_from_params(module.params), module.params)
+        approved, not_approved, warnings = approval.send(module.check_mode)
     except (ImdsError, SelectionError, RefusedError) as error:
         module.fail_json(msg=str(error))
     for warning in warnings:

@@ -280,12 +280,22 @@ class Account:
         if event.standing or not self._gone(event) or not self._settled(event, states):
             return "in_progress"
         facts = event.facts
-        untouched = not facts.get("approved_at") and not facts.get("seen_started")
+        approved = self._approved(event)
+        untouched = not approved and not facts.get("seen_started")
         if untouched and event.not_before_at is not None and facts["gone_at"] < event.not_before_at:
             return "cancelled"
-        if event.asks_approval and not facts.get("approved_at"):
+        if event.asks_approval and not approved:
             return "not_approved"
         return "completed"
+
+    @staticmethod
+    def _approved(event):
+        """Whether we approved it. Of a run that was killed while it did nobody can tell; but an event that nobody approves starts at its NotBefore."""
+        facts = event.facts
+        if facts.get("approved_at") or "approving_until" not in facts:
+            return bool(facts.get("approved_at"))
+        over = facts.get("seen_started") or facts["gone_at"]
+        return facts["approving_until"] is None or over < facts["approving_until"]
 
     def _settled(self, event, states):
         """Whether nothing is left to do for the hosts of an event that is over."""

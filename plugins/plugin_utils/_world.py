@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._selection import S
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, rule_for
 
 APPROVED = "approved"
-"""Name of the record that the role approve_event leaves on a VM through which it approved."""
+"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
 APPROVAL_REPEAT = 60.0
 """Seconds after which an approved event that has not started is approved again."""
 DRAINED = "drained"
@@ -105,7 +105,7 @@ class Event:
 
     def details(self):
         """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
-        return {key: self.facts[key] for key in ("event_type", "resources", "not_before", "action")}
+        return {key: self.facts.get(key) for key in ("event_type", "resources", "not_before", "action", "targets")}
 
 
 class Host:
@@ -262,7 +262,7 @@ class World:
                     facts[name] = shown[name]
                 if shown["event_status"] == "Started":
                     facts["status"] = "Started"
-                    facts["seen_started"] = True
+                    facts.setdefault("seen_started", host.seen["at"])
                 seconds = shown["seconds_until_not_before"]
                 if seconds is not None and shown["event_status"] != "Started":
                     facts["not_before"] = shown["not_before"]
@@ -298,6 +298,7 @@ class World:
             event.members = [name for name in known if name in self.hosts]
             return
         known.extend(name for name in event.members if name not in known)
+        event.facts["targets"] = [self.hosts[name].resource_name for name in event.members]
 
     def _shown_only_by_the_past(self, event, known):
         """Whether hosts that the event names were read without it, and it stands only in older documents of others."""
@@ -368,13 +369,19 @@ class World:
                         continue
                     host.held_ids.add(fold(event_id))
                     self._recall(host, event_id, details)
-                    self._note_hold(host, self.events[fold(event_id)], record, entry.get("since"), clock)
+                    self._note_hold(host, self.events[fold(event_id)], record, entry, clock)
 
-    def _note_hold(self, host, event, record, since, clock):
+    def _note_hold(self, host, event, record, entry, clock):
         """What a hold tells of an event: that we approved it, or since when this host is out for it."""
+        details, since = entry.get("details") or {}, entry.get("since")
         if record["kind"] == "task" and record["subject"].get("name") == APPROVED:
-            # Written before the POST, so a run that was killed may have got no further: approve again at once.
-            event.facts.setdefault("approved_at", self.now - APPROVAL_REPEAT)
+            if details.get("posted", True):
+                # A start that is long in coming: approve again at once.
+                event.facts.setdefault("approved_at", self.now - APPROVAL_REPEAT)
+            else:
+                # By the clock of the machine that has the record: the service's, as near as can be had.
+                until, clock = _seconds(details.get("not_before")), _seconds(clock)
+                event.facts["approving_until"] = None if until is None or clock is None else self.now + until - clock
             return
         held = event.facts.setdefault("held", [])
         if host.name not in held:
@@ -401,12 +408,21 @@ class World:
                 "action": details.get("action") if details.get("action") in ACTIONS else "prepare",
                 "first_seen": self.now,
                 "recalled": True,
+                "targets": details.get("targets"),
             }
             self.remembered[key] = facts
             event = self.events[key] = Event(facts)
         known = event.facts.setdefault("hosts", [])
-        if host.name not in known:
-            known.append(host.name)
+        also = self._bearers(details.get("targets")) if event.facts.get("recalled") else []
+        known.extend(name for name in (host.name, *also) if name not in known)
+
+    def _bearers(self, targets):
+        """Who bears the Azure names of those that were targets when a hold was put; nobody for a name that several bear."""
+        bearers = {}
+        for host in self.hosts.values():
+            bearers.setdefault((host.resource_name or "").lower(), []).append(host.name)
+        found = [bearers.get(name.lower(), ()) for name in targets or () if isinstance(name, str) and name]
+        return [names[0] for names in found if len(names) == 1]
 
     def _judge_events(self):
         """The rule for each event; members whose rules differ forbid every act for it."""

@@ -205,11 +205,15 @@ class Bed:
         raise BedError("{0} did not start: {1}. See {2}".format(name, trouble, self.folder / (name + ".log")))
 
     def await_socket(self):
-        """HAProxy gives its socket the right name a moment after it listens on its ports."""
+        """HAProxy gives its socket the right name, and listens there, a moment after it listens on its ports."""
         deadline = time.monotonic() + 20
-        while not os.path.exists(self.socket):
-            if time.monotonic() > deadline:
-                raise BedError("HAProxy made no socket. See {0}".format(self.folder / "haproxy.log"))
+        while True:
+            try:
+                balancer.ask(self.socket, "show info")
+                return
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > deadline:
+                    raise BedError("HAProxy does not answer on its socket. See {0}".format(self.folder / "haproxy.log")) from None
             time.sleep(TICK)
 
     def await_servers(self, seconds=20):

@@ -128,6 +128,7 @@ def tasks_for(tmp_path, site, simulator):
         "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
         "stopped": dict(module("service_hold", **services, **held), **systemctl),
         "without_ids": module("service_hold", services=["web"], **state),
+        "recorded": dict(module("approval_hold", event_ids=[event_id], ready_resources=["www_1"], **imds, **state), check_mode=True),
         "approved": module("scheduled_events_approve", event_ids=[event_id], **imds),
         "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
         "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),

@@ -142,6 +142,22 @@ class Service:
         handler.wfile.write(body)
 
 
+class Posting(Service):
+    """Answers POSTs with answers of their own."""
+
+    def __init__(self, *answers, posts=(200,), name="FrontEnd_IN_0"):
+        super().__init__(*answers, name=name)
+        self.posts = list(posts)
+
+    def handle(self, handler):
+        if handler.command == "POST":
+            gets, self.answers = self.answers, self.posts
+            super().handle(handler)
+            self.answers = gets
+        else:
+            super().handle(handler)
+
+
 def drop(handler):
     """No answer at all, the connection is closed."""
     handler.close_connection = True

@@ -7,25 +7,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.modules import scheduled_events_approve as module
 
-from tests.support.service import Clock, Service, document, event
+from tests.support.service import Clock, Posting, document, event
 
 STARTED = {"EventStatus": "Started", "NotBefore": ""}
-
-
-class Posting(Service):
-    """Answers POSTs with answers of their own."""
-
-    def __init__(self, *answers, posts=(200,), name="FrontEnd_IN_0"):
-        super().__init__(*answers, name=name)
-        self.posts = list(posts)
-
-    def handle(self, handler):
-        if handler.command == "POST":
-            gets, self.answers = self.answers, self.posts
-            super().handle(handler)
-            self.answers = gets
-        else:
-            super().handle(handler)
 
 
 @pytest.fixture

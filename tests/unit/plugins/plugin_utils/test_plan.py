@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 
-from tests.support.model import Model
+from tests.support.model import Model, iso
 
 
 def state(outcome, name):
@@ -486,6 +486,47 @@ def test_the_next_run_knows_that_nothing_was_approved():
     model.servers["lb1"]["web1"]["sessions"] = 0
     assert result(model.finish(), "e1")["outcome"] == "not_approved"
     assert model.posted == []
+
+
+@pytest.mark.parametrize(("seconds", "skew", "outcome"), [(30, 0, "completed"), (70, 0, "not_approved"), (30, 3600, "completed"), (70, -3600, "not_approved")])
+def test_a_run_that_was_killed_while_it_approved(seconds, skew, outcome):
+    """The event started before its NotBefore only if the approval was sent, whatever the clock of the VM says."""
+    model = Model()
+    model.skew = {"web1": skew}
+    model.announce("e1", "web1", notice=60)
+    model.until(lambda _outcome: model.in_rotation("web1") == [])
+    details = {"event_type": "Reboot", "resources": ["vm_web1"], "not_before": iso(model.run["started"] + 60 + skew), "action": "prepare_and_approve"}
+    model.hosts["web1"]["tasks"]["approved"] = {"e1": {"since": "x", "details": dict(details, posted=False)}}
+    model.killed()
+    model.now = model.events["e1"]["not_before_at"] - 60 + seconds
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    assert result(model.finish(), "e1")["outcome"] == outcome
+    assert model.posted == []
+
+
+def test_what_was_being_approved_and_still_waits_is_approved_again():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda _outcome: model.posted)
+    model.hosts["web1"]["tasks"]["approved"]["e1"]["details"]["posted"] = False
+    model.killed()
+    model.posted = []
+    model.until(lambda _outcome: model.posted)
+
+
+def test_all_whom_an_event_named_are_told_when_only_a_hold_knows_it():
+    """Also an operator's own, of which nothing is held; but nobody whose name several bear."""
+    model = Model(hosts=4)
+    model.servers["lb1"]["web2"]["admin_state"] = "maint"
+    model.announce("e1", "web1", "web2", "elsewhere")
+    model.until(lambda _outcome: model.in_rotation("web1") == [])
+    model.over("e1")
+    model.killed()
+    model.hosts["web4"]["azure_name"] = "VM_web3"
+    assert {name: said["state"] for name, said in result(model.finish(), "e1")["hosts"].items()} == {"web1": "restored", "web2": "in_service"}
+    assert model.servers["lb1"]["web2"]["admin_state"] == "maint"
 
 
 class TestRules:

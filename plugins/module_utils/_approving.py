@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Approving events: read anew, decided, sent by one request."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
+from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
+
+# So often may the document change between reading and approving.
+ATTEMPTS = 3
+
+
+class RefusedError(Exception):
+    """An event that is not to be approved, or not from here."""
+
+
+def decide(reading, event_ids, allow_other_hosts, ready=None):
+    """The ids to approve, and what is not to be approved and why. Raises RefusedError."""
+    ready = None if ready is None else {name.strip().lower() for name in ready}
+    standing = {event["event_id"].lower(): event for event in reading.events}
+    approve = []
+    leave = []
+    for event_id in event_ids:
+        event = standing.get(event_id.lower())
+        if event is None:
+            leave.append({"event_id": event_id, "reason": "absent"})
+            continue
+        if not event["affects_host"] and not allow_other_hosts:
+            raise RefusedError(
+                f"event_ids: event {clip(event['event_id'])} names {clip(event['resources'])} and not this host, which is {clip(reading.resource_name)}. "
+                "Nothing was approved. The option allow_other_hosts permits it."
+            )
+        if event["event_status"] == "Started":
+            leave.append({"event_id": event["event_id"], "reason": "started"})
+            continue
+        if event["event_status"] != "Scheduled":
+            raise RefusedError(
+                f"event_ids: event {clip(event['event_id'])} has the status {clip(str(event['event_status']))}; "
+                "only one that is Scheduled can be approved. Nothing was approved."
+            )
+        unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
+        if unready:
+            raise RefusedError(
+                f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
+            )
+        approve.append(event["event_id"])
+    return approve, leave
+
+
+class Approval:
+    """The approval of some events, all by one request."""
+
+    def __init__(self, client, reader, event_ids, allow_other_hosts=False, ready=None):
+        self.client = client
+        self.reader = reader
+        self.event_ids = event_ids
+        self.allow_other_hosts = allow_other_hosts
+        self.ready = ready
+
+    @classmethod
+    def from_params(cls, client, params):
+        """As the options of a module have it. Raises SelectionError."""
+        unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
+        others = params.get("allow_other_hosts", False)
+        reader = Reader(client, params["resource_name"], ask_name=not others)
+        return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"])
+
+    def send(self, check_mode=False, before_post=None):
+        """Returns what was approved, what was not and why, and the warnings. ``before_post`` is called with the ids that are about to be sent."""
+        refused = None
+        for _dummy in range(ATTEMPTS):
+            # What stood a while ago does not count: an approval cannot be taken back.
+            reading = self.reader.read(name_needed_by=None if self.allow_other_hosts else "approving")
+            approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready)
+            document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
+            if self.client.api_version == PREVIEW:
+                document["DocumentIncarnation"] = str(reading.document_incarnation)
+            if approve and not check_mode:
+                if refused and refused[1] == document:
+                    break
+                if before_post:
+                    before_post(approve)
+                try:
+                    self.client.post_events(document)
+                except ImdsStatusError as error:
+                    if error.status != 400:
+                        raise
+                    # One event that went meanwhile has all of them refused. If so, the document is another one now.
+                    refused = (error, document)
+                    continue
+            return approve, leave, reading.warnings
+        raise refused[0]

@@ -1,0 +1,187 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: approval_hold
+short_description: Approve Scheduled Events of an Azure VM, and record on the VM that it was done
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Approves as M(graceful.azure.scheduled_events_approve) does, and leaves a hold that is a record and nothing else, as M(graceful.azure.task_hold)
+    does under the name C(approved). Whoever carries on after a run that was killed learns from it who approved the event.
+  - The record is written before anything is sent, and once more when it was accepted. Its detail C(posted) is V(false) in between, and stays so where
+    nobody can tell whether the service got the request. Where the service refused it nothing stays recorded.
+extends_documentation_fragment:
+  - graceful.azure._imds
+  - graceful.azure._attributes
+  - graceful.azure._attributes.imds
+attributes:
+  idempotent:
+    support: partial
+    details:
+      - While the service still shows an event as Scheduled, which can take a while, it is approved again.
+options:
+  event_ids:
+    description:
+      - Ids of the events to approve, compared without case.
+    type: list
+    elements: str
+    required: true
+  ready_resources:
+    description:
+      - Names of the VMs that are ready, compared without case. An event about to be approved that names anybody else fails
+        the task and nothing is approved.
+    type: list
+    elements: str
+    required: true
+  record:
+    description:
+      - Whether to leave the record.
+    type: bool
+    default: true
+  event_details:
+    description:
+      - What else to keep in the record about the events, a dictionary for each event id.
+    type: dict
+    default: {}
+  reason:
+    description:
+      - Why, for the person who reads the record.
+    type: str
+    default: ""
+  state_dir:
+    description:
+      - The folder of the records on the VM. It is made when it is missing, for its owner alone.
+    type: path
+    default: /var/lib/graceful_azure
+seealso:
+  - module: graceful.azure.scheduled_events_approve
+  - module: graceful.azure.task_hold
+"""
+
+EXAMPLES = r"""
+- name: Let an event happen now, these two VMs being ready
+  graceful.azure.approval_hold:
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    ready_resources: [web_1, web_2]
+"""
+
+RETURN = r"""
+approved:
+  description: Ids of the events whose approval was sent and accepted, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: [602d9444-d2cd-49c7-8624-8643e7171297]
+not_approved:
+  description: Events for which no approval was sent.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: Id of the event.
+      type: str
+    reason:
+      description: V(started) or V(absent).
+      type: str
+  sample:
+    - event_id: 3474C1DD-0917-49F4-85F7-84B9E366719B
+      reason: started
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
+
+KIND = "task"
+SUBJECT = {"name": "approved"}
+
+
+class Record:
+    """What is recorded of the events that are approved; each step under the folder's lock, which is not held while anything is sent."""
+
+    def __init__(self, params):
+        request = Request.from_params(dict(params, state="present"))
+        self.store, self.reason, self.details = Store(params["state_dir"]), request.reason, request.details
+        self.added = []
+
+    def begin(self, event_ids):
+        """Notes that these are about to be sent; those that were accepted before stay as they are."""
+        with self.store.locked(create=True):
+            record = self._read()
+            sure = {fold(event_id) for event_id, entry in record["events"].items() if (entry.get("details") or {}).get("posted", True)}
+            new = [event_id for event_id in event_ids if fold(event_id) not in sure]
+            self.added += [event_id for event_id in new if event_id not in self.added]
+            self._write(record, new, False)
+
+    def end(self, approved):
+        """Notes what was accepted; what was not sent after all is forgotten."""
+        with self.store.locked():
+            record = self._read()
+            kept = {fold(event_id) for event_id in approved}
+            gone = {fold(event_id) for event_id in self.added} - kept
+            record = dict(record, events={event_id: entry for event_id, entry in record["events"].items() if fold(event_id) not in gone})
+            self._write(record, [event_id for event_id in self.added if fold(event_id) in kept], True)
+
+    def _read(self):
+        return self.store.read(KIND, SUBJECT) or new_record(KIND, SUBJECT, {}, {}, {})
+
+    def _write(self, record, event_ids, posted):
+        details = {fold(event_id): dict(self.details.get(fold(event_id)) or {}, posted=posted) for event_id in event_ids}
+        events = Request(True, event_ids, self.reason, details).added_to(record["events"])
+        if events:
+            self.store.write(dict(record, events=events, done=True, phase=HELD))
+        elif "path" in record:
+            self.store.delete(record)
+
+
+def run(client, params, check_mode):
+    """Returns what was approved, what was not and why, and the warnings."""
+    approval = Approval.from_params(client, params)
+    record = Record(params)
+    try:
+        approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None)
+    except (ImdsStatusError, RefusedError) as error:
+        # An error of the service itself may have come after the deed.
+        if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
+            record.end([])
+        raise
+    if record.added:
+        try:
+            record.end(approved)
+        except HoldError as error:
+            warnings = [*warnings, str(error)]
+    return approved, not_approved, warnings
+
+
+def main():
+    holds = hold_argument_spec()
+    module = AnsibleModule(
+        argument_spec=dict(
+            imds_argument_spec(),
+            event_ids={"type": "list", "elements": "str", "required": True},
+            ready_resources={"type": "list", "elements": "str", "required": True},
+            record={"type": "bool", "default": True},
+            **{name: holds[name] for name in ("event_details", "reason", "state_dir")},
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        approved, not_approved, warnings = run(client_from_params(module.params), module.params, module.check_mode)
+    except (ImdsError, SelectionError, RefusedError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(changed=bool(approved), approved=approved, not_approved=not_approved)
+
+
+if __name__ == "__main__":
+    main()
