@@ -128,11 +128,11 @@ def tasks_for(tmp_path, site, simulator):
         "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
         "stopped": dict(module("service_hold", **services, **held), **systemctl),
         "without_ids": module("service_hold", services=["web"], **state),
-        "recorded": dict(module("approval_hold", event_ids=[event_id], ready_resources=["www_1"], **imds, **state), check_mode=True),
-        "approved": module("scheduled_events_approve", event_ids=[event_id], **imds),
+        "to_approve": dict(module("scheduled_events_approve", event_ids=[event_id], **imds), check_mode=True),
+        "approved": module("approval_hold", event_ids=[event_id], ready_resources=["www_1"], **imds, **state),
         "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
         "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),
-        "forgotten": module("task_hold", name=["drain_host_before"], state="absent", **held),
+        "forgotten": module("task_hold", name=["drain_host_before", "approved"], state="absent", **held),
         "answer": module("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
         "repaired": module("hold_repair", state_dir=str(tmp_path / "damaged")),
         "taken_in": module("haproxy_hold", state="absent", **server, **held),
@@ -172,7 +172,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     assert done["noted"]["done"] and done["noted"]["changed"]
     assert done["predicted"]["changed"] and done["stopped"]["changed"] and done["stopped"]["done"]
     assert "event_ids" in done["without_ids"]["msg"]
-    assert done["approved"]["approved"] == [event_id]
+    assert done["to_approve"]["approved"] == done["approved"]["approved"] == [event_id]
     assert done["started"]["changed"] and done["started"]["done"]
     assert (units / "log").read_text().split() == "stop web.service stop worker.service start worker.service start web.service".split()
     assert done["forgotten"]["changed"]
