@@ -54,6 +54,7 @@ REQUEST_SECONDS = 10.0  # from a request's first byte to its last; as long again
 HANG_UP_SECONDS = 2.0
 APPROVAL_SECONDS = 0.25  # from approval to start, on a real clock: the approver has the answer before the impact
 OUTPUT_LIMIT = 4096  # the end of what a command printed is kept
+UNREAD_LIMIT = 1024 * 1024  # what standard error has not taken yet; more is dropped
 SECONDS_LIMIT = 10**9  # longer times are slips, and beyond what clocks and calendars can count
 LAST_TIME = 200 * SECONDS_LIMIT  # a clock that is stepped further runs out of calendar
 
@@ -1736,10 +1737,9 @@ class Commands:
             data = os.read(number, 65536)
             if not data:
                 break
-            with contextlib.suppress(OSError):
-                os.write(2, data)
             kept = (kept + data)[-OUTPUT_LIMIT:]
             record["Output"] = kept.decode(errors="replace")
+            STANDARD_ERROR.write(data)
         del self.pipes[number]
         pipe.close()
 
@@ -1818,10 +1818,51 @@ def in_background(act, *arguments):
     threading.Thread(target=act, args=arguments, daemon=True).start()
 
 
+class StandardError:
+    """Standard error. Whoever reads it may do so slowly, or never: once ``run`` runs, nobody else waits for that."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.running = False
+        self.unread = bytearray()
+
+    def write(self, data):
+        if not self.running:
+            self._write(data)
+            return
+        with self.changed:
+            if len(self.unread) + len(data) <= UNREAD_LIMIT:
+                self.unread += data
+                self.changed.notify_all()
+
+    def run(self):
+        self.running = True
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.unread)
+                data = bytes(self.unread)
+            self._write(data)
+            with self.changed:
+                del self.unread[: len(data)]
+                self.changed.notify_all()
+
+    def end(self):
+        """Waits for what is still to be written, but not for long."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.unread, 0.3)
+
+    @staticmethod
+    def _write(data):
+        with contextlib.suppress(OSError):
+            os.write(2, data)
+
+
+STANDARD_ERROR = StandardError()
+
+
 def complain(message):
     """One line on standard error."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"imds_simulator.py: {' '.join(message.split())}\n".encode("ascii", "backslashreplace"))
+    STANDARD_ERROR.write(f"imds_simulator.py: {' '.join(message.split())}\n".encode("ascii", "backslashreplace"))
 
 
 def announce(line):
@@ -2070,11 +2111,12 @@ def serve(options):
         for name in scale_set.strangers(fields["Resources"]):
             complain(f"scenario: event {number} hits {name}, which is none of the VMs here")
     Play(scale_set, planned)
-    for act in (scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
+    for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)
     announce(line)
     os.read(ending, 1)
     commands.leave()
+    STANDARD_ERROR.end()
     if pid_file is not None:
         os.unlink(pid_file)
     return 0

@@ -116,6 +116,26 @@ def test_the_end_of_a_long_output_is_kept(simulator):
     assert len(simulator.event(event_id)["Commands"][0]["Output"]) == 4096
 
 
+def test_a_standard_error_that_nobody_reads_stops_nothing():
+    # More than a pipe takes.
+    with Simulator(["a"], on_start=f"{sys.executable} -c 'print(\"x\" * 70000)'", stderr=subprocess.PIPE) as simulator:
+        for number in range(3):
+            event_id = simulator.post_event(EventStatus="Started", EventId="E", ImpactSeconds=None)
+            wait_until(lambda: simulator.events()[-1]["Commands"][0]["ExitStatus"] == 0)  # nor does the command wait
+            wait_until(lambda: simulator.events()[-1]["Commands"][0]["Output"].endswith("x\n"))
+            # What is complained of under way waits for nobody, either.
+            simulator.play({"events": [{"EventType": "Reboot", "Vm": 1, "EventId": "E"}]})
+            wait_until(lambda: simulator.ask("GET", "/clock")["Next"] is None)
+            assert document(simulator.urls["a"])["Events"]
+            simulator.complete(event_id)
+            assert len(simulator.events()) == number + 1
+        begun = time.monotonic()
+        simulator.process.terminate()
+        assert simulator.process.wait(5) == 0
+        assert time.monotonic() - begun < 1
+        simulator.process.stderr.close()
+
+
 def test_a_command_at_every_impact(simulator):
     event_id = simulator.post_event(EventStatus="Started", FurtherImpacts=[0.1, 0.2], ImpactSeconds=0.3, SettleSeconds=0, OnStart="true")
     simulator.wait_for(event_id, "Completed")
