@@ -2041,19 +2041,35 @@ def allow_files(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def go_to_background(directory, line):
-    """Lets a child process go on without this one; returns the path of its pid file, in the child alone."""
+def lock_pid_file(path):
+    """The pid file, open and locked: the one whose pid it has holds the lock for as long as it lives."""
     import fcntl  # not on every system, as fork is not
 
-    path = os.path.join(directory, "imds_simulator.pid")
-    try:
-        # Locked by the one that is in the file for as long as it lives.
+    while True:
         pid_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"--background {directory}: process {os.read(pid_file, 20).decode().strip()} runs with this directory already.") from None
+            raise Refused(f"--background {os.path.dirname(path)}: process {os.read(pid_file, 20).decode().strip()} runs with this directory already.") from None
+        # One that was ending may have removed it meanwhile.
+        if is_at(pid_file, path):
+            return pid_file
+        os.close(pid_file)
+
+
+def is_at(file, path):
+    """Whether an open file is the one at that path."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False
+
+
+def go_to_background(directory, line):
+    """Lets a child process go on without this one; returns the locked pid file and its path, in the child alone."""
+    path = os.path.join(directory, "imds_simulator.pid")
+    try:
         log = os.open(os.path.join(directory, "imds_simulator.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        pid_file = lock_pid_file(path)
         pid = os.fork()
         if pid:
             os.ftruncate(pid_file, 0)
@@ -2067,7 +2083,7 @@ def go_to_background(directory, line):
     nothing = os.open(os.devnull, os.O_RDWR)
     for new, old in ((nothing, 0), (nothing, 1), (log, 2)):
         os.dup2(new, old)
-    return path
+    return pid_file, path
 
 
 def serve(options):
@@ -2117,8 +2133,8 @@ def serve(options):
     os.read(ending, 1)
     commands.leave()
     STANDARD_ERROR.end()
-    if pid_file is not None:
-        os.unlink(pid_file)
+    if pid_file is not None and is_at(*pid_file):
+        os.unlink(pid_file[1])
     return 0
 
 

@@ -96,6 +96,15 @@ def start(*arguments, **more):
     return subprocess.Popen([PYTHON, str(SCRIPT), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
+def is_running(pid):
+    """Whether there is such a process, and no dead one that nobody has asked about."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -1213,3 +1222,43 @@ def test_in_the_background(tmp_path):
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (2, "")
     assert "No such file or directory" in err
+    # Nor is a pid file left where there can be no log.
+    (tmp_path / "imds_simulator.log").unlink()
+    (tmp_path / "imds_simulator.log").mkdir()
+    out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)
+    assert (out, err) == ("", f"imds_simulator.py: --background {tmp_path}: Is a directory\n")
+    assert not (tmp_path / "imds_simulator.pid").exists()
+
+
+def test_a_pid_file_is_removed_by_its_own_process_alone(tmp_path):
+    pid_file, pids = tmp_path / "imds_simulator.pid", []
+    try:
+        for _time in range(2):
+            assert start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)[1] == ""
+            pids.append(int(pid_file.read_text()))
+            if len(pids) == 1:
+                pid_file.unlink()  # by somebody else
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + 2
+            while is_running(pid):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert pid_file.exists() == (pid == pids[0])
+    assert (tmp_path / "imds_simulator.log").read_text() == ""
+
+
+def test_a_pid_file_that_its_process_removes_just_now(module, monkeypatch, tmp_path):
+    """Between its opening and its locking: a file that has no name any more is no lock."""
+    path = tmp_path / "imds_simulator.pid"
+    removed = []
+
+    def lock(_file, _how):
+        if not removed:
+            removed.append(path.unlink())
+
+    monkeypatch.setattr("fcntl.flock", lock)
+    pid_file = module.lock_pid_file(str(path))
+    assert module.is_at(pid_file, path)
+    os.close(pid_file)
