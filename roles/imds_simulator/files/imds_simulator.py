@@ -436,6 +436,9 @@ def checked_fault(value, names):
 
 # Scenarios
 
+# An event of a scenario: the number of its entry, the seconds until it appears, the place of the one whose end it waits for, and its fields.
+Planned = collections.namedtuple("Planned", "entry wait follows fields")
+
 
 class Scenario:
     """What comes by itself: entries of events, faults, and what is told of VMs."""
@@ -443,28 +446,31 @@ class Scenario:
     def __init__(self, entries=(), faults=(), vms=None):
         self.entries, self.faults, self.vms = list(entries), list(faults), vms or {}
 
-    def events(self, vms):
-        """The events in order, each with the seconds until it appears and the number of the one whose end it waits for."""
-        planned = []
+    def events(self, vms, one_domain):
+        """The events in order; the refusal has every entry that asks for what is not there."""
+        mistakes, planned = [], []
         last = {}  # the number of the last event of each entry that has a name
         for number, entry in enumerate(self.entries, 1):
             fields = {name: value for name, value in entry.items() if name in EVENT_CHECKS}
             wait, follows = entry.get("After", 0), last[entry["Follows"]] if "Follows" in entry else None
-            try:
-                hit = self._resources(entry, vms)
-            except Refused as refused:
-                raise Refused(f"event {number}: {refused}") from None
+            hit = []
+            with collected(mistakes, f"event {number}: "):
+                hit = self._resources(entry, vms, one_domain)
             for resources in hit:
-                planned.append((wait, follows, {**fields, "Resources": resources}))
+                planned.append(Planned(number, wait, follows, {**fields, "Resources": resources}))
                 wait, follows = entry.get("Between", 0), len(planned) - 1
             if "Name" in entry:
                 last[entry["Name"]] = follows
+        if mistakes:
+            raise Refused(mistakes)
         return planned
 
     @staticmethod
-    def _resources(entry, vms):
+    def _resources(entry, vms, one_domain):
         """The VMs of each event that the entry stands for."""
         if "Resources" in entry:
+            if one_domain:
+                refuse_two_domains(entry["Resources"], {vm.name.lower(): vm.domain for vm in vms})
             return [entry["Resources"]]
         names = [[vm.name] for vm in vms]
         if "Domain" in entry:
@@ -477,6 +483,13 @@ class Scenario:
         if chosen > len(names):
             raise Refused(f"{field} {chosen} is asked for, but there {'is' if len(names) == 1 else 'are'} only {len(names)}.")
         return [names[chosen - 1]]
+
+
+def refuse_two_domains(names, domains):
+    """``domains`` has those of the VMs, by their lower-case names."""
+    hit = {domains[name.lower()] for name in names if name.lower() in domains}
+    if len(hit) > 1:
+        raise Refused(f"An event hits VMs of one update domain; these are of the domains {', '.join(sorted(hit))}.")
 
 
 def checked_entry(value, known):
@@ -922,9 +935,8 @@ class ScaleSet:
             given = fields.get("EventId")
             if given is not None and given.lower() in self.standing:
                 raise Refused(f"An event {shown(given)} stands already.", 409)
-            domains = {self.domains[name.lower()] for name in fields["Resources"] if name.lower() in self.domains}
-            if self.habits.one_domain and len(domains) > 1:
-                raise Refused(f"An event hits VMs of one update domain; these are of the domains {', '.join(sorted(domains))}.")
+            if self.habits.one_domain:
+                refuse_two_domains(fields["Resources"], self.domains)
             event = Event(fields, self.clock)
             event.then = then
             self.events.append(event)
@@ -1041,15 +1053,16 @@ class Play:
         self._add_after(None)
 
     def _add_after(self, ended):
-        for number, (wait, follows, fields) in enumerate(self.planned):
-            if follows == ended:
-                self.scale_set.timetable.later(wait, self._add, number, fields)
+        for place, event in enumerate(self.planned):
+            if event.follows == ended:
+                self.scale_set.timetable.later(event.wait, self._add, place, event)
 
-    def _add(self, number, fields):
+    def _add(self, place, event):
         try:
-            self.scale_set.add(fields, then=lambda: self._add_after(number))
+            self.scale_set.add(event.fields, then=lambda: self._add_after(place))
         except Refused as error:
-            complain(f"scenario: {error}")
+            complain(f"scenario: event {event.entry}: {error}")
+            self._add_after(place)  # those that follow it come all the same
 
 
 # HTTP, as far as it is needed: Python's own server waits for ever on a client that dawdles, and looks up names
@@ -1648,7 +1661,7 @@ class Control:
             self._refuse_commands(scenario.entries)
         if scenario.vms:
             raise Refused("What is told of VMs is told at the start: see --scenario.")
-        planned = scenario.events(self.vms)
+        planned = scenario.events(self.vms, self.scale_set.habits.one_domain)
         for fault in scenario.faults:
             self.scale_set.faults.add(fault)
         Play(self.scale_set, planned)
@@ -2016,7 +2029,7 @@ def check_scenario(options):
         with open(path, "rb") as file:
             scenario = checked_scenario(parse_json(file.read()), names or None)
         if names:
-            scenario.events([Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)])
+            scenario.events([Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)], options.domains is not None)
     except OSError as error:
         complain(f"{path}: {error.strerror}")
         return 2
@@ -2107,9 +2120,9 @@ def serve(options):
         services = [MetadataService(name, number, scale_set, told_of(name, number, options, scenario)) for number, name in enumerate(names)]
         vms = [service.vm for service in services]
         try:
-            planned = scenario.events(vms)
+            planned = scenario.events(vms, habits.one_domain)
         except Refused as refused:
-            raise Refused(f"--scenario {options.scenario}: {refused}") from None
+            raise Refused([f"--scenario {options.scenario}: {mistake}" for mistake in refused.mistakes]) from None
         for fault in scenario.faults:
             scale_set.faults.add(fault)
         allow_files((len(names) + 1) * (CONNECTION_LIMIT + 50))
@@ -2123,9 +2136,9 @@ def serve(options):
         complain(str(error))
         return 2
 
-    for number, (_wait, _follows, fields) in enumerate(planned, 1):
-        for name in scale_set.strangers(fields["Resources"]):
-            complain(f"scenario: event {number} hits {name}, which is none of the VMs here")
+    for event in planned:
+        for name in scale_set.strangers(event.fields["Resources"]):
+            complain(f"scenario: event {event.entry} hits {name}, which is none of the VMs here")
     Play(scale_set, planned)
     for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)

@@ -1132,7 +1132,7 @@ def test_a_scenario_plays_by_itself(tmp_path):
         assert appeared["later"] == soon(0.4)
         assert simulator.statuses("first") == ["Started", "Completed"]
         simulator.process.terminate()
-        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: An event "STAYS" stands already.\n'
+        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: event 4: An event "STAYS" stands already.\n'
         simulator.process.stderr.close()
 
 

@@ -147,6 +147,44 @@ def test_fewer_vms_than_the_scenario_was_written_for(tmp_path):
     assert "event 2: Domain 3 is asked for" in done.stderr
 
 
+def test_an_event_of_two_update_domains_is_refused_before_anything_begins(still, tmp_path):
+    scenario = {
+        "events": [
+            {"EventType": "Reboot", "Resources": ["a", "b"], "Name": "first"},
+            {"EventType": "Freeze", "Vm": 1, "Follows": "first"},
+            {"EventType": "Freeze", "Resources": ["a", "C", "stranger"]},
+        ]
+    }
+    told = "event 1: An event hits VMs of one update domain; these are of the domains 0, 1."
+    before = still.events()
+    with pytest.raises(ControlError, match=f"400: .*{told}"):
+        still.play(scenario)
+    assert still.events() == before
+    options = [*(f"--vm={name}=127.0.0.1:0" for name in "abc"), "--domains", "2"]
+    assert check(tmp_path, scenario, *options) == (1, [told])
+    done = subprocess.run([sys.executable, str(SCRIPT), *options, "--scenario", str(tmp_path / "scenario.json")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"imds_simulator.py: --scenario {tmp_path}/scenario.json: {told}\n")
+    # Where nothing is said of domains an event hits any VMs.
+    assert check(tmp_path, scenario, *options[:-2])[0] == 0
+
+
+def test_what_follows_an_event_that_cannot_come_comes_all_the_same():
+    scenario = {
+        "events": [
+            {"EventType": "Reboot", "Vm": 1, "EventId": "E"},
+            {"EventType": "Freeze", "Vm": "each", "EventId": "e", "Name": "second"},
+            {"EventType": "Freeze", "Vm": 1, "EventId": "F", "Follows": "second", "After": 5},
+        ]
+    }
+    with Simulator(["a", "b"], options=STILL, stderr=subprocess.PIPE) as simulator:
+        simulator.play(scenario)
+        simulator.step(6)
+        assert [event["EventId"] for event in simulator.events()] == ["E", "F"]
+        simulator.process.terminate()
+        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: event 2: An event "e" stands already.\n' * 2
+        simulator.process.stderr.close()
+
+
 def test_names_that_no_vm_here_has_are_told(tmp_path):
     path = tmp_path / "scenario.json"
     path.write_text('{"events": [{"EventType": "Reboot", "Resources": ["A", "far"]}]}')
