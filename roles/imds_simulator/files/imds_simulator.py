@@ -560,18 +560,24 @@ class Clock:
     """Simulated time: the real one, or faster, slower, standing still; and set on by steps."""
 
     def __init__(self, scale=1.0):
-        self.scale = scale
-        self._begun = self._since = time.monotonic()
-        self._passed = 0.0  # until ``_since``
+        self._begun = time.monotonic()
+        # What had passed, when on the real clock, and how fast time runs since: set and read at once, since any thread may ask.
+        self._course = 0.0, self._begun, scale
+
+    @property
+    def scale(self):
+        return self._course[2]
 
     def passed(self):
-        """Simulated seconds since the start; they never go back."""
-        return self._passed + (time.monotonic() - self._since) * self.scale
+        """Simulated seconds since the start."""
+        passed, since, scale = self._course
+        return passed + (time.monotonic() - since) * scale
 
     def time(self):
         """The simulated time of day, in Unix seconds."""
+        passed, since, scale = self._course
         # One look at the clock: two would lie apart on a busy machine. Time that runs as the real one is that, and its steps.
-        ahead = self._passed - (self._since - self._begun) + (time.monotonic() - self._since) * (self.scale - 1)
+        ahead = passed - (since - self._begun) + (time.monotonic() - since) * (scale - 1)
         return time.time() + ahead
 
     def real(self, simulated):
@@ -579,10 +585,20 @@ class Clock:
         return simulated / self.scale if self.scale else None
 
     def set_scale(self, scale):
-        self._passed, self._since, self.scale = self.passed(), time.monotonic(), scale
+        self._go_on(0, scale)
 
-    def step(self, seconds):
-        self._passed += max(0, seconds)
+    def step_to(self, passed):
+        """Never back."""
+        self._go_on(passed, self.scale)
+
+    def _go_on(self, least, scale):
+        passed, since, before = self._course
+        now = time.monotonic()
+        self._course = max(least, passed + (now - since) * before), now, scale
+
+
+# Something to do. Of one that is no longer ``alive`` it is known that it would do nothing.
+Timer = collections.namedtuple("Timer", "due number act arguments alive")
 
 
 class Timetable:
@@ -594,21 +610,27 @@ class Timetable:
         self._simulated, self._real = [], []
         self._numbers = itertools.count()
 
-    def later(self, delay, act, *arguments):
+    def later(self, delay, act, *arguments, alive=lambda: True):
         with self.changed:
-            heapq.heappush(self._simulated, (self.clock.passed() + delay, next(self._numbers), act, arguments))
+            heapq.heappush(self._simulated, Timer(self.clock.passed() + delay, next(self._numbers), act, arguments, alive))
             self.changed.notify_all()
 
     def soon(self, delay, act, *arguments):
         """After real seconds, however simulated time goes."""
         with self.changed:
-            heapq.heappush(self._real, (time.monotonic() + delay, next(self._numbers), act, arguments))
+            heapq.heappush(self._real, Timer(time.monotonic() + delay, next(self._numbers), act, arguments, None))
             self.changed.notify_all()
 
     def next(self):
         """Simulated seconds until something is due, or None."""
         with self.changed:
-            return max(0.0, self._simulated[0][0] - self.clock.passed()) if self._simulated else None
+            due = self._next_due()
+            return None if due is None else max(0.0, due - self.clock.passed())
+
+    def _next_due(self):
+        while self._simulated and not self._simulated[0].alive():
+            heapq.heappop(self._simulated)
+        return self._simulated[0].due if self._simulated else None
 
     def run(self):
         """Does for ever what is due."""
@@ -618,12 +640,12 @@ class Timetable:
                 for timers, now, real in ((self._real, time.monotonic(), lambda wait: wait), (self._simulated, self.clock.passed(), self.clock.real)):
                     if not timers:
                         continue
-                    if timers[0][0] <= now:
-                        act, arguments = heapq.heappop(timers)[2:]
-                        act(*arguments)
+                    if timers[0].due <= now:
+                        timer = heapq.heappop(timers)
+                        timer.act(*timer.arguments)
                         waits.append(0)
                     else:
-                        waits.append(real(timers[0][0] - now))
+                        waits.append(real(timers[0].due - now))
                 wait = min(wait for wait in waits if wait is not None)
                 if wait > 0:
                     self.changed.wait(wait)
@@ -631,15 +653,24 @@ class Timetable:
     def step(self, seconds):
         """Sets time on; what is due meanwhile happens at its own time."""
         with self.changed:
-            if self.clock.time() + seconds > LAST_TIME:
-                raise Refused("The step leads beyond the calendar.")
-            end = self.clock.passed() + seconds
-            while self._simulated and self._simulated[0][0] <= end:
-                due, _number, act, arguments = heapq.heappop(self._simulated)
-                self.clock.step(due - self.clock.passed())
-                act(*arguments)
-            self.clock.step(end - self.clock.passed())
-            self.changed.notify_all()
+            self._step_to(self.clock.passed() + seconds)
+
+    def step_to_next(self):
+        with self.changed:
+            due = self._next_due()
+            if due is None:
+                raise Refused("Nothing is due.", 409)
+            self._step_to(due)
+
+    def _step_to(self, end):
+        if self.clock.time() + end - self.clock.passed() > LAST_TIME:
+            raise Refused("The step leads beyond the calendar.")
+        while self._simulated and self._simulated[0].due <= end:
+            timer = heapq.heappop(self._simulated)
+            self.clock.step_to(timer.due)
+            timer.act(*timer.arguments)
+        self.clock.step_to(end)
+        self.changed.notify_all()
 
     def set_scale(self, scale):
         with self.changed:
@@ -769,8 +800,8 @@ def strangers(count, when):
 class Faults:
     """The faults of the services, in their order."""
 
-    def __init__(self, clock, seed=None):
-        self.clock = clock
+    def __init__(self, timetable, seed=None):
+        self.clock, self.timetable = timetable.clock, timetable
         self.seed = seed
         self.lock = threading.Lock()
         self.faults = []
@@ -781,8 +812,19 @@ class Faults:
             self.added += 1
             seed = fault.get("Seed", None if self.seed is None else f"{self.seed} {self.added}")
             begin = self.clock.passed() + fault.get("After", 0)
-            self.faults.append({**fault, "random": random.Random(seed), "begin": begin, "end": begin + fault.get("For", float("inf"))})
-            return len(self.faults)
+            fault = {**fault, "random": random.Random(seed), "begin": begin, "end": begin + fault.get("For", float("inf"))}
+            self.faults.append(fault)
+            count = len(self.faults)
+        # What begins and ends by itself is due as events are, though there is nothing to do then.
+        if "After" in fault:
+            self.timetable.later(fault["After"], lambda: None, alive=lambda: self._stands(fault))
+        if "For" in fault:
+            self.timetable.later(fault.get("After", 0) + fault["For"], lambda: None, alive=lambda: self._stands(fault))
+        return count
+
+    def _stands(self, fault):
+        with self.lock:
+            return any(standing is fault for standing in self.faults)
 
     def clear(self):
         with self.lock:
@@ -790,7 +832,8 @@ class Faults:
 
     def reports(self):
         with self.lock:
-            return [{name: value for name, value in fault.items() if name[0].isupper()} for fault in self.faults]
+            now = self.clock.passed()
+            return [{name: value for name, value in fault.items() if name[0].isupper()} for fault in self.faults if now < fault["end"]]
 
     def meet(self, vm, method):
         """All that a request meets, as one fault: delays add up, and nothing comes after an answer."""
@@ -883,7 +926,7 @@ class ScaleSet:
         self.clock = clock or Clock()
         self.timetable = Timetable(self.clock)
         self.changed = self.timetable.changed
-        self.faults = Faults(self.clock, seed)
+        self.faults = Faults(self.timetable, seed)
         self.log = RequestLog(self.clock)
         self.habits = habits or Habits()
         self.domains = {}  # of the VMs, by their lower-case names
@@ -910,7 +953,7 @@ class ScaleSet:
             if self.on_since is None:
                 self.on_since = now
                 if habits.events_after:
-                    self.timetable.later(habits.events_after, self._show, now)
+                    self.timetable.later(habits.events_after, self._show, now, alive=lambda: self.on_since == now)
                 else:
                     self._show(now)
             return self.on_since + habits.first_answer
@@ -928,7 +971,11 @@ class ScaleSet:
             if self.standing:
                 self._events_changed()
 
-    # The life of an event. A timer may come too late: the event was moved on meanwhile, and it does nothing.
+    # The life of an event. A timer may come too late: the event was moved on meanwhile, and it does nothing, as one that is not alive.
+
+    def _later(self, delay, event, status, act, *arguments):
+        """Acts if the event still is of that status then."""
+        self.timetable.later(delay, act, event, *arguments, alive=lambda: event.status == status)
 
     def add(self, fields, then=None):
         with self.changed:
@@ -947,7 +994,7 @@ class ScaleSet:
             else:
                 for delay, after in ((event.notice, STARTED), (event.cancel, CANCELLED)):
                     if delay is not None:
-                        self.timetable.later(delay, self._move, event, SCHEDULED, after)
+                        self._later(delay, event, SCHEDULED, self._move, SCHEDULED, after)
             return event.id
 
     def move(self, event_id, before, after):
@@ -980,9 +1027,9 @@ class ScaleSet:
 
     def _impact(self, event):
         if event.impact_seconds is not None and event.settle is not None:
-            self.timetable.later(event.impact_seconds + event.settle, self._move, event, STARTED, COMPLETED)
+            self._later(event.impact_seconds + event.settle, event, STARTED, self._move, STARTED, COMPLETED)
         for delay in event.further:
-            self.timetable.later(delay, self._hit, event)
+            self._later(delay, event, STARTED, self._hit)
         self._hit(event)
 
     def _hit(self, event):
@@ -1028,8 +1075,10 @@ class ScaleSet:
             for event in events.values():
                 event.approvals.append({"Time": self.clock.time(), "Vm": vm})
                 if event.status == SCHEDULED and event.approval is not None:
-                    when = self.timetable.soon if event.approved_soon else self.timetable.later
-                    when(event.approval, self._move, event, SCHEDULED, STARTED)
+                    if event.approved_soon:
+                        self.timetable.soon(event.approval, self._move, event, SCHEDULED, STARTED)
+                    else:
+                        self._later(event.approval, event, SCHEDULED, self._move, SCHEDULED, STARTED)
 
     def strangers(self, resources):
         """Those of the names that are no VM's here."""
@@ -1639,12 +1688,13 @@ class Control:
                 raise Refused("The clock needs Scale, or one of Step and Next.")
             timetable = self.scale_set.timetable
             with self.scale_set.changed:
+                # The scale last: what is refused changes nothing.
+                if "Next" in wish:
+                    timetable.step_to_next()
+                if "Step" in wish:
+                    timetable.step(wish["Step"])
                 if "Scale" in wish:
                     timetable.set_scale(wish["Scale"])
-                if "Next" in wish and timetable.next() is None:
-                    raise Refused("Nothing is due.", 409)
-                if "Step" in wish or "Next" in wish:
-                    timetable.step(timetable.next() if "Next" in wish else wish["Step"])
         return json_response(200, self._time())
 
     def _scenarios(self, request):

@@ -81,8 +81,24 @@ def test_a_window_of_time(simulator, url):
     assert ask(url).status == 200
     simulator.step(11)
     assert ask(url).status == 503
+    assert len(simulator.ask("GET", "/faults")) == 1
     simulator.step(20)
     assert ask(url).status == 200
+    # It is over, and told no more.
+    assert simulator.ask("GET", "/faults") == simulator.ask("GET", "/state")["Faults"] == []
+
+
+def test_to_the_begin_and_the_end_of_a_fault(simulator, url):
+    simulator.fault(Status=503, around={"After": 10, "For": 20})
+    assert simulator.ask("GET", "/clock")["Next"] == pytest.approx(10)
+    simulator.step()
+    assert ask(url).status == 503
+    assert simulator.ask("GET", "/clock")["Next"] == pytest.approx(20)
+    simulator.step()
+    assert ask(url).status == 200
+    simulator.fault(Status=503, around={"After": 10})
+    simulator.clear_faults()
+    assert simulator.ask("GET", "/clock")["Next"] is None
 
 
 # Answers in the service's place
