@@ -334,6 +334,10 @@ def a_command_line(value):
         raise Unfit(f"a command that can be split like a shell line ({error})") from None
     if not parts or "\0" in value:
         raise Unfit("a command that is not empty")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise Unfit("a command that this system's encoding can carry") from None
     return value
 
 
@@ -1774,8 +1778,8 @@ class Commands:
                     process = subprocess.Popen(parts, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
                 in_background(self._pass_on, process.stdout, record)
                 in_background(self._await, process, record)
-            except OSError as error:
-                record["Problem"] = f"cannot be run: {os.strerror(error.errno)}"
+            except (OSError, ValueError) as error:
+                record["Problem"] = f"cannot be run: {getattr(error, 'strerror', None) or error}"
                 complain(f"{parts[0]} {record['Problem']}")
 
     def _await(self, process, record):

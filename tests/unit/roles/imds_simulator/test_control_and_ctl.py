@@ -110,6 +110,26 @@ def test_a_command_that_cannot_be_run_is_told(simulator):
     assert simulator.event(event_id)["Commands"][0]["Problem"] == "cannot be run: No such file or directory"
 
 
+def test_a_command_that_cannot_even_be_passed_on_is_told_and_the_next_one_runs(capfd):
+    commands = simulator_module.Commands("echo \ud800", "true")
+    event = simulator_module.Event({"EventType": "Reboot", "Resources": []}, simulator_module.Clock())
+    commands.started(event)
+    commands.gone(event)
+    simulator_module.in_background(commands.run)
+    wait_until(lambda: event.commands[1]["ExitStatus"] == 0)
+    assert event.commands[0]["Problem"].startswith("cannot be run: 'utf-8' codec can't encode character")
+    assert capfd.readouterr().err.startswith("imds_simulator.py: echo cannot be run: ")
+
+
+def test_commands_where_the_system_knows_ascii_alone():
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with Simulator(["a"], options=["--allow-commands"], env=environment) as simulator:
+        with pytest.raises(ControlError, match="400: .*OnStart must be a command that this system's encoding can carry"):
+            simulator.post_event(EventStatus="Started", OnStart="echo ä")
+        simulator.post_event(EventStatus="Started", OnStart="echo a")
+        wait_until(lambda: simulator.events()[0]["Commands"][0]["Output"] == "a\n")
+
+
 def test_the_end_of_a_long_output_is_kept(simulator):
     event_id = simulator.post_event(EventStatus="Started", OnStart=f"{sys.executable} -c 'print(\"x\" * 100000 + \"end\")'")
     wait_until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"))
@@ -152,7 +172,7 @@ def test_commands_from_outside_must_be_allowed():
         assert simulator.events() == []
 
 
-@pytest.mark.parametrize("command", ["", "  ", "sh -c 'x", 1, None, ["true"], "a\0b"])
+@pytest.mark.parametrize("command", ["", "  ", "sh -c 'x", 1, None, ["true"], "a\0b", "echo \ud800"])
 def test_a_bad_command_is_refused(simulator, command):
     with pytest.raises(ControlError, match="400: .*OnStart must be"):
         simulator.post_event(OnStart=command)

@@ -84,6 +84,33 @@ def test_an_event_from_a_shell(tmp_path):
         assert simulator.ask("GET", "/state")["Faults"][0]["Fault"] == {"Status": 503}
 
 
+def test_a_network_of_its_own(tmp_path):
+    """Its lines within the namespace, at an address that every machine has: first as they are, then where the simulator does not start."""
+    (shell,) = (block for block in blocks("shell") if block.startswith("unshare"))
+    shell = shell.partition("sh -c '\n")[2].rpartition("'")[0]
+    for old, new in (
+        ("    ip link set lo up\n    ip address add 169.254.169.254/32 dev lo\n", ""),
+        ("169.254.169.254:80", "127.0.0.1:0"),
+        ("127.0.0.1:8169", "127.0.0.1:0"),
+        ("python3", f"'{sys.executable}'"),
+        ("your-client", "cat addresses"),
+    ):
+        assert old in shell
+        shell = shell.replace(old, new)
+    assert "169.254" not in shell
+
+    def run(shell):
+        (tmp_path / "addresses").write_text("of the last time\n")
+        done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        return done.returncode, done.stdout
+
+    shutil.copy(SCRIPT, tmp_path)
+    status, told = run(shell)
+    assert status == 0
+    assert json.loads(told)["vms"].keys() == {"web-1"}
+    assert run(shell.replace("--vm", "--vn")) == (1, "")
+
+
 def test_faults_one_after_the_other(tmp_path):
     (shell,) = (block for block in blocks("shell") if block.startswith("python3 imds_simulator.py ctl fault"))
     *faults, requests = shell.splitlines()
