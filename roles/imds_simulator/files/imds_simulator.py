@@ -1934,8 +1934,9 @@ def complain(message):
 
 def announce(line):
     """One line on standard output; false, and told, if it cannot be written."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     try:
-        print(line, flush=True)
+        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
         # Whoever reads no further wants nothing said; and Python would try again at its end.
         if not isinstance(error, BrokenPipeError):
@@ -2006,9 +2007,8 @@ def an_option(check, convert=float):
 
 class ListScenarios(argparse.Action):
     def __call__(self, parser, *_arguments):
-        for name, scenario in SCENARIOS.items():
-            announce(f"{name}\n    {scenario['about']}\n    {scenario['source']}")
-        sys.exit(0)
+        told = announce("\n".join(f"{name}\n    {scenario['about']}\n    {scenario['source']}" for name, scenario in SCENARIOS.items()))
+        sys.exit(0 if told else 1)
 
 
 def parse_arguments(arguments):
@@ -2091,8 +2091,7 @@ def check_scenario(options):
         for mistake in refused.mistakes:
             complain(f"{path}: {mistake}")
         return 1
-    announce(f"{path}: {len(scenario.entries)} events, {len(scenario.faults)} faults, no mistakes")
-    return 0
+    return 0 if announce(f"{path}: {len(scenario.entries)} events, {len(scenario.faults)} faults, no mistakes") else 1
 
 
 def allow_files(count):
@@ -2219,18 +2218,18 @@ def told_of(name, number, options, scenario):
 
 def ctl(arguments):
     """The command ctl."""
-    parser = Parser(prog="imds_simulator.py ctl", description="Talks to the control address of a simulator that runs.", allow_abbrev=False)
-    parser.add_argument(
-        "--control",
-        default=os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169"),
-        metavar="URL|ADDRESS:PORT",
-        help="where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)",
+    # These may stand before the command and after it.
+    anywhere = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    where = "where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)"
+    anywhere.add_argument("--control", metavar="URL|ADDRESS:PORT", help=where)
+    anywhere.add_argument("--json", action="store_const", const=True, help="print the answer as it came")
+    parser = Parser(
+        prog="imds_simulator.py ctl", description="Talks to the control address of a simulator that runs.", parents=[anywhere], allow_abbrev=False
     )
-    parser.add_argument("--json", action="store_true", help="print the answer as it came")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name, told, **arguments):
-        made = commands.add_parser(name, help=told, description=told, allow_abbrev=False)
+        made = commands.add_parser(name, help=told, description=told, parents=[anywhere], allow_abbrev=False)
         for argument, more in arguments.items():
             made.add_argument(argument, **more)
 
@@ -2245,7 +2244,8 @@ def ctl(arguments):
     command("clock", "shows the clock, or sets it", wish={"nargs": "?", "metavar": "next|step=SECONDS|scale=FACTOR"})
     command("disable", "switches the service off, as after a day without a request")
     command("state", "shows everything")
-    options = parser.parse_args(arguments)
+    control = os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169")
+    options = parser.parse_args(arguments, argparse.Namespace(control=control, json=False))
     try:
         value = ask(options.control, *ctl_request(options))
     except Refused as refused:
@@ -2258,13 +2258,17 @@ def ctl_request(options):
     """The method, path and body that a command stands for."""
     name = options.command
     if name in Control.MOVES:
-        return "POST", f"/events/{urllib.parse.quote(options.id, safe='')}/{name}", None
+        return "POST", f"/events/{urllib.parse.quote(os.fsencode(options.id), safe='')}/{name}", None
     if name == "add":
         resources = [text for text in options.more if "=" not in text]
-        given = given_fields([text for text in options.more if "=" in text], EVENT_CHECKS)
-        return "POST", "/events", {"EventType": options.type, "Resources": resources, **given}
+        before = {"EventType": options.type, **({"Resources": resources} if resources else {})}
+        known = {field: check for field, check in EVENT_CHECKS.items() if field not in before}
+        event = {**before, **given_fields([text for text in options.more if "=" in text], known)}
+        if "Resources" not in event:
+            raise Refused("An event needs a VM.")
+        return "POST", "/events", event
     if name == "fault":
-        given = given_fields(options.more, (*FAULT_AROUND, *FAULT_CHECKS))
+        given = given_fields(options.more, {**FAULT_AROUND, "Vm": a_vm_of(None), **FAULT_CHECKS})
         around = {field: given.pop(field) for field in FAULT_AROUND if field in given}
         return "POST", "/faults", {**around, "Fault": given}
     if name == "play":
@@ -2276,8 +2280,8 @@ def ctl_request(options):
         except OSError as error:
             raise Refused(f"{options.scenario}: {error.strerror}, and no scenario of the library: {', '.join(SCENARIOS)}.") from None
     if name == "clock" and options.wish:
-        wish, _mark, number = options.wish.partition("=")
-        return "POST", "/clock", {wish.title(): True if wish == "next" else value_of(number)}
+        wish, mark, number = options.wish.partition("=")
+        return "POST", "/clock", {wish.title(): value_of(number) if mark else True}
     paths = {
         "clear-faults": ("DELETE", "/faults", None),
         "disable": ("POST", "/disable", None),
@@ -2287,42 +2291,61 @@ def ctl_request(options):
 
 
 def given_fields(texts, known):
-    """Fields of the command line, each a NAME=VALUE."""
+    """Fields of the command line, each a NAME=VALUE; ``known`` has the check of each."""
+    given = {}
     for text in texts:
-        if text.partition("=")[0] not in known or "=" not in text:
+        name, mark, value = text.partition("=")
+        if name not in known or not mark:
             raise Refused(f"{text!r} is not FIELD=VALUE with one of the fields {', '.join(known)}.")
-    return {text.partition("=")[0]: value_of(text.partition("=")[2]) for text in texts}
+        if name in given:
+            raise Refused(f"{name} is given twice.")
+        given[name] = value_for(value, known[name])
+    return given
+
+
+def value_for(text, check):
+    """The value that a field takes: JSON, or the text itself."""
+    for value in (value_of(text), text):
+        with contextlib.suppress(Unfit):
+            check(value)
+            return value
+    return value_of(text)  # for the control address to refuse
 
 
 def value_of(text):
     """A value of the command line: JSON, or else the text itself."""
     try:
-        return parse_json(text.encode())
+        return parse_json(os.fsencode(text))
     except Refused:
         return text
 
 
 def ask(base, method, path, body):
     """The control address's answer."""
-    import urllib.error  # takes a while, and the services do without
+    import http.client  # takes a while, and the services do without
+    import urllib.error
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    where = base if "://" in base else f"http://{base}"
     try:
-        where = base if "://" in base else f"http://{base}"
         request = urllib.request.Request(where.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
-        with opener.open(request, timeout=30) as answer:
-            return json.loads(answer.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            text = error.read().decode(errors="replace")
         try:
-            text = json.loads(text)["error"]
-        except (ValueError, KeyError, TypeError):
-            pass
-        raise Refused(f"{error.code}: {text}") from None
-    except (OSError, ValueError) as error:
+            with opener.open(request, timeout=30) as answer:
+                return json.loads(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise Refused(f"{error.code}: {told_error(error.read().decode(errors='replace'))}") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Refused(f"{base} does not answer: {getattr(error, 'reason', error)}") from None
+
+
+def told_error(text):
+    """What an answer with an error says."""
+    try:
+        return json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def ctl_lines(options, value):

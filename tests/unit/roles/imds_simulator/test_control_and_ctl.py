@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -221,8 +223,19 @@ def test_an_event_by_ctl(simulator, ctl):
     assert "404: " in ctl("cancel", "none", status=1)
     assert "400: DurationInSeconds" in ctl("add", "x", "y", "DurationInSeconds=soon", status=1)
     before = simulator.events()
-    assert "'eventid=E' is not FIELD=VALUE with one of the fields EventId, " in ctl("add", "Freeze", "a", "eventid=E", status=1)
+    for slips, told in (
+        (["a", "eventid=E"], "'eventid=E' is not FIELD=VALUE with one of the fields EventId, "),
+        (["a", "NoticeSeconds=60", "NoticeSeconds=600"], "NoticeSeconds is given twice."),
+        (["a", 'Resources=["b c"]'], "is not FIELD=VALUE with one of the fields"),
+        (["a", "EventType=Freeze"], "'EventType=Freeze' is not FIELD=VALUE with one of the fields"),
+        (["NoticeSeconds=60"], "An event needs a VM."),
+    ):
+        assert told in ctl("add", "Reboot", *slips, status=1)
     assert simulator.events() == before
+    # What is a number, or true, in JSON may be a text here.
+    event_id = json.loads(ctl("add", "Reboot", 'Resources=["a"]', "EventId=123", "Description=true", "NotBefore=\udcff"))["EventId"]
+    event = simulator.event(event_id)
+    assert (event_id, event["Description"], event["NotBefore"], event["Resources"]) == ("123", "true", "\udcff", ["a"])
 
 
 def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
@@ -232,6 +245,10 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     assert ctl("requests", "1").endswith("a  GET /metadata/scheduledevents?api-version=2020-07-01  503\n")
     for slip in ("times=1", "Tims=1", "Status", "web-1"):
         assert f"'{slip}' is not FIELD=VALUE" in ctl("fault", "Drop=true", slip, status=1)
+    assert "Delay is given twice." in ctl("fault", "Delay=1", "Delay=5", status=1)
+    for body in ('{"a": 1}', "7"):
+        ctl("fault", "Times=1", "Status=200", "Vm=null", f"Body={body}")
+        assert ask(simulator.urls["a"]).body == body.encode()
     ctl("fault", "Drop=true", url=simulator.control.partition("//")[2])
     assert simulator.ask("GET", "/faults") == [{"Vm": None, "Method": None, "Times": None, "Fault": {"Drop": True}}]
     ctl("clear-faults")
@@ -240,6 +257,7 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     assert json.loads(ctl("clock", "step=1000"))["Time"] >= before + 1000
     assert json.loads(ctl("clock", "scale=2"))["Scale"] == 2
     ctl("clock", "scale=1")
+    assert "400: Next must be true, not 5." in ctl("clock", "next=5", status=1)
     path = tmp_path / "mine.json"
     path.write_text('{"events": [{"EventType": "Freeze", "Vm": 2}]}')
     assert json.loads(ctl("play", str(path))) == {"Events": 1, "Faults": 0}
@@ -251,10 +269,24 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
 
 
 def test_ctl_without_a_simulator(ctl):
-    for url in ("http://127.0.0.1:1", "nonsense"):
+    for url in ("http://127.0.0.1:1", "nonsense", "127.0.0.1:abc"):
         told = ctl("events", status=1, url=url)
         assert told.startswith(f"imds_simulator.py: {url} does not answer: ")
         assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[", b"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n["])
+def test_ctl_of_something_else(ctl, answer):
+    with socket.create_server(("127.0.0.1", 0)) as listener, concurrent.futures.ThreadPoolExecutor(1) as pool:
+
+        def serve():
+            with listener.accept()[0] as served:
+                served.recv(4096)
+                served.sendall(answer)
+
+        pool.submit(serve)
+        url = "127.0.0.1:{}".format(listener.getsockname()[1])
+        assert ctl("events", status=1, url=url).startswith(f"imds_simulator.py: {url} does not answer: ")
 
 
 def test_ctl_as_a_program(simulator):
@@ -262,19 +294,32 @@ def test_ctl_as_a_program(simulator):
         environment = {**os.environ, "IMDS_SIMULATOR_CONTROL": simulator.control}
         return subprocess.run([sys.executable, str(SCRIPT), "ctl", *arguments], env=environment, capture_output=True, text=True, timeout=20, check=False)
 
-    done = run("--json", "requests")
-    assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
+    for arguments in (("--json", "requests"), ("requests", "--json", "--control", simulator.control)):
+        done = run(*arguments)
+        assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
     assert run().returncode == 2
+    assert "http://127.0.0.1:1 does not answer" in run("events", "--control", "http://127.0.0.1:1").stderr
 
 
-def test_an_output_that_takes_nothing(simulator):
+def test_ctl_prints_what_the_terminal_cannot_show(simulator):
+    simulator.cancel(simulator.post_event(EventType="\u2192 \ud800"))
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, str(SCRIPT), "ctl", "--control", simulator.control, "events"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"  \\u2192 \\ud800  Cancelled" in done.stdout
+
+
+def test_an_output_that_takes_nothing(simulator, tmp_path):
     def run(arguments, output):
         command = [sys.executable, str(SCRIPT), *arguments]
         return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
 
-    with open("/dev/full", "wb") as full:
-        done = run(["ctl", "--control", simulator.control, "state"], full)
-    assert (done.returncode, done.stderr) == (1, "imds_simulator.py: standard output: No space left on device\n")
+    (tmp_path / "scenario.json").write_text("{}")
+    for arguments in (["ctl", "--control", simulator.control, "state"], ["--check", str(tmp_path / "scenario.json")], ["--list-scenarios"]):
+        with open("/dev/full", "wb") as full:
+            done = run(arguments, full)
+        assert (done.returncode, done.stderr) == (1, "imds_simulator.py: standard output: No space left on device\n")
     reading, writing = os.pipe()
     os.close(reading)
     # Whoever reads no further is told nothing.
