@@ -275,7 +275,10 @@ def test_ctl_without_a_simulator(ctl):
         assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[", b"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n["])
+CUT = b"\r\nContent-Length: 9\r\n\r\n["
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK" + CUT, b"HTTP/1.1 500 No" + CUT])
 def test_ctl_of_something_else(ctl, answer):
     with socket.create_server(("127.0.0.1", 0)) as listener, concurrent.futures.ThreadPoolExecutor(1) as pool:
 
