@@ -421,14 +421,19 @@ def a_vm_of(names):
 
 
 def a_fault(value):
-    fault = checked(value, "Fault", FAULT_CHECKS)
-    if not fault.keys() & set(DOES):
-        raise Refused(f"Fault needs Status, Delay or Drop, or another of {', '.join(DOES)}.")
-    answers = [name for name in ANSWERS if name in fault]
-    if len(answers) > 1:
-        raise Refused(f"Fault has both {answers[0]} and {answers[1]}: one of them is what happens.")
-    if fault.keys() & {"Body", "Headers"} and "Status" not in fault:
-        raise Refused("Fault has Body or Headers without Status.")
+    mistakes, fault = [], {}
+    with collected(mistakes):
+        fault = checked(value, "Fault", FAULT_CHECKS)
+    if isinstance(value, dict):
+        if not value.keys() & set(DOES):
+            mistakes.append(f"Fault needs Status, Delay or Drop, or another of {', '.join(DOES)}.")
+        answers = [name for name in ANSWERS if name in value]
+        if len(answers) > 1:
+            mistakes.append(f"Fault has both {answers[0]} and {answers[1]}: one of them is what happens.")
+        if value.keys() & {"Body", "Headers"} and "Status" not in value:
+            mistakes.append("Fault has Body or Headers without Status.")
+    if mistakes:
+        raise Refused(mistakes)
     return fault
 
 
@@ -487,6 +492,19 @@ class Scenario:
         if chosen > len(names):
             raise Refused(f"{field} {chosen} is asked for, but there {'is' if len(names) == 1 else 'are'} only {len(names)}.")
         return [names[chosen - 1]]
+
+
+def strangers_to(vms, names):
+    """Those of the names that are no VM's, each once."""
+    known = {vm.lower() for vm in vms}
+    return list(dict.fromkeys(name for name in names if name.lower() not in known))
+
+
+def complain_of_strangers(planned, vms, where):
+    """A scenario's names that are no VM's are no mistakes, but may be slips."""
+    for event in planned:
+        for name in strangers_to(vms, event.fields["Resources"]):
+            complain(f"{where}: event {event.entry} hits {name}, which is none of the VMs here")
 
 
 def refuse_two_domains(names, domains):
@@ -785,7 +803,7 @@ def in_version(fields, version, fault=None):
     return result
 
 
-def strangers(count, when):
+def crowd(count, when):
     """Events of other VMs, to make a document huge."""
     for number in range(count):
         yield {
@@ -1063,7 +1081,7 @@ class ScaleSet:
     def _other_document(self, version, fault):
         incarnation, events = self.before if "Stale" in fault else (self.incarnation, self.document_events)
         incarnation = fault.get("Incarnation", incarnation)
-        events = itertools.chain(events, strangers(fault.get("Huge", 0), int(self.clock.time()) + 900))
+        events = itertools.chain(events, crowd(fault.get("Huge", 0), int(self.clock.time()) + 900))
         return as_document(str(incarnation) if "StringNumbers" in fault else incarnation, [in_version(event, version, fault) for event in events])
 
     def approve(self, vm, event_ids, incarnation=None):
@@ -1083,10 +1101,6 @@ class ScaleSet:
                         self.timetable.soon(event.approval, self._move, event, SCHEDULED, STARTED)
                     else:
                         self._later(event.approval, event, SCHEDULED, self._move, SCHEDULED, STARTED)
-
-    def strangers(self, resources):
-        """Those of the names that are no VM's here."""
-        return [name for name in resources if name.lower() not in self.domains]
 
     def reports(self):
         with self.changed:
@@ -1651,9 +1665,12 @@ class Control:
         event = checked_event(parse_json(request.body))
         self._refuse_commands([event])
         told = {"EventId": self.scale_set.add(event)}
-        strangers = self.scale_set.strangers(event["Resources"])
-        # As of a scale set with more VMs, or as of a slip.
-        return json_response(201, {**told, "NotSimulated": strangers} if strangers else told)
+        return json_response(201, {**told, **self._not_simulated(event["Resources"])})
+
+    def _not_simulated(self, resources):
+        """The names that are no VM's here: as of a scale set with more VMs, or as of a slip."""
+        names = strangers_to(self.names, resources)
+        return {"NotSimulated": names} if names else {}
 
     def _faults(self, request):
         if request.method == "GET":
@@ -1719,7 +1736,8 @@ class Control:
         for fault in scenario.faults:
             self.scale_set.faults.add(fault)
         Play(self.scale_set, planned)
-        return json_response(201, {"Events": len(planned), "Faults": len(scenario.faults)})
+        told = {"Events": len(planned), "Faults": len(scenario.faults)}
+        return json_response(201, {**told, **self._not_simulated([name for event in planned for name in event.fields["Resources"]])})
 
     def _disable(self, request):
         self.scale_set.switch_off()
@@ -2083,7 +2101,8 @@ def check_scenario(options):
         with open(path, "rb") as file:
             scenario = checked_scenario(parse_json(file.read()), names or None)
         if names:
-            scenario.events([Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)], options.domains is not None)
+            vms = [Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)]
+            complain_of_strangers(scenario.events(vms, options.domains is not None), names, path)
     except OSError as error:
         complain(f"{path}: {error.strerror}")
         return 2
@@ -2189,9 +2208,7 @@ def serve(options):
         complain(str(error))
         return 2
 
-    for event in planned:
-        for name in scale_set.strangers(event.fields["Resources"]):
-            complain(f"scenario: event {event.entry} hits {name}, which is none of the VMs here")
+    complain_of_strangers(planned, names, "scenario")
     Play(scale_set, planned)
     for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)

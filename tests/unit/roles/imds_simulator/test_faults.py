@@ -281,6 +281,8 @@ def test_faults_that_come_together(simulator, url):
         ({"Fault": {"Drop": True}, "After": None}, "After must be a number of seconds"),
         ({"Fault": {"Drop": True}, "Seed": "x"}, "Seed must be an integer"),
         ({"Fault": {"Slow": 0, "Cut": -1}, "Skip": -1}, "Cut must be an integer from 0 to 1000000000, not -1. Skip must be"),
+        ({"Fault": {"Status": 199, "Drop": True}}, "from 200 to 599, not 199. Fault has both Status and Drop: one of them is what happens."),
+        ({"Fault": {"Drop": 1, "Portal": True, "Body": "x"}}, "what happens. Fault has Body or Headers without Status."),
     ],
 )
 def test_bad_faults_and_every_mistake_of_them(simulator, url, fault, told):

@@ -187,6 +187,16 @@ def test_what_follows_an_event_that_cannot_come_comes_all_the_same():
 
 def test_names_that_no_vm_here_has_are_told(tmp_path):
     path = tmp_path / "scenario.json"
+    each, far = {"EventType": "Freeze", "Vm": "each"}, {"EventType": "Reboot", "Resources": ["A", "far"]}
+    told = "event 2 hits far, which is none of the VMs here"
+    vms = [f"--vm={name}=127.0.0.1:0" for name in "ab"]
+    assert check(tmp_path, {"events": [each, far]}, *vms) == (0, ["2 events, 0 faults, no mistakes", told])
+    with Simulator(["a", "b"], scenario=str(path), stderr=subprocess.PIPE) as simulator:
+        assert simulator.play({"events": [each, far, far]}) == {"Events": 4, "Faults": 0, "NotSimulated": ["far"]}
+        assert simulator.play({"events": [each]}) == {"Events": 2, "Faults": 0}
+        simulator.process.terminate()
+        assert simulator.process.stderr.read() == f"imds_simulator.py: scenario: {told}\n".encode()
+        simulator.process.stderr.close()
     path.write_text('{"events": [{"EventType": "Reboot", "Resources": ["A", "far"]}]}')
     with Simulator(["a"], scenario=str(path), stderr=subprocess.PIPE) as simulator:
         told = simulator.ask("POST", "/events", {"EventType": "Reboot", "Resources": ["a", "b"], "EventId": "1"})
@@ -277,6 +287,12 @@ def test_every_mistake_with_its_place(tmp_path):
         'fault 2: Vm must be one of the VMs (a) or null, not "b".',
         'vms "a": zone must be a string, not 1.',
     ]
+    # Then those that only the VMs show.
+    scenario = {"events": [{"EventType": "Reboot", field: number} for field, number in (("Vm", 5), ("Vm", 1), ("Vm", 6), ("Domain", 7))]}
+    assert check(tmp_path, scenario, "--vm", "a=127.0.0.1:0") == (
+        1,
+        [f"event {number}: {what} is asked for, but there is only 1." for number, what in ((1, "Vm 5"), (3, "Vm 6"), (4, "Domain 7"))],
+    )
 
 
 def test_what_a_check_says(tmp_path):
