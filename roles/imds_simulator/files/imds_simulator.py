@@ -1478,11 +1478,9 @@ class MetadataService:
         # A real service takes the path in any case.
         scheduled_events = request.path.lower() == "/metadata/scheduledevents"
         fault = self.scale_set.faults.meet(self.name, request.method) if scheduled_events else {}
-        if fault.get("Delay"):
-            time.sleep(fault["Delay"])
-            # A client that did not wait for it has no answer, and must try again: nothing happened.
-            if request.hung_up():
-                return None
+        # A client that did not wait for it has no answer, and must try again: nothing happened.
+        if fault.get("Delay") and not sleep_with(request, fault["Delay"]):
+            return None
         if "Drop" in fault:
             return None
         response = answer_of_fault(fault)
@@ -1600,6 +1598,17 @@ class MetadataService:
 PORTAL = b"""<!DOCTYPE html>
 <html><title>Sign in</title><body><form><input name="user"><input name="password" type="password"></form></body></html>
 """
+
+
+def sleep_with(request, delay):
+    """Sleeps real seconds; false once the client is gone, whose connection others may have."""
+    over = time.monotonic() + delay
+    while not request.hung_up():
+        remaining = over - time.monotonic()
+        if remaining <= 0:
+            return True
+        time.sleep(min(0.5, remaining))
+    return False
 
 
 def answer_of_fault(fault):
@@ -2503,7 +2512,7 @@ SCENARIOS = {
         "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 5, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
     },
     "scale-in": {
-        "about": "A scale set deletes its last VM: the user's setting of 5 minutes, unless approved.",
+        "about": "A scale set deletes a VM, here the first: the user's setting of 5 minutes, unless approved.",
         "source": "https://learn.microsoft.com/en-us/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-terminate-notification",
         "events": [{"EventType": "Terminate", "Vm": 1, "NoticeSeconds": 300, "ImpactSeconds": 60, "SettleSeconds": 30, "Description": ""}],
     },

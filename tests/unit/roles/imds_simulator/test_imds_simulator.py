@@ -871,6 +871,23 @@ def test_a_delayed_approval_whose_client_went_away_approves_nothing(simulator, u
     assert simulator.requests()[-1]["Status"] is None
 
 
+def test_a_delay_ends_with_its_client(simulator, url):
+    """The place of one that is gone is free for others."""
+    simulator.fault(Delay=60, times=1)
+    seen_before = len(simulator.requests())
+    tasks = f"/proc/{simulator.process.pid}/task"
+    with socket.create_connection(address_of(url)) as sock:
+        sock.sendall(b"GET /metadata/scheduledevents HTTP/1.1\r\n\r\n")
+        while len(simulator.requests()) == seen_before:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        threads = len(os.listdir(tasks))
+    deadline = time.monotonic() + 3
+    while len(os.listdir(tasks)) >= threads:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_faults_without_a_body(simulator, url):
     simulator.fault(Status=200, times=1)
     answer = ask(url)

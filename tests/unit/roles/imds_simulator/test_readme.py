@@ -48,7 +48,7 @@ def blocks(language):
 
 def test_three_scenarios_in_python(tmp_path):
     (program,) = blocks("python")
-    for old, new in (('"120"', '"2000"'), ("seconds=10", "seconds=1.2")):
+    for old, new in (('"120"', '"2000"'), ("seconds=13", "seconds=1.2")):
         assert old in program
         program = program.replace(old, new)
     (tmp_path / "my_client.py").write_text(MY_CLIENT)
@@ -146,6 +146,12 @@ def test_every_scenario_and_how_long_it_lasts():
             life = event["CancelSeconds"] if "CancelSeconds" in event else notice + event["ImpactSeconds"] + event["SettleSeconds"]
             ends.append(event.get("After", 0) + life)
         assert abs(float(number) * units[unit] - max(ends)) <= units[unit] / 2, name
+
+
+def test_a_command_goes_on_when_the_service_ends():
+    """Systemd would end it with the simulator."""
+    assert "A command that still runs when the simulator ends goes on to its own end." in README
+    assert "\nKillMode=process\n" in (ROOT / "roles" / "imds_simulator" / "templates" / "imds_simulator.service.j2").read_text()
 
 
 def test_every_option_field_and_fault_is_told():
