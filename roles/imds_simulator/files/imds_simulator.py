@@ -1806,7 +1806,7 @@ class Commands:
                 in_background(self._pass_on, process.stdout, record)
                 in_background(self._await, process, record)
             except (OSError, ValueError) as error:
-                record["Problem"] = f"cannot be run: {getattr(error, 'strerror', None) or error}"
+                record["Problem"] = f"cannot be run: {os.strerror(error.errno) if isinstance(error, OSError) else error}"
                 complain(f"{parts[0]} {record['Problem']}")
 
     def _await(self, process, record):
