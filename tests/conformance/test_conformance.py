@@ -59,6 +59,32 @@ def test_without_the_control_address_it_only_reads(simulator, monkeypatch, capsy
     assert all(not event["Approvals"] for event in simulator.events() if event["EventStatus"] == "Scheduled")
 
 
+def test_five_requests_a_second_are_enough(capsys):
+    """V1 asks seven times; an address needs no http://."""
+    with Simulator(["a"], options=["--rate", "5"]) as simulator:
+        assert suite.main(["--url", simulator.urls["a"].partition("://")[2], "--case", "V1"]) == 0
+    assert "V1   as known" in capsys.readouterr().out
+
+
+def test_an_instance_endpoint_that_refuses_redirects_nowhere(monkeypatch):
+    """As the real one with an unknown version; it has versions of its own."""
+    asked = []
+    service = suite.Service("http://127.0.0.1:1")
+    monkeypatch.setattr(suite, "send", lambda _url, _method, path, query, *_more: asked.append((path, query)) or suite.Answer(400, {}, b""))
+    assert suite.run(suite.CASES["T9"], service, None) is None
+    assert ("/metadata/instance", ["api-version=2021-02-01"]) in asked
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "http://127.0.0.1:1", "127.0.0.1:abc", "metadata service"])
+def test_a_control_address_that_is_none(simulator, address, capsys):
+    address = address.replace("metadata service", simulator.urls["a"])
+    assert suite.main(["--control", address, "--case", "T1"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"{address} is no control address of a simulator: ")
+    assert told.err.count("\n") == 1
+
+
 def test_another_service_is_told_from_it(simulator):
     """The control address is no metadata service."""
     status, told = runner("--url", simulator.control, "--case", "T2", "--case", "D1", "--case", "I2")

@@ -14,6 +14,7 @@ For example::
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -165,10 +166,13 @@ class Simulator:
         """Ends every event that stands, and every fault."""
         self.clear_faults()
         moves = {"Scheduled": self.cancel, "Started": self.complete}
-        for event in self.events():
-            status = event["History"][-1]["Status"]
-            if status in moves:
-                moves[status](event["EventId"])
+        while True:
+            standing = [event for event in self.events() if event["EventStatus"] in moves]
+            if not standing:
+                return
+            for event in standing:
+                with contextlib.suppress(ControlError):  # it moved on by itself meanwhile
+                    moves[event["EventStatus"]](event["EventId"])
 
     def step(self, seconds=None):
         """Sets time on, by default to whatever is due next."""

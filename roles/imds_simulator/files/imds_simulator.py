@@ -54,6 +54,7 @@ REQUEST_SECONDS = 10.0  # from a request's first byte to its last; as long again
 HANG_UP_SECONDS = 2.0
 APPROVAL_SECONDS = 0.25  # from approval to start, on a real clock: the approver has the answer before the impact
 OUTPUT_LIMIT = 4096  # the end of what a command printed is kept
+UNREAD_LIMIT = 1024 * 1024  # what standard error has not taken yet; more is dropped
 SECONDS_LIMIT = 10**9  # longer times are slips, and beyond what clocks and calendars can count
 LAST_TIME = 200 * SECONDS_LIMIT  # a clock that is stepped further runs out of calendar
 
@@ -333,6 +334,10 @@ def a_command_line(value):
         raise Unfit(f"a command that can be split like a shell line ({error})") from None
     if not parts or "\0" in value:
         raise Unfit("a command that is not empty")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise Unfit("a command that this system's encoding can carry") from None
     return value
 
 
@@ -416,14 +421,19 @@ def a_vm_of(names):
 
 
 def a_fault(value):
-    fault = checked(value, "Fault", FAULT_CHECKS)
-    if not fault.keys() & set(DOES):
-        raise Refused(f"Fault needs Status, Delay or Drop, or another of {', '.join(DOES)}.")
-    answers = [name for name in ANSWERS if name in fault]
-    if len(answers) > 1:
-        raise Refused(f"Fault has both {answers[0]} and {answers[1]}: one of them is what happens.")
-    if fault.keys() & {"Body", "Headers"} and "Status" not in fault:
-        raise Refused("Fault has Body or Headers without Status.")
+    mistakes, fault = [], {}
+    with collected(mistakes):
+        fault = checked(value, "Fault", FAULT_CHECKS)
+    if isinstance(value, dict):
+        if not value.keys() & set(DOES):
+            mistakes.append(f"Fault needs Status, Delay or Drop, or another of {', '.join(DOES)}.")
+        answers = [name for name in ANSWERS if name in value]
+        if len(answers) > 1:
+            mistakes.append(f"Fault has both {answers[0]} and {answers[1]}: one of them is what happens.")
+        if value.keys() & {"Body", "Headers"} and "Status" not in value:
+            mistakes.append("Fault has Body or Headers without Status.")
+    if mistakes:
+        raise Refused(mistakes)
     return fault
 
 
@@ -435,6 +445,9 @@ def checked_fault(value, names):
 
 # Scenarios
 
+# An event of a scenario: the number of its entry, the seconds until it appears, the place of the one whose end it waits for, and its fields.
+Planned = collections.namedtuple("Planned", "entry wait follows fields")
+
 
 class Scenario:
     """What comes by itself: entries of events, faults, and what is told of VMs."""
@@ -442,28 +455,31 @@ class Scenario:
     def __init__(self, entries=(), faults=(), vms=None):
         self.entries, self.faults, self.vms = list(entries), list(faults), vms or {}
 
-    def events(self, vms):
-        """The events in order, each with the seconds until it appears and the number of the one whose end it waits for."""
-        planned = []
+    def events(self, vms, one_domain):
+        """The events in order; the refusal has every entry that asks for what is not there."""
+        mistakes, planned = [], []
         last = {}  # the number of the last event of each entry that has a name
         for number, entry in enumerate(self.entries, 1):
             fields = {name: value for name, value in entry.items() if name in EVENT_CHECKS}
             wait, follows = entry.get("After", 0), last[entry["Follows"]] if "Follows" in entry else None
-            try:
-                hit = self._resources(entry, vms)
-            except Refused as refused:
-                raise Refused(f"event {number}: {refused}") from None
+            hit = []
+            with collected(mistakes, f"event {number}: "):
+                hit = self._resources(entry, vms, one_domain)
             for resources in hit:
-                planned.append((wait, follows, {**fields, "Resources": resources}))
+                planned.append(Planned(number, wait, follows, {**fields, "Resources": resources}))
                 wait, follows = entry.get("Between", 0), len(planned) - 1
             if "Name" in entry:
                 last[entry["Name"]] = follows
+        if mistakes:
+            raise Refused(mistakes)
         return planned
 
     @staticmethod
-    def _resources(entry, vms):
+    def _resources(entry, vms, one_domain):
         """The VMs of each event that the entry stands for."""
         if "Resources" in entry:
+            if one_domain:
+                refuse_two_domains(entry["Resources"], {vm.name.lower(): vm.domain for vm in vms})
             return [entry["Resources"]]
         names = [[vm.name] for vm in vms]
         if "Domain" in entry:
@@ -476,6 +492,26 @@ class Scenario:
         if chosen > len(names):
             raise Refused(f"{field} {chosen} is asked for, but there {'is' if len(names) == 1 else 'are'} only {len(names)}.")
         return [names[chosen - 1]]
+
+
+def strangers_to(vms, names):
+    """Those of the names that are no VM's, each once."""
+    known = {vm.lower() for vm in vms}
+    return list(dict.fromkeys(name for name in names if name.lower() not in known))
+
+
+def complain_of_strangers(planned, vms, where):
+    """A scenario's names that are no VM's are no mistakes, but may be slips."""
+    for event in planned:
+        for name in strangers_to(vms, event.fields["Resources"]):
+            complain(f"{where}: event {event.entry} hits {name}, which is none of the VMs here")
+
+
+def refuse_two_domains(names, domains):
+    """``domains`` has those of the VMs, by their lower-case names."""
+    hit = {domains[name.lower()] for name in names if name.lower() in domains}
+    if len(hit) > 1:
+        raise Refused(f"An event hits VMs of one update domain; these are of the domains {', '.join(sorted(hit))}.")
 
 
 def checked_entry(value, known):
@@ -546,18 +582,24 @@ class Clock:
     """Simulated time: the real one, or faster, slower, standing still; and set on by steps."""
 
     def __init__(self, scale=1.0):
-        self.scale = scale
-        self._begun = self._since = time.monotonic()
-        self._passed = 0.0  # until ``_since``
+        self._begun = time.monotonic()
+        # What had passed, when on the real clock, and how fast time runs since: set and read at once, since any thread may ask.
+        self._course = 0.0, self._begun, scale
+
+    @property
+    def scale(self):
+        return self._course[2]
 
     def passed(self):
-        """Simulated seconds since the start; they never go back."""
-        return self._passed + (time.monotonic() - self._since) * self.scale
+        """Simulated seconds since the start."""
+        passed, since, scale = self._course
+        return passed + (time.monotonic() - since) * scale
 
     def time(self):
         """The simulated time of day, in Unix seconds."""
+        passed, since, scale = self._course
         # One look at the clock: two would lie apart on a busy machine. Time that runs as the real one is that, and its steps.
-        ahead = self._passed - (self._since - self._begun) + (time.monotonic() - self._since) * (self.scale - 1)
+        ahead = passed - (since - self._begun) + (time.monotonic() - since) * (scale - 1)
         return time.time() + ahead
 
     def real(self, simulated):
@@ -565,10 +607,20 @@ class Clock:
         return simulated / self.scale if self.scale else None
 
     def set_scale(self, scale):
-        self._passed, self._since, self.scale = self.passed(), time.monotonic(), scale
+        self._go_on(0, scale)
 
-    def step(self, seconds):
-        self._passed += max(0, seconds)
+    def step_to(self, passed):
+        """Never back."""
+        self._go_on(passed, self.scale)
+
+    def _go_on(self, least, scale):
+        passed, since, before = self._course
+        now = time.monotonic()
+        self._course = max(least, passed + (now - since) * before), now, scale
+
+
+# Something to do. Of one that is no longer ``alive`` it is known that it would do nothing.
+Timer = collections.namedtuple("Timer", "due number act arguments alive")
 
 
 class Timetable:
@@ -580,21 +632,27 @@ class Timetable:
         self._simulated, self._real = [], []
         self._numbers = itertools.count()
 
-    def later(self, delay, act, *arguments):
+    def later(self, delay, act, *arguments, alive=lambda: True):
         with self.changed:
-            heapq.heappush(self._simulated, (self.clock.passed() + delay, next(self._numbers), act, arguments))
+            heapq.heappush(self._simulated, Timer(self.clock.passed() + delay, next(self._numbers), act, arguments, alive))
             self.changed.notify_all()
 
     def soon(self, delay, act, *arguments):
         """After real seconds, however simulated time goes."""
         with self.changed:
-            heapq.heappush(self._real, (time.monotonic() + delay, next(self._numbers), act, arguments))
+            heapq.heappush(self._real, Timer(time.monotonic() + delay, next(self._numbers), act, arguments, None))
             self.changed.notify_all()
 
     def next(self):
         """Simulated seconds until something is due, or None."""
         with self.changed:
-            return max(0.0, self._simulated[0][0] - self.clock.passed()) if self._simulated else None
+            due = self._next_due()
+            return None if due is None else max(0.0, due - self.clock.passed())
+
+    def _next_due(self):
+        while self._simulated and not self._simulated[0].alive():
+            heapq.heappop(self._simulated)
+        return self._simulated[0].due if self._simulated else None
 
     def run(self):
         """Does for ever what is due."""
@@ -604,12 +662,12 @@ class Timetable:
                 for timers, now, real in ((self._real, time.monotonic(), lambda wait: wait), (self._simulated, self.clock.passed(), self.clock.real)):
                     if not timers:
                         continue
-                    if timers[0][0] <= now:
-                        act, arguments = heapq.heappop(timers)[2:]
-                        act(*arguments)
+                    if timers[0].due <= now:
+                        timer = heapq.heappop(timers)
+                        timer.act(*timer.arguments)
                         waits.append(0)
                     else:
-                        waits.append(real(timers[0][0] - now))
+                        waits.append(real(timers[0].due - now))
                 wait = min(wait for wait in waits if wait is not None)
                 if wait > 0:
                     self.changed.wait(wait)
@@ -617,15 +675,24 @@ class Timetable:
     def step(self, seconds):
         """Sets time on; what is due meanwhile happens at its own time."""
         with self.changed:
-            if self.clock.time() + seconds > LAST_TIME:
-                raise Refused("The step leads beyond the calendar.")
-            end = self.clock.passed() + seconds
-            while self._simulated and self._simulated[0][0] <= end:
-                due, _number, act, arguments = heapq.heappop(self._simulated)
-                self.clock.step(due - self.clock.passed())
-                act(*arguments)
-            self.clock.step(end - self.clock.passed())
-            self.changed.notify_all()
+            self._step_to(self.clock.passed() + seconds)
+
+    def step_to_next(self):
+        with self.changed:
+            due = self._next_due()
+            if due is None:
+                raise Refused("Nothing is due.", 409)
+            self._step_to(due)
+
+    def _step_to(self, end):
+        if self.clock.time() + end - self.clock.passed() > LAST_TIME:
+            raise Refused("The step leads beyond the calendar.")
+        while self._simulated and self._simulated[0].due <= end:
+            timer = heapq.heappop(self._simulated)
+            self.clock.step_to(timer.due)
+            timer.act(*timer.arguments)
+        self.clock.step_to(end)
+        self.changed.notify_all()
 
     def set_scale(self, scale):
         with self.changed:
@@ -736,7 +803,7 @@ def in_version(fields, version, fault=None):
     return result
 
 
-def strangers(count, when):
+def crowd(count, when):
     """Events of other VMs, to make a document huge."""
     for number in range(count):
         yield {
@@ -755,8 +822,8 @@ def strangers(count, when):
 class Faults:
     """The faults of the services, in their order."""
 
-    def __init__(self, clock, seed=None):
-        self.clock = clock
+    def __init__(self, timetable, seed=None):
+        self.clock, self.timetable = timetable.clock, timetable
         self.seed = seed
         self.lock = threading.Lock()
         self.faults = []
@@ -767,8 +834,19 @@ class Faults:
             self.added += 1
             seed = fault.get("Seed", None if self.seed is None else f"{self.seed} {self.added}")
             begin = self.clock.passed() + fault.get("After", 0)
-            self.faults.append({**fault, "random": random.Random(seed), "begin": begin, "end": begin + fault.get("For", float("inf"))})
-            return len(self.faults)
+            fault = {**fault, "random": random.Random(seed), "begin": begin, "end": begin + fault.get("For", float("inf"))}
+            self.faults.append(fault)
+            count = len(self.faults)
+        # What begins and ends by itself is due as events are, though there is nothing to do then.
+        if "After" in fault:
+            self.timetable.later(fault["After"], lambda: None, alive=lambda: self._stands(fault))
+        if "For" in fault:
+            self.timetable.later(fault.get("After", 0) + fault["For"], lambda: None, alive=lambda: self._stands(fault))
+        return count
+
+    def _stands(self, fault):
+        with self.lock:
+            return any(standing is fault for standing in self.faults)
 
     def clear(self):
         with self.lock:
@@ -776,7 +854,8 @@ class Faults:
 
     def reports(self):
         with self.lock:
-            return [{name: value for name, value in fault.items() if name[0].isupper()} for fault in self.faults]
+            now = self.clock.passed()
+            return [{name: value for name, value in fault.items() if name[0].isupper()} for fault in self.faults if now < fault["end"]]
 
     def meet(self, vm, method):
         """All that a request meets, as one fault: delays add up, and nothing comes after an answer."""
@@ -869,7 +948,7 @@ class ScaleSet:
         self.clock = clock or Clock()
         self.timetable = Timetable(self.clock)
         self.changed = self.timetable.changed
-        self.faults = Faults(self.clock, seed)
+        self.faults = Faults(self.timetable, seed)
         self.log = RequestLog(self.clock)
         self.habits = habits or Habits()
         self.domains = {}  # of the VMs, by their lower-case names
@@ -896,7 +975,7 @@ class ScaleSet:
             if self.on_since is None:
                 self.on_since = now
                 if habits.events_after:
-                    self.timetable.later(habits.events_after, self._show, now)
+                    self.timetable.later(habits.events_after, self._show, now, alive=lambda: self.on_since == now)
                 else:
                     self._show(now)
             return self.on_since + habits.first_answer
@@ -914,16 +993,19 @@ class ScaleSet:
             if self.standing:
                 self._events_changed()
 
-    # The life of an event. A timer may come too late: the event was moved on meanwhile, and it does nothing.
+    # The life of an event. A timer may come too late: the event was moved on meanwhile, and it does nothing, as one that is not alive.
+
+    def _later(self, delay, event, status, act, *arguments):
+        """Acts if the event still is of that status then."""
+        self.timetable.later(delay, act, event, *arguments, alive=lambda: event.status == status)
 
     def add(self, fields, then=None):
         with self.changed:
             given = fields.get("EventId")
             if given is not None and given.lower() in self.standing:
                 raise Refused(f"An event {shown(given)} stands already.", 409)
-            domains = {self.domains[name.lower()] for name in fields["Resources"] if name.lower() in self.domains}
-            if self.habits.one_domain and len(domains) > 1:
-                raise Refused(f"An event hits VMs of one update domain; these are of the domains {', '.join(sorted(domains))}.")
+            if self.habits.one_domain:
+                refuse_two_domains(fields["Resources"], self.domains)
             event = Event(fields, self.clock)
             event.then = then
             self.events.append(event)
@@ -934,7 +1016,7 @@ class ScaleSet:
             else:
                 for delay, after in ((event.notice, STARTED), (event.cancel, CANCELLED)):
                     if delay is not None:
-                        self.timetable.later(delay, self._move, event, SCHEDULED, after)
+                        self._later(delay, event, SCHEDULED, self._move, SCHEDULED, after)
             return event.id
 
     def move(self, event_id, before, after):
@@ -967,9 +1049,9 @@ class ScaleSet:
 
     def _impact(self, event):
         if event.impact_seconds is not None and event.settle is not None:
-            self.timetable.later(event.impact_seconds + event.settle, self._move, event, STARTED, COMPLETED)
+            self._later(event.impact_seconds + event.settle, event, STARTED, self._move, STARTED, COMPLETED)
         for delay in event.further:
-            self.timetable.later(delay, self._hit, event)
+            self._later(delay, event, STARTED, self._hit)
         self._hit(event)
 
     def _hit(self, event):
@@ -999,7 +1081,7 @@ class ScaleSet:
     def _other_document(self, version, fault):
         incarnation, events = self.before if "Stale" in fault else (self.incarnation, self.document_events)
         incarnation = fault.get("Incarnation", incarnation)
-        events = itertools.chain(events, strangers(fault.get("Huge", 0), int(self.clock.time()) + 900))
+        events = itertools.chain(events, crowd(fault.get("Huge", 0), int(self.clock.time()) + 900))
         return as_document(str(incarnation) if "StringNumbers" in fault else incarnation, [in_version(event, version, fault) for event in events])
 
     def approve(self, vm, event_ids, incarnation=None):
@@ -1015,12 +1097,10 @@ class ScaleSet:
             for event in events.values():
                 event.approvals.append({"Time": self.clock.time(), "Vm": vm})
                 if event.status == SCHEDULED and event.approval is not None:
-                    when = self.timetable.soon if event.approved_soon else self.timetable.later
-                    when(event.approval, self._move, event, SCHEDULED, STARTED)
-
-    def strangers(self, resources):
-        """Those of the names that are no VM's here."""
-        return [name for name in resources if name.lower() not in self.domains]
+                    if event.approved_soon:
+                        self.timetable.soon(event.approval, self._move, event, SCHEDULED, STARTED)
+                    else:
+                        self._later(event.approval, event, SCHEDULED, self._move, SCHEDULED, STARTED)
 
     def reports(self):
         with self.changed:
@@ -1040,15 +1120,16 @@ class Play:
         self._add_after(None)
 
     def _add_after(self, ended):
-        for number, (wait, follows, fields) in enumerate(self.planned):
-            if follows == ended:
-                self.scale_set.timetable.later(wait, self._add, number, fields)
+        for place, event in enumerate(self.planned):
+            if event.follows == ended:
+                self.scale_set.timetable.later(event.wait, self._add, place, event)
 
-    def _add(self, number, fields):
+    def _add(self, place, event):
         try:
-            self.scale_set.add(fields, then=lambda: self._add_after(number))
+            self.scale_set.add(event.fields, then=lambda: self._add_after(place))
         except Refused as error:
-            complain(f"scenario: {error}")
+            complain(f"scenario: event {event.entry}: {error}")
+            self._add_after(place)  # those that follow it come all the same
 
 
 # HTTP, as far as it is needed: Python's own server waits for ever on a client that dawdles, and looks up names
@@ -1397,11 +1478,9 @@ class MetadataService:
         # A real service takes the path in any case.
         scheduled_events = request.path.lower() == "/metadata/scheduledevents"
         fault = self.scale_set.faults.meet(self.name, request.method) if scheduled_events else {}
-        if fault.get("Delay"):
-            time.sleep(fault["Delay"])
-            # A client that did not wait for it has no answer, and must try again: nothing happened.
-            if request.hung_up():
-                return None
+        # A client that did not wait for it has no answer, and must try again: nothing happened.
+        if fault.get("Delay") and not sleep_with(request, fault["Delay"]):
+            return None
         if "Drop" in fault:
             return None
         response = answer_of_fault(fault)
@@ -1521,6 +1600,17 @@ PORTAL = b"""<!DOCTYPE html>
 """
 
 
+def sleep_with(request, delay):
+    """Sleeps real seconds; false once the client is gone, whose connection others may have."""
+    over = time.monotonic() + delay
+    while not request.hung_up():
+        remaining = over - time.monotonic()
+        if remaining <= 0:
+            return True
+        time.sleep(min(0.5, remaining))
+    return False
+
+
 def answer_of_fault(fault):
     """What a fault answers in the service's place, or None."""
     if "Status" in fault:
@@ -1584,9 +1674,12 @@ class Control:
         event = checked_event(parse_json(request.body))
         self._refuse_commands([event])
         told = {"EventId": self.scale_set.add(event)}
-        strangers = self.scale_set.strangers(event["Resources"])
-        # As of a scale set with more VMs, or as of a slip.
-        return json_response(201, {**told, "NotSimulated": strangers} if strangers else told)
+        return json_response(201, {**told, **self._not_simulated(event["Resources"])})
+
+    def _not_simulated(self, resources):
+        """The names that are no VM's here: as of a scale set with more VMs, or as of a slip."""
+        names = strangers_to(self.names, resources)
+        return {"NotSimulated": names} if names else {}
 
     def _faults(self, request):
         if request.method == "GET":
@@ -1625,12 +1718,13 @@ class Control:
                 raise Refused("The clock needs Scale, or one of Step and Next.")
             timetable = self.scale_set.timetable
             with self.scale_set.changed:
+                # The scale last: what is refused changes nothing.
+                if "Next" in wish:
+                    timetable.step_to_next()
+                if "Step" in wish:
+                    timetable.step(wish["Step"])
                 if "Scale" in wish:
                     timetable.set_scale(wish["Scale"])
-                if "Next" in wish and timetable.next() is None:
-                    raise Refused("Nothing is due.", 409)
-                if "Step" in wish or "Next" in wish:
-                    timetable.step(timetable.next() if "Next" in wish else wish["Step"])
         return json_response(200, self._time())
 
     def _scenarios(self, request):
@@ -1647,11 +1741,12 @@ class Control:
             self._refuse_commands(scenario.entries)
         if scenario.vms:
             raise Refused("What is told of VMs is told at the start: see --scenario.")
-        planned = scenario.events(self.vms)
+        planned = scenario.events(self.vms, self.scale_set.habits.one_domain)
         for fault in scenario.faults:
             self.scale_set.faults.add(fault)
         Play(self.scale_set, planned)
-        return json_response(201, {"Events": len(planned), "Faults": len(scenario.faults)})
+        told = {"Events": len(planned), "Faults": len(scenario.faults)}
+        return json_response(201, {**told, **self._not_simulated([name for event in planned for name in event.fields["Resources"]])})
 
     def _disable(self, request):
         self.scale_set.switch_off()
@@ -1710,8 +1805,8 @@ class Commands:
                     process = subprocess.Popen(parts, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
                 in_background(self._pass_on, process.stdout, record)
                 in_background(self._await, process, record)
-            except OSError as error:
-                record["Problem"] = f"cannot be run: {os.strerror(error.errno)}"
+            except (OSError, ValueError) as error:
+                record["Problem"] = f"cannot be run: {os.strerror(error.errno) if isinstance(error, OSError) else error}"
                 complain(f"{parts[0]} {record['Problem']}")
 
     def _await(self, process, record):
@@ -1736,10 +1831,9 @@ class Commands:
             data = os.read(number, 65536)
             if not data:
                 break
-            with contextlib.suppress(OSError):
-                os.write(2, data)
             kept = (kept + data)[-OUTPUT_LIMIT:]
             record["Output"] = kept.decode(errors="replace")
+            STANDARD_ERROR.write(data)
         del self.pipes[number]
         pipe.close()
 
@@ -1818,16 +1912,58 @@ def in_background(act, *arguments):
     threading.Thread(target=act, args=arguments, daemon=True).start()
 
 
+class StandardError:
+    """Standard error. Whoever reads it may do so slowly, or never: once ``run`` runs, nobody else waits for that."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.running = False
+        self.unread = bytearray()
+
+    def write(self, data):
+        if not self.running:
+            self._write(data)
+            return
+        with self.changed:
+            if len(self.unread) + len(data) <= UNREAD_LIMIT:
+                self.unread += data
+                self.changed.notify_all()
+
+    def run(self):
+        self.running = True
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.unread)
+                data = bytes(self.unread)
+            self._write(data)
+            with self.changed:
+                del self.unread[: len(data)]
+                self.changed.notify_all()
+
+    def end(self):
+        """Waits for what is still to be written, but not for long."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.unread, 0.3)
+
+    @staticmethod
+    def _write(data):
+        with contextlib.suppress(OSError):
+            os.write(2, data)
+
+
+STANDARD_ERROR = StandardError()
+
+
 def complain(message):
     """One line on standard error."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"imds_simulator.py: {' '.join(message.split())}\n".encode("ascii", "backslashreplace"))
+    STANDARD_ERROR.write(f"imds_simulator.py: {' '.join(message.split())}\n".encode("ascii", "backslashreplace"))
 
 
 def announce(line):
     """One line on standard output; false, and told, if it cannot be written."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     try:
-        print(line, flush=True)
+        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
         # Whoever reads no further wants nothing said; and Python would try again at its end.
         if not isinstance(error, BrokenPipeError):
@@ -1898,9 +2034,8 @@ def an_option(check, convert=float):
 
 class ListScenarios(argparse.Action):
     def __call__(self, parser, *_arguments):
-        for name, scenario in SCENARIOS.items():
-            announce(f"{name}\n    {scenario['about']}\n    {scenario['source']}")
-        sys.exit(0)
+        told = announce("\n".join(f"{name}\n    {scenario['about']}\n    {scenario['source']}" for name, scenario in SCENARIOS.items()))
+        sys.exit(0 if told else 1)
 
 
 def parse_arguments(arguments):
@@ -1975,7 +2110,8 @@ def check_scenario(options):
         with open(path, "rb") as file:
             scenario = checked_scenario(parse_json(file.read()), names or None)
         if names:
-            scenario.events([Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)])
+            vms = [Vm(name, number, told_of(name, number, options, scenario)) for number, name in enumerate(names)]
+            complain_of_strangers(scenario.events(vms, options.domains is not None), names, path)
     except OSError as error:
         complain(f"{path}: {error.strerror}")
         return 2
@@ -1983,8 +2119,7 @@ def check_scenario(options):
         for mistake in refused.mistakes:
             complain(f"{path}: {mistake}")
         return 1
-    announce(f"{path}: {len(scenario.entries)} events, {len(scenario.faults)} faults, no mistakes")
-    return 0
+    return 0 if announce(f"{path}: {len(scenario.entries)} events, {len(scenario.faults)} faults, no mistakes") else 1
 
 
 def allow_files(count):
@@ -2000,19 +2135,35 @@ def allow_files(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def go_to_background(directory, line):
-    """Lets a child process go on without this one; returns the path of its pid file, in the child alone."""
+def lock_pid_file(path):
+    """The pid file, open and locked: the one whose pid it has holds the lock for as long as it lives."""
     import fcntl  # not on every system, as fork is not
 
-    path = os.path.join(directory, "imds_simulator.pid")
-    try:
-        # Locked by the one that is in the file for as long as it lives.
+    while True:
         pid_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"--background {directory}: process {os.read(pid_file, 20).decode().strip()} runs with this directory already.") from None
+            raise Refused(f"--background {os.path.dirname(path)}: process {os.read(pid_file, 20).decode().strip()} runs with this directory already.") from None
+        # One that was ending may have removed it meanwhile.
+        if is_at(pid_file, path):
+            return pid_file
+        os.close(pid_file)
+
+
+def is_at(file, path):
+    """Whether an open file is the one at that path."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False
+
+
+def go_to_background(directory, line):
+    """Lets a child process go on without this one; returns the locked pid file and its path, in the child alone."""
+    path = os.path.join(directory, "imds_simulator.pid")
+    try:
         log = os.open(os.path.join(directory, "imds_simulator.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        pid_file = lock_pid_file(path)
         pid = os.fork()
         if pid:
             os.ftruncate(pid_file, 0)
@@ -2026,7 +2177,7 @@ def go_to_background(directory, line):
     nothing = os.open(os.devnull, os.O_RDWR)
     for new, old in ((nothing, 0), (nothing, 1), (log, 2)):
         os.dup2(new, old)
-    return path
+    return pid_file, path
 
 
 def serve(options):
@@ -2050,9 +2201,9 @@ def serve(options):
         services = [MetadataService(name, number, scale_set, told_of(name, number, options, scenario)) for number, name in enumerate(names)]
         vms = [service.vm for service in services]
         try:
-            planned = scenario.events(vms)
+            planned = scenario.events(vms, habits.one_domain)
         except Refused as refused:
-            raise Refused(f"--scenario {options.scenario}: {refused}") from None
+            raise Refused([f"--scenario {options.scenario}: {mistake}" for mistake in refused.mistakes]) from None
         for fault in scenario.faults:
             scale_set.faults.add(fault)
         allow_files((len(names) + 1) * (CONNECTION_LIMIT + 50))
@@ -2066,17 +2217,16 @@ def serve(options):
         complain(str(error))
         return 2
 
-    for number, (_wait, _follows, fields) in enumerate(planned, 1):
-        for name in scale_set.strangers(fields["Resources"]):
-            complain(f"scenario: event {number} hits {name}, which is none of the VMs here")
+    complain_of_strangers(planned, names, "scenario")
     Play(scale_set, planned)
-    for act in (scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
+    for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)
     announce(line)
     os.read(ending, 1)
     commands.leave()
-    if pid_file is not None:
-        os.unlink(pid_file)
+    STANDARD_ERROR.end()
+    if pid_file is not None and is_at(*pid_file):
+        os.unlink(pid_file[1])
     return 0
 
 
@@ -2094,18 +2244,18 @@ def told_of(name, number, options, scenario):
 
 def ctl(arguments):
     """The command ctl."""
-    parser = Parser(prog="imds_simulator.py ctl", description="Talks to the control address of a simulator that runs.", allow_abbrev=False)
-    parser.add_argument(
-        "--control",
-        default=os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169"),
-        metavar="URL|ADDRESS:PORT",
-        help="where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)",
+    # These may stand before the command and after it.
+    anywhere = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    where = "where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)"
+    anywhere.add_argument("--control", metavar="URL|ADDRESS:PORT", help=where)
+    anywhere.add_argument("--json", action="store_const", const=True, help="print the answer as it came")
+    parser = Parser(
+        prog="imds_simulator.py ctl", description="Talks to the control address of a simulator that runs.", parents=[anywhere], allow_abbrev=False
     )
-    parser.add_argument("--json", action="store_true", help="print the answer as it came")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name, told, **arguments):
-        made = commands.add_parser(name, help=told, description=told, allow_abbrev=False)
+        made = commands.add_parser(name, help=told, description=told, parents=[anywhere], allow_abbrev=False)
         for argument, more in arguments.items():
             made.add_argument(argument, **more)
 
@@ -2120,7 +2270,8 @@ def ctl(arguments):
     command("clock", "shows the clock, or sets it", wish={"nargs": "?", "metavar": "next|step=SECONDS|scale=FACTOR"})
     command("disable", "switches the service off, as after a day without a request")
     command("state", "shows everything")
-    options = parser.parse_args(arguments)
+    control = os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169")
+    options = parser.parse_args(arguments, argparse.Namespace(control=control, json=False))
     try:
         value = ask(options.control, *ctl_request(options))
     except Refused as refused:
@@ -2133,13 +2284,17 @@ def ctl_request(options):
     """The method, path and body that a command stands for."""
     name = options.command
     if name in Control.MOVES:
-        return "POST", f"/events/{urllib.parse.quote(options.id, safe='')}/{name}", None
+        return "POST", f"/events/{urllib.parse.quote(os.fsencode(options.id), safe='')}/{name}", None
     if name == "add":
         resources = [text for text in options.more if "=" not in text]
-        given = given_fields([text for text in options.more if "=" in text], EVENT_CHECKS)
-        return "POST", "/events", {"EventType": options.type, "Resources": resources, **given}
+        before = {"EventType": options.type, **({"Resources": resources} if resources else {})}
+        known = {field: check for field, check in EVENT_CHECKS.items() if field not in before}
+        event = {**before, **given_fields([text for text in options.more if "=" in text], known)}
+        if "Resources" not in event:
+            raise Refused("An event needs a VM.")
+        return "POST", "/events", event
     if name == "fault":
-        given = given_fields(options.more, (*FAULT_AROUND, *FAULT_CHECKS))
+        given = given_fields(options.more, {**FAULT_AROUND, "Vm": a_vm_of(None), **FAULT_CHECKS})
         around = {field: given.pop(field) for field in FAULT_AROUND if field in given}
         return "POST", "/faults", {**around, "Fault": given}
     if name == "play":
@@ -2151,8 +2306,8 @@ def ctl_request(options):
         except OSError as error:
             raise Refused(f"{options.scenario}: {error.strerror}, and no scenario of the library: {', '.join(SCENARIOS)}.") from None
     if name == "clock" and options.wish:
-        wish, _mark, number = options.wish.partition("=")
-        return "POST", "/clock", {wish.title(): True if wish == "next" else value_of(number)}
+        wish, mark, number = options.wish.partition("=")
+        return "POST", "/clock", {wish.title(): value_of(number) if mark else True}
     paths = {
         "clear-faults": ("DELETE", "/faults", None),
         "disable": ("POST", "/disable", None),
@@ -2162,42 +2317,61 @@ def ctl_request(options):
 
 
 def given_fields(texts, known):
-    """Fields of the command line, each a NAME=VALUE."""
+    """Fields of the command line, each a NAME=VALUE; ``known`` has the check of each."""
+    given = {}
     for text in texts:
-        if text.partition("=")[0] not in known or "=" not in text:
+        name, mark, value = text.partition("=")
+        if name not in known or not mark:
             raise Refused(f"{text!r} is not FIELD=VALUE with one of the fields {', '.join(known)}.")
-    return {text.partition("=")[0]: value_of(text.partition("=")[2]) for text in texts}
+        if name in given:
+            raise Refused(f"{name} is given twice.")
+        given[name] = value_for(value, known[name])
+    return given
+
+
+def value_for(text, check):
+    """The value that a field takes: JSON, or the text itself."""
+    for value in (value_of(text), text):
+        with contextlib.suppress(Unfit):
+            check(value)
+            return value
+    return value_of(text)  # for the control address to refuse
 
 
 def value_of(text):
     """A value of the command line: JSON, or else the text itself."""
     try:
-        return parse_json(text.encode())
+        return parse_json(os.fsencode(text))
     except Refused:
         return text
 
 
 def ask(base, method, path, body):
     """The control address's answer."""
-    import urllib.error  # takes a while, and the services do without
+    import http.client  # takes a while, and the services do without
+    import urllib.error
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    where = base if "://" in base else f"http://{base}"
     try:
-        where = base if "://" in base else f"http://{base}"
         request = urllib.request.Request(where.rstrip("/") + path, None if body is None else json.dumps(body).encode(), method=method)
-        with opener.open(request, timeout=30) as answer:
-            return json.loads(answer.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            text = error.read().decode(errors="replace")
         try:
-            text = json.loads(text)["error"]
-        except (ValueError, KeyError, TypeError):
-            pass
-        raise Refused(f"{error.code}: {text}") from None
-    except (OSError, ValueError) as error:
+            with opener.open(request, timeout=30) as answer:
+                return json.loads(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise Refused(f"{error.code}: {told_error(error.read().decode(errors='replace'))}") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Refused(f"{base} does not answer: {getattr(error, 'reason', error)}") from None
+
+
+def told_error(text):
+    """What an answer with an error says."""
+    try:
+        return json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def ctl_lines(options, value):
@@ -2338,7 +2512,7 @@ SCENARIOS = {
         "events": [{"EventType": "Preempt", "Vm": 1, "NoticeSeconds": 5, "ImpactSeconds": 30, "SettleSeconds": 30, "Description": ""}],
     },
     "scale-in": {
-        "about": "A scale set deletes its last VM: the user's setting of 5 minutes, unless approved.",
+        "about": "A scale set deletes a VM, here the first: the user's setting of 5 minutes, unless approved.",
         "source": "https://learn.microsoft.com/en-us/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-terminate-notification",
         "events": [{"EventType": "Terminate", "Vm": 1, "NoticeSeconds": 300, "ImpactSeconds": 60, "SettleSeconds": 30, "Description": ""}],
     },

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -110,10 +112,50 @@ def test_a_command_that_cannot_be_run_is_told(simulator):
     assert simulator.event(event_id)["Commands"][0]["Problem"] == "cannot be run: No such file or directory"
 
 
+def test_a_command_that_cannot_even_be_passed_on_is_told_and_the_next_one_runs(capfd):
+    commands = simulator_module.Commands("echo \ud800", "true")
+    event = simulator_module.Event({"EventType": "Reboot", "Resources": []}, simulator_module.Clock())
+    commands.started(event)
+    commands.gone(event)
+    simulator_module.in_background(commands.run)
+    wait_until(lambda: event.commands[1]["ExitStatus"] == 0)
+    assert event.commands[0]["Problem"].startswith("cannot be run: 'utf-8' codec can't encode character")
+    assert capfd.readouterr().err.startswith("imds_simulator.py: echo cannot be run: ")
+
+
+def test_commands_where_the_system_knows_ascii_alone():
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with Simulator(["a"], options=["--allow-commands"], env=environment) as simulator:
+        with pytest.raises(ControlError, match="400: .*OnStart must be a command that this system's encoding can carry"):
+            simulator.post_event(EventStatus="Started", OnStart="echo ä")
+        simulator.post_event(EventStatus="Started", OnStart="echo a")
+        wait_until(lambda: simulator.events()[0]["Commands"][0]["Output"] == "a\n")
+
+
 def test_the_end_of_a_long_output_is_kept(simulator):
     event_id = simulator.post_event(EventStatus="Started", OnStart=f"{sys.executable} -c 'print(\"x\" * 100000 + \"end\")'")
     wait_until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"))
     assert len(simulator.event(event_id)["Commands"][0]["Output"]) == 4096
+
+
+def test_a_standard_error_that_nobody_reads_stops_nothing():
+    # More than a pipe takes.
+    with Simulator(["a"], on_start=f"{sys.executable} -c 'print(\"x\" * 70000)'", stderr=subprocess.PIPE) as simulator:
+        for number in range(3):
+            event_id = simulator.post_event(EventStatus="Started", EventId="E", ImpactSeconds=None)
+            wait_until(lambda: simulator.events()[-1]["Commands"][0]["ExitStatus"] == 0)  # nor does the command wait
+            wait_until(lambda: simulator.events()[-1]["Commands"][0]["Output"].endswith("x\n"))
+            # What is complained of under way waits for nobody, either.
+            simulator.play({"events": [{"EventType": "Reboot", "Vm": 1, "EventId": "E"}]})
+            wait_until(lambda: simulator.ask("GET", "/clock")["Next"] is None)
+            assert document(simulator.urls["a"])["Events"]
+            simulator.complete(event_id)
+            assert len(simulator.events()) == number + 1
+        begun = time.monotonic()
+        simulator.process.terminate()
+        assert simulator.process.wait(5) == 0
+        assert time.monotonic() - begun < 1
+        simulator.process.stderr.close()
 
 
 def test_a_command_at_every_impact(simulator):
@@ -132,7 +174,7 @@ def test_commands_from_outside_must_be_allowed():
         assert simulator.events() == []
 
 
-@pytest.mark.parametrize("command", ["", "  ", "sh -c 'x", 1, None, ["true"], "a\0b"])
+@pytest.mark.parametrize("command", ["", "  ", "sh -c 'x", 1, None, ["true"], "a\0b", "echo \ud800"])
 def test_a_bad_command_is_refused(simulator, command):
     with pytest.raises(ControlError, match="400: .*OnStart must be"):
         simulator.post_event(OnStart=command)
@@ -181,8 +223,19 @@ def test_an_event_by_ctl(simulator, ctl):
     assert "404: " in ctl("cancel", "none", status=1)
     assert "400: DurationInSeconds" in ctl("add", "x", "y", "DurationInSeconds=soon", status=1)
     before = simulator.events()
-    assert "'eventid=E' is not FIELD=VALUE with one of the fields EventId, " in ctl("add", "Freeze", "a", "eventid=E", status=1)
+    for slips, told in (
+        (["a", "eventid=E"], "'eventid=E' is not FIELD=VALUE with one of the fields EventId, "),
+        (["a", "NoticeSeconds=60", "NoticeSeconds=600"], "NoticeSeconds is given twice."),
+        (["a", 'Resources=["b c"]'], "is not FIELD=VALUE with one of the fields"),
+        (["a", "EventType=Freeze"], "'EventType=Freeze' is not FIELD=VALUE with one of the fields"),
+        (["NoticeSeconds=60"], "An event needs a VM."),
+    ):
+        assert told in ctl("add", "Reboot", *slips, status=1)
     assert simulator.events() == before
+    # What is a number, or true, in JSON may be a text here.
+    event_id = json.loads(ctl("add", "Reboot", 'Resources=["a"]', "EventId=123", "Description=true", "NotBefore=\udcff"))["EventId"]
+    event = simulator.event(event_id)
+    assert (event_id, event["Description"], event["NotBefore"], event["Resources"]) == ("123", "true", "\udcff", ["a"])
 
 
 def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
@@ -192,6 +245,10 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     assert ctl("requests", "1").endswith("a  GET /metadata/scheduledevents?api-version=2020-07-01  503\n")
     for slip in ("times=1", "Tims=1", "Status", "web-1"):
         assert f"'{slip}' is not FIELD=VALUE" in ctl("fault", "Drop=true", slip, status=1)
+    assert "Delay is given twice." in ctl("fault", "Delay=1", "Delay=5", status=1)
+    for body in ('{"a": 1}', "7"):
+        ctl("fault", "Times=1", "Status=200", "Vm=null", f"Body={body}")
+        assert ask(simulator.urls["a"]).body == body.encode()
     ctl("fault", "Drop=true", url=simulator.control.partition("//")[2])
     assert simulator.ask("GET", "/faults") == [{"Vm": None, "Method": None, "Times": None, "Fault": {"Drop": True}}]
     ctl("clear-faults")
@@ -200,6 +257,7 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     assert json.loads(ctl("clock", "step=1000"))["Time"] >= before + 1000
     assert json.loads(ctl("clock", "scale=2"))["Scale"] == 2
     ctl("clock", "scale=1")
+    assert "400: Next must be true, not 5." in ctl("clock", "next=5", status=1)
     path = tmp_path / "mine.json"
     path.write_text('{"events": [{"EventType": "Freeze", "Vm": 2}]}')
     assert json.loads(ctl("play", str(path))) == {"Events": 1, "Faults": 0}
@@ -211,10 +269,27 @@ def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
 
 
 def test_ctl_without_a_simulator(ctl):
-    for url in ("http://127.0.0.1:1", "nonsense"):
+    for url in ("http://127.0.0.1:1", "nonsense", "127.0.0.1:abc"):
         told = ctl("events", status=1, url=url)
         assert told.startswith(f"imds_simulator.py: {url} does not answer: ")
         assert told.count("\n") == 1
+
+
+CUT = b"\r\nContent-Length: 9\r\n\r\n["
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK" + CUT, b"HTTP/1.1 500 No" + CUT])
+def test_ctl_of_something_else(ctl, answer):
+    with socket.create_server(("127.0.0.1", 0)) as listener, concurrent.futures.ThreadPoolExecutor(1) as pool:
+
+        def serve():
+            with listener.accept()[0] as served:
+                served.recv(4096)
+                served.sendall(answer)
+
+        pool.submit(serve)
+        url = "127.0.0.1:{}".format(listener.getsockname()[1])
+        assert ctl("events", status=1, url=url).startswith(f"imds_simulator.py: {url} does not answer: ")
 
 
 def test_ctl_as_a_program(simulator):
@@ -222,19 +297,32 @@ def test_ctl_as_a_program(simulator):
         environment = {**os.environ, "IMDS_SIMULATOR_CONTROL": simulator.control}
         return subprocess.run([sys.executable, str(SCRIPT), "ctl", *arguments], env=environment, capture_output=True, text=True, timeout=20, check=False)
 
-    done = run("--json", "requests")
-    assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
+    for arguments in (("--json", "requests"), ("requests", "--json", "--control", simulator.control)):
+        done = run(*arguments)
+        assert (done.returncode, json.loads(done.stdout)) == (0, simulator.requests()[-20:])
     assert run().returncode == 2
+    assert "http://127.0.0.1:1 does not answer" in run("events", "--control", "http://127.0.0.1:1").stderr
 
 
-def test_an_output_that_takes_nothing(simulator):
+def test_ctl_prints_what_the_terminal_cannot_show(simulator):
+    simulator.cancel(simulator.post_event(EventType="\u2192 \ud800"))
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, str(SCRIPT), "ctl", "--control", simulator.control, "events"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"  \\u2192 \\ud800  Cancelled" in done.stdout
+
+
+def test_an_output_that_takes_nothing(simulator, tmp_path):
     def run(arguments, output):
         command = [sys.executable, str(SCRIPT), *arguments]
         return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
 
-    with open("/dev/full", "wb") as full:
-        done = run(["ctl", "--control", simulator.control, "state"], full)
-    assert (done.returncode, done.stderr) == (1, "imds_simulator.py: standard output: No space left on device\n")
+    (tmp_path / "scenario.json").write_text("{}")
+    for arguments in (["ctl", "--control", simulator.control, "state"], ["--check", str(tmp_path / "scenario.json")], ["--list-scenarios"]):
+        with open("/dev/full", "wb") as full:
+            done = run(arguments, full)
+        assert (done.returncode, done.stderr) == (1, "imds_simulator.py: standard output: No space left on device\n")
     reading, writing = os.pipe()
     os.close(reading)
     # Whoever reads no further is told nothing.

@@ -81,8 +81,24 @@ def test_a_window_of_time(simulator, url):
     assert ask(url).status == 200
     simulator.step(11)
     assert ask(url).status == 503
+    assert len(simulator.ask("GET", "/faults")) == 1
     simulator.step(20)
     assert ask(url).status == 200
+    # It is over, and told no more.
+    assert simulator.ask("GET", "/faults") == simulator.ask("GET", "/state")["Faults"] == []
+
+
+def test_to_the_begin_and_the_end_of_a_fault(simulator, url):
+    simulator.fault(Status=503, around={"After": 10, "For": 20})
+    assert simulator.ask("GET", "/clock")["Next"] == pytest.approx(10)
+    simulator.step()
+    assert ask(url).status == 503
+    assert simulator.ask("GET", "/clock")["Next"] == pytest.approx(20)
+    simulator.step()
+    assert ask(url).status == 200
+    simulator.fault(Status=503, around={"After": 10})
+    simulator.clear_faults()
+    assert simulator.ask("GET", "/clock")["Next"] is None
 
 
 # Answers in the service's place
@@ -265,6 +281,8 @@ def test_faults_that_come_together(simulator, url):
         ({"Fault": {"Drop": True}, "After": None}, "After must be a number of seconds"),
         ({"Fault": {"Drop": True}, "Seed": "x"}, "Seed must be an integer"),
         ({"Fault": {"Slow": 0, "Cut": -1}, "Skip": -1}, "Cut must be an integer from 0 to 1000000000, not -1. Skip must be"),
+        ({"Fault": {"Status": 199, "Drop": True}}, "from 200 to 599, not 199. Fault has both Status and Drop: one of them is what happens."),
+        ({"Fault": {"Drop": 1, "Portal": True, "Body": "x"}}, "what happens. Fault has Body or Headers without Status."),
     ],
 )
 def test_bad_faults_and_every_mistake_of_them(simulator, url, fault, told):

@@ -96,6 +96,15 @@ def start(*arguments, **more):
     return subprocess.Popen([PYTHON, str(SCRIPT), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
+def is_running(pid):
+    """Whether there is such a process, and no dead one that nobody has asked about."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -862,6 +871,23 @@ def test_a_delayed_approval_whose_client_went_away_approves_nothing(simulator, u
     assert simulator.requests()[-1]["Status"] is None
 
 
+def test_a_delay_ends_with_its_client(simulator, url):
+    """The place of one that is gone is free for others."""
+    simulator.fault(Delay=60, times=1)
+    seen_before = len(simulator.requests())
+    tasks = f"/proc/{simulator.process.pid}/task"
+    with socket.create_connection(address_of(url)) as sock:
+        sock.sendall(b"GET /metadata/scheduledevents HTTP/1.1\r\n\r\n")
+        while len(simulator.requests()) == seen_before:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        threads = len(os.listdir(tasks))
+    deadline = time.monotonic() + 3
+    while len(os.listdir(tasks)) >= threads:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_faults_without_a_body(simulator, url):
     simulator.fault(Status=200, times=1)
     answer = ask(url)
@@ -1123,7 +1149,7 @@ def test_a_scenario_plays_by_itself(tmp_path):
         assert appeared["later"] == soon(0.4)
         assert simulator.statuses("first") == ["Started", "Completed"]
         simulator.process.terminate()
-        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: An event "STAYS" stands already.\n'
+        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: event 4: An event "STAYS" stands already.\n'
         simulator.process.stderr.close()
 
 
@@ -1213,3 +1239,47 @@ def test_in_the_background(tmp_path):
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (2, "")
     assert "No such file or directory" in err
+    # Nor is a pid file left where there can be no log.
+    (tmp_path / "imds_simulator.log").unlink()
+    (tmp_path / "imds_simulator.log").mkdir()
+    out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)
+    assert (out, err) == ("", f"imds_simulator.py: --background {tmp_path}: Is a directory\n")
+    assert not (tmp_path / "imds_simulator.pid").exists()
+
+
+def test_a_pid_file_is_removed_by_its_own_process_alone(tmp_path):
+    pid_file, pids = tmp_path / "imds_simulator.pid", []
+    try:
+        for _time in range(2):
+            assert start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)[1] == ""
+            pids.append(int(pid_file.read_text()))
+            if len(pids) == 1:
+                pid_file.unlink()  # by somebody else
+        there = []
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + 5
+            while is_running(pid):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            there.append(pid_file.exists())
+        assert there == [True, False]
+    finally:
+        for pid in filter(is_running, pids):
+            os.kill(pid, signal.SIGKILL)
+    assert (tmp_path / "imds_simulator.log").read_text() == ""
+
+
+def test_a_pid_file_that_its_process_removes_just_now(module, monkeypatch, tmp_path):
+    """Between its opening and its locking: a file that has no name any more is no lock."""
+    path = tmp_path / "imds_simulator.pid"
+    removed = []
+
+    def lock(_file, _how):
+        if not removed:
+            removed.append(path.unlink())
+
+    monkeypatch.setattr("fcntl.flock", lock)
+    pid_file = module.lock_pid_file(str(path))
+    assert module.is_at(pid_file, path)
+    os.close(pid_file)

@@ -48,7 +48,7 @@ def blocks(language):
 
 def test_three_scenarios_in_python(tmp_path):
     (program,) = blocks("python")
-    for old, new in (('"120"', '"2000"'), ("seconds=10", "seconds=1.2")):
+    for old, new in (('"120"', '"2000"'), ("seconds=13", "seconds=1.2")):
         assert old in program
         program = program.replace(old, new)
     (tmp_path / "my_client.py").write_text(MY_CLIENT)
@@ -82,6 +82,33 @@ def test_an_event_from_a_shell(tmp_path):
         assert [simulator.events()[number]["EventStatus"] for number in (0, 1)] == ["Completed", "Completed"]
         assert len(simulator.events()[0]["Approvals"]) == 1
         assert simulator.ask("GET", "/state")["Faults"][0]["Fault"] == {"Status": 503}
+
+
+def test_a_network_of_its_own(tmp_path):
+    """Its lines within the namespace, at an address that every machine has: first as they are, then where the simulator does not start."""
+    (shell,) = (block for block in blocks("shell") if block.startswith("unshare"))
+    shell = shell.partition("sh -c '\n")[2].rpartition("'")[0]
+    for old, new in (
+        ("    ip link set lo up\n    ip address add 169.254.169.254/32 dev lo\n", ""),
+        ("169.254.169.254:80", "127.0.0.1:0"),
+        ("127.0.0.1:8169", "127.0.0.1:0"),
+        ("python3", f"'{sys.executable}'"),
+        ("your-client", "cat addresses"),
+    ):
+        assert old in shell
+        shell = shell.replace(old, new)
+    assert "169.254" not in shell
+
+    def run(shell):
+        (tmp_path / "addresses").write_text("of the last time\n")
+        done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        return done.returncode, done.stdout
+
+    shutil.copy(SCRIPT, tmp_path)
+    status, told = run(shell)
+    assert status == 0
+    assert json.loads(told)["vms"].keys() == {"web-1"}
+    assert run(shell.replace("--vm", "--vn")) == (1, "")
 
 
 def test_faults_one_after_the_other(tmp_path):
@@ -119,6 +146,12 @@ def test_every_scenario_and_how_long_it_lasts():
             life = event["CancelSeconds"] if "CancelSeconds" in event else notice + event["ImpactSeconds"] + event["SettleSeconds"]
             ends.append(event.get("After", 0) + life)
         assert abs(float(number) * units[unit] - max(ends)) <= units[unit] / 2, name
+
+
+def test_a_command_goes_on_when_the_service_ends():
+    """Systemd would end it with the simulator."""
+    assert "A command that still runs when the simulator ends goes on to its own end." in README
+    assert "\nKillMode=process\n" in (ROOT / "roles" / "imds_simulator" / "templates" / "imds_simulator.service.j2").read_text()
 
 
 def test_every_option_field_and_fault_is_told():

@@ -147,8 +147,56 @@ def test_fewer_vms_than_the_scenario_was_written_for(tmp_path):
     assert "event 2: Domain 3 is asked for" in done.stderr
 
 
+def test_an_event_of_two_update_domains_is_refused_before_anything_begins(still, tmp_path):
+    scenario = {
+        "events": [
+            {"EventType": "Reboot", "Resources": ["a", "b"], "Name": "first"},
+            {"EventType": "Freeze", "Vm": 1, "Follows": "first"},
+            {"EventType": "Freeze", "Resources": ["a", "C", "stranger"]},
+        ]
+    }
+    told = "event 1: An event hits VMs of one update domain; these are of the domains 0, 1."
+    before = still.events()
+    with pytest.raises(ControlError, match=f"400: .*{told}"):
+        still.play(scenario)
+    assert still.events() == before
+    options = [*(f"--vm={name}=127.0.0.1:0" for name in "abc"), "--domains", "2"]
+    assert check(tmp_path, scenario, *options) == (1, [told])
+    done = subprocess.run([sys.executable, str(SCRIPT), *options, "--scenario", str(tmp_path / "scenario.json")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"imds_simulator.py: --scenario {tmp_path}/scenario.json: {told}\n")
+    # Where nothing is said of domains an event hits any VMs.
+    assert check(tmp_path, scenario, *options[:-2])[0] == 0
+
+
+def test_what_follows_an_event_that_cannot_come_comes_all_the_same():
+    scenario = {
+        "events": [
+            {"EventType": "Reboot", "Vm": 1, "EventId": "E"},
+            {"EventType": "Freeze", "Vm": "each", "EventId": "e", "Name": "second"},
+            {"EventType": "Freeze", "Vm": 1, "EventId": "F", "Follows": "second", "After": 5},
+        ]
+    }
+    with Simulator(["a", "b"], options=STILL, stderr=subprocess.PIPE) as simulator:
+        simulator.play(scenario)
+        simulator.step(6)
+        assert [event["EventId"] for event in simulator.events()] == ["E", "F"]
+        simulator.process.terminate()
+        assert simulator.process.stderr.read() == b'imds_simulator.py: scenario: event 2: An event "e" stands already.\n' * 2
+        simulator.process.stderr.close()
+
+
 def test_names_that_no_vm_here_has_are_told(tmp_path):
     path = tmp_path / "scenario.json"
+    each, far = {"EventType": "Freeze", "Vm": "each"}, {"EventType": "Reboot", "Resources": ["A", "far"]}
+    told = "event 2 hits far, which is none of the VMs here"
+    vms = [f"--vm={name}=127.0.0.1:0" for name in "ab"]
+    assert check(tmp_path, {"events": [each, far]}, *vms) == (0, ["2 events, 0 faults, no mistakes", told])
+    with Simulator(["a", "b"], scenario=str(path), stderr=subprocess.PIPE) as simulator:
+        assert simulator.play({"events": [each, far, far]}) == {"Events": 4, "Faults": 0, "NotSimulated": ["far"]}
+        assert simulator.play({"events": [each]}) == {"Events": 2, "Faults": 0}
+        simulator.process.terminate()
+        assert simulator.process.stderr.read() == f"imds_simulator.py: scenario: {told}\n".encode()
+        simulator.process.stderr.close()
     path.write_text('{"events": [{"EventType": "Reboot", "Resources": ["A", "far"]}]}')
     with Simulator(["a"], scenario=str(path), stderr=subprocess.PIPE) as simulator:
         told = simulator.ask("POST", "/events", {"EventType": "Reboot", "Resources": ["a", "b"], "EventId": "1"})
@@ -239,6 +287,12 @@ def test_every_mistake_with_its_place(tmp_path):
         'fault 2: Vm must be one of the VMs (a) or null, not "b".',
         'vms "a": zone must be a string, not 1.',
     ]
+    # Then those that only the VMs show.
+    scenario = {"events": [{"EventType": "Reboot", field: number} for field, number in (("Vm", 5), ("Vm", 1), ("Vm", 6), ("Domain", 7))]}
+    assert check(tmp_path, scenario, "--vm", "a=127.0.0.1:0") == (
+        1,
+        [f"event {number}: {what} is asked for, but there is only 1." for number, what in ((1, "Vm 5"), (3, "Vm 6"), (4, "Domain 7"))],
+    )
 
 
 def test_what_a_check_says(tmp_path):

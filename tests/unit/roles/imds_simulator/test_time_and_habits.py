@@ -11,12 +11,14 @@ import email.utils
 import json
 import threading
 import time
+import types
 
 import pytest
 
 from tests.support.asking import EVENTS_PATH, METADATA, approve, ask, control, document, talk
-from tests.support.simulator import ControlError, Simulator
+from tests.support.simulator import ControlError, Simulator, load_simulator
 
+simulator_module = load_simulator()
 STILL = ("--time-scale", "0")
 
 
@@ -70,6 +72,63 @@ def test_steps_to_what_is_due_next(still):
         still.step()
 
 
+def test_what_does_nothing_any_more_is_not_due(still):
+    event_id = still.post_event(NoticeSeconds=900, CancelSeconds=950, ImpactSeconds=12, SettleSeconds=0, FurtherImpacts=[20])
+    called_off = still.post_event(NoticeSeconds=300, ApprovalSeconds=60)
+    approve(still.urls["a"], called_off)
+    assert still.ask("GET", "/clock")["Next"] == pytest.approx(60)
+    still.cancel(called_off)
+    assert still.ask("GET", "/clock")["Next"] == pytest.approx(900)
+    still.start(event_id)
+    assert still.ask("GET", "/clock")["Next"] == pytest.approx(12)
+    still.complete(event_id)
+    assert still.ask("GET", "/clock")["Next"] is None
+    with pytest.raises(ControlError, match="409: .*Nothing is due"):
+        still.step()
+
+
+def test_next_leads_to_the_very_moment():
+    """Whatever floating point makes of the way there."""
+    timetable = simulator_module.Timetable(simulator_module.Clock(0))
+    moments = [number / 7 + number * 1e5 for number in range(1, 100)]
+    done = []
+    for moment in moments:
+        timetable.later(moment, done.append, moment)
+    for number in range(len(moments)):
+        timetable.step_to_next()
+        assert len(done) == number + 1
+        assert timetable.clock.passed() == moments[number]
+
+
+class WatchedClock(simulator_module.Clock):
+    """Asked by another thread after each of its changes."""
+
+    seen = None
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if self.seen is not None:
+            self.seen.append(self.passed())
+
+
+def test_a_change_of_the_clock_is_seen_as_one(monkeypatch):
+    real = types.SimpleNamespace(now=0.0)
+    monkeypatch.setattr(simulator_module, "time", types.SimpleNamespace(monotonic=lambda: real.now, time=lambda: real.now))
+    clock = WatchedClock(100)
+    clock.seen = []
+    real.now = 10.0
+    clock.seen.clear()
+    clock.set_scale(7)
+    assert set(clock.seen) == {1000.0}
+    assert (clock.passed(), clock.scale) == (1000.0, 7)
+
+
+def test_a_wish_that_is_refused_leaves_the_clock_as_it_was(still):
+    with pytest.raises(ControlError, match="409: .*Nothing is due"):
+        still.ask("POST", "/clock", {"Scale": 5, "Next": True})
+    assert still.ask("GET", "/clock")["Scale"] == 0
+
+
 def test_an_approval_starts_an_event_though_time_stands_still(still):
     event_id = still.post_event(NoticeSeconds=None)
     begun = time.monotonic()
@@ -115,9 +174,13 @@ def test_a_bad_wish_for_the_clock(still, wish, told):
 
 
 def test_the_clock_does_not_leave_the_calendar():
-    with Simulator(["a"], options=STILL) as simulator, pytest.raises(ControlError, match="400: .*beyond the calendar"):
-        for _time in range(300):
-            simulator.step(10**9)
+    with Simulator(["a"], options=STILL) as simulator:
+        with pytest.raises(ControlError, match="400: .*beyond the calendar"):
+            for _time in range(300):
+                simulator.step(10**9)
+        with pytest.raises(ControlError, match="400: .*beyond the calendar"):
+            simulator.ask("POST", "/clock", {"Scale": 5, "Step": 10**9})
+        assert simulator.ask("GET", "/clock")["Scale"] == 0
 
 
 # What the real service does, too
