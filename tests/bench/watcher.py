@@ -143,7 +143,11 @@ def kinds(stage, rounds=20):
     try:
         guests.bed("--lifetime", "7200", "up")
         for kind in KINDS:
-            out, load, first_tasks = measure(guests, kind, ["Reboot" if number % 5 == 0 else "Freeze" for number in range(rounds)])
+            try:
+                out, load, first_tasks = measure(guests, kind, ["Reboot" if number % 5 == 0 else "Freeze" for number in range(rounds)])
+            except AssertionError as failure:
+                rows.append({"what": f"{kind}: event visible until out of rotation", "ours": str(failure), "peer": "", "ok": False})
+                continue
             rows.append(
                 {
                     "what": f"{kind}: event visible until out of rotation ({rounds} times, {load['requests_total']} requests)",
@@ -162,7 +166,7 @@ def kinds(stage, rounds=20):
                         "figures": {"seconds": first_tasks},
                     }
                 )
-    except (AssertionError, pytest.fail.Exception) as failure:
+    except pytest.fail.Exception as failure:
         raise StageError(str(failure)) from failure
     finally:
         guests.bed("down")
