@@ -102,6 +102,43 @@ def test_never_two_at_once_and_ended_with_the_watcher(simulator, watcher, tmp_pa
     assert "ended" in watcher.lines()[-1]["what"]
 
 
+def test_one_look_after_the_other(simulator, watcher, tmp_path):
+    """What was refused, and what was seen through to its end, is forgotten."""
+
+    def look():
+        status = watcher.run("--once").returncode
+        begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
+        return status, len(watcher.lines("action_started")), [event["event_id"] for event in begun]
+
+    event_id = simulator.post_event(**STILL)
+    with Receiver() as receiver:
+        receiver.answers = [lambda _handler: time.sleep(0.3) or (401, b"")]
+        watcher.set(action="eda", url=receiver.url, secret_file=watcher.secret())
+        assert look() == (1, 1, [])
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    assert look() == (0, 2, [event_id])
+    simulator.cancel(event_id)
+    assert look() == (0, 3, [])
+    assert look() == (0, 3, [])
+    assert [document["why"] for document in noted(tmp_path / "noted")] == ["appeared", "gone"]
+
+
+def test_one_look_that_is_ended(simulator, watcher, tmp_path):
+    """Its action has come to its end, its fast path has not: the action is not run again."""
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    event_id = simulator.post_event(**STILL)
+    assert watcher.run("--once").returncode == 0
+    simulator.cancel(event_id)
+    other = simulator.post_event(EventType="Preempt", **STILL)
+    watcher.set(fast_path=["sleep", "60"])
+    process = watcher.start("--once")
+    watcher.wait_for("action_done", 2)
+    process.terminate()
+    assert process.wait(5) == 1
+    begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
+    assert [event["event_id"] for event in begun] == [other]
+
+
 def test_killed_while_its_command_runs(simulator, watcher, tmp_path):
     """The next watcher waits for the command that the dead one left, and finishes what went meanwhile."""
     watcher.set(action="run", command=noting(tmp_path / "noted", "import os, time", f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)"))

@@ -116,6 +116,8 @@ class Watcher:
                     running.stop()
             return False
         finally:
+            # What has ended since it was started; what has not is for the next look.
+            self._save_state()
             system.unlock(lock)
 
     def _take_lock(self):
