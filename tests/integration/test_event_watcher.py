@@ -272,6 +272,27 @@ def test_the_second_vm_of_an_event_finds_the_job_of_the_first(simulator, watcher
         process.wait(5)
 
 
+def test_a_job_is_found_among_those_of_a_schedule(simulator, watcher):
+    """Each minute a job without the variables, for longer than the event's own job runs."""
+    with Awx() as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        event_id = simulator.post_event(**STILL)
+        assert watcher.run("--once").returncode == 0
+        own = awx.jobs[-1]
+        for _minute in range(70):
+            awx.end(awx.add_job({}))
+        assert watcher.run("--once").returncode == 0
+        assert watcher.lines("action_busy")[-1]["text"] == f"job {own['id']} is under way"
+        # Another VM's job for the end of the event has been successful, though it began before most of them.
+        finishing = awx.add_job({"target": "www_1", "graceful_azure_event_ids": [], "graceful_azure_gone_event_ids": [event_id]})
+        for job in [own, *(awx.add_job({}) for _minute in range(70)), finishing]:
+            awx.end(job)
+        simulator.cancel(event_id)
+        assert watcher.run("--once").returncode == 0
+        assert watcher.lines("action_done")[-1]["text"] == f"job {finishing['id']}"
+        assert len(awx.posted()) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"may_look": False}, "job 100"), ({"ask_variables": False}, "job 100 was launched without target")],
