@@ -361,6 +361,36 @@ def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
     assert len(watcher.lines("action_started")) == len(watcher.lines("action_refused")) + len(watcher.lines("action_failed")) + 1
 
 
+def test_the_status_tells_of_an_action_that_fails(simulator, watcher):
+    with Webhook() as webhook:
+        watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret("rev0ked"))
+        running(watcher)
+        until(lambda: watcher.run("--status").returncode == 0)
+        simulator.post_event(**STILL)
+        watcher.wait_for("action_refused")
+        until(lambda: watcher.metrics()["action_failing"] == 1)
+        assert watcher.run("--status").returncode == 1
+        watcher.secret(TOKEN)
+        watcher.wait_for("action_done")
+        until(lambda: watcher.metrics()["action_failing"] == 0)
+        assert watcher.run("--status").returncode == 0
+    assert abs(watcher.metrics()["last_answer_timestamp_seconds"] - time.time()) < 15
+
+
+def test_the_status_tells_of_a_fast_path_that_fails(simulator, watcher, tmp_path):
+    watcher.set(action="file", fast_path=["test", "-e", str(tmp_path / "mended")])
+    running(watcher)
+    simulator.post_event(EventType="Preempt", **STILL)
+    watcher.wait_for("fast_path_failed")
+    until(lambda: watcher.metrics()["fast_path_failing"] == 1)
+    shown = watcher.run("--status")
+    assert shown.returncode == 1 and "fast path failed" in shown.stdout
+    (tmp_path / "mended").touch()
+    watcher.wait_for("fast_path_done")
+    until(lambda: watcher.metrics()["fast_path_failing"] == 0)
+    assert watcher.run("--status").returncode == 0
+
+
 def test_certificates(simulator, watcher, tmp_path):
     right, wrong = certificate(tmp_path, "localhost"), certificate(tmp_path, "elsewhere.example.com")
     simulator.post_event(**STILL)

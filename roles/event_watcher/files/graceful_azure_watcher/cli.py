@@ -98,5 +98,10 @@ def show_status(chosen, version):
     print("\n".join(notes.status(state, version, running)))
     if not running:
         return EXIT_NOT_RUNNING
-    well = state is not None and state["last_answer_age"] is not None and state["last_answer_age"] < STALE_SECONDS and not state["error"]
-    return 0 if well else EXIT_TROUBLE
+    return 0 if state is not None and _is_well(state) else EXIT_TROUBLE
+
+
+def _is_well(state):
+    answered = state["last_answer_age"] is not None and state["last_answer_age"] < STALE_SECONDS and not state["error"]
+    # One that still runs as an older version may not say so.
+    return answered and not state.get("action_failing") and not state.get("fast_path_failing")
