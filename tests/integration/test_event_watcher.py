@@ -515,9 +515,19 @@ def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path):
 )
 def test_bad_settings_end_it_with_a_sentence(watcher, settings, said):
     watcher.set(**settings)
-    done = watcher.run()
-    assert done.returncode == 78
-    assert said in done.stderr and "Traceback" not in done.stderr
+    for words in ([], ["--check"]):
+        done = watcher.run(*words)
+        assert done.returncode == 78
+        assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_settings_are_checked_beside_the_watcher_and_nothing_is_started(simulator, watcher, tmp_path):
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    simulator.post_event(**STILL)
+    done = watcher.run("--check")
+    assert (done.returncode, done.stdout + done.stderr, noted(tmp_path / "noted")) == (0, "", [])
+    running(watcher)
+    assert watcher.run("--check").returncode == 0
 
 
 def test_it_tells_the_service_manager(simulator, watcher, tmp_path):

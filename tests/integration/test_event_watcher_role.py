@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from graceful_azure_watcher.settings import DEFAULTS, Settings
 
 from tests.support.checkout import ROOT, must_pass
 from tests.support.guests import ENTRY, Guests, install_ansible
@@ -26,6 +27,9 @@ REFUSED = {
     "nothing": ({}, "event_watcher_action is not given: it must be one of run, awx, eda, file."),
     "unknown kind": ({"action": "mail"}, "event_watcher_action is mail: it must be one of"),
     "no command": ({"action": "run"}, "run needs event_watcher_command"),
+    "a line": ({"action": "run", "command": "/usr/bin/handle --now"}, "must be lists, like [touch, /run/out]."),
+    "an empty word": ({"action": "run", "command": ["/usr/bin/handle", ""]}, "A word of event_watcher_command, event_watcher_fast_path or"),
+    "a list in it": ({"action": "file", "fast_path": ["touch", ["/run/out"]]}, "is empty, or neither text nor a number."),
     "scheme": ({"action": "eda", "url": "gopher://eda.example.com/", "secret": "s"}, "event_watcher_url must be like https://"),
     "password": ({"action": "eda", "url": "https://me:hidden@eda.example.com/", "secret": "s"}, "must not carry a user name or password"),
     "unencrypted": ({"action": "eda", "url": "http://eda.example.com/", "secret": "s"}, "would send the token unencrypted"),
@@ -39,6 +43,7 @@ REFUSED = {
     "relative": ({"action": "awx", "url": TEMPLATE, "secret_file": "key"}, "must be an absolute path, or credential:NAME"),
     "seconds": ({"action": "file", "repeat": 0}, "must be numbers of seconds from 1 up"),
     "python": ({"action": "file", "python": "/nowhere/python"}, "/nowhere/python cannot run the watcher"),
+    "one type": ({"action": "file", "fast_path": ["out"], "fast_path_types": "Preempt"}, "must be lists, like"),
     "type": ({"action": "file", "fast_path_types": ["Panic"]}, "value of event_watcher_fast_path_types must be one or more of"),
 }
 
@@ -64,6 +69,31 @@ def test_what_is_refused(tmp_path):
     assert {case: said[case] for case, (_variables, wanted) in REFUSED.items() if wanted not in said[case]} == {}
     assert not any("hidden" in text or "first" in text for text in said.values())
     assert not any(os.path.exists(path) for path in NOTHING_THERE)
+
+
+def test_what_is_put_there(tmp_path):
+    """Settings that the watcher takes, from numbers too."""
+    role = ROOT / "roles" / "event_watcher"
+    cases = {
+        "run": {"event_watcher_action": "run", "event_watcher_command": ["/usr/bin/handle", "--port", 8080]},
+        "fast": {"event_watcher_action": "file", "event_watcher_fast_path": ["touch", 1], "graceful_azure_resource_name": 7},
+        "file": {"event_watcher_action": "file"},
+    }
+    content = "{{ {'unit': lookup('template', unit), 'settings': __event_watcher_settings} | to_json }}"
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "connection": "local",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "vars": {"unit": str(role / "templates/graceful-azure-watcher.service.j2")},
+        "tasks": [{"ansible.builtin.copy": {"content": content, "dest": str(tmp_path / case)}, "vars": given} for case, given in cases.items()],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    must_pass("ansible-playbook", "-i", "here,", str(tmp_path / "play.yml"), timeout=100)
+    there = {case: json.loads((tmp_path / case).read_text()) for case in cases}
+    settings = {case: Settings(dict(DEFAULTS, **entry["settings"])) for case, entry in there.items()}
+    assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
+    assert (settings["fast"].fast_path, settings["fast"].resource_name, settings["file"].resource_name) == (["touch", "1"], "7", None)
 
 
 def tasks_of(case, given):
