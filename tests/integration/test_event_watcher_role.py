@@ -72,7 +72,7 @@ def test_what_is_refused(tmp_path):
 
 
 def test_what_is_put_there(tmp_path):
-    """Settings that the watcher takes, from numbers too."""
+    """Settings that the watcher takes, from numbers too; and a unit whose commands of the user's make files as they would by hand."""
     role = ROOT / "roles" / "event_watcher"
     cases = {
         "run": {"event_watcher_action": "run", "event_watcher_command": ["/usr/bin/handle", "--port", 8080]},
@@ -94,6 +94,7 @@ def test_what_is_put_there(tmp_path):
     settings = {case: Settings(dict(DEFAULTS, **entry["settings"])) for case, entry in there.items()}
     assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
     assert (settings["fast"].fast_path, settings["fast"].resource_name, settings["file"].resource_name) == (["touch", "1"], "7", None)
+    assert {case: "UMask=0077" in entry["unit"] for case, entry in there.items()} == {"run": False, "fast": False, "file": True}
 
 
 def tasks_of(case, given):
@@ -171,6 +172,12 @@ def test_installed_changed_killed_and_removed(guest):
     assert "restart it" in guest.ssh("graceful-azure-watcher --status").stdout.decode()
     assert guest.role(**told)[0] == 2
     assert guest.says("graceful-azure-watcher --status").splitlines()[0] == before
+
+    # What a command makes has the mode that it has by hand; what the watcher makes has its own.
+    guest.role(action="run", command=["touch", "/root/made"], fast_path=["touch", "/root/out"], fast_path_types=["Reboot"])
+    until(lambda: guest.ssh("test -e /root/made -a -e /root/out").returncode == 0, 30)
+    assert guest.says("stat --format=%a /root/made /root/out /run/graceful-azure-watcher/status.json").split() == ["644"] * 3
+    assert guest.says("stat --format=%a /var/lib/graceful-azure-watcher/state.json /var/lib/graceful-azure-watcher").split() == ["600", "700"]
 
     assert guest.role("--check", state="absent")[0] > 1
     assert guest.shows("ActiveState") == "active"
