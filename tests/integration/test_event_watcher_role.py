@@ -40,6 +40,7 @@ REFUSED = {
     "newline": ({"action": "awx", "url": TEMPLATE, "secret": "first\nsecond"}, "event_watcher_secret must be one line"),
     "unreadable": ({"action": "awx", "url": TEMPLATE, "secret_file": "/nowhere/key"}, "/nowhere/key is not on the VM."),
     "open": ({"action": "awx", "url": TEMPLATE, "secret_file": "/etc/hostname"}, "/etc/hostname can be read by others"),
+    "folder": ({"action": "file", "directory": "/etc"}, "/etc holds other things: event_watcher_directory must be"),
     "relative": ({"action": "awx", "url": TEMPLATE, "secret_file": "key"}, "must be an absolute path, or credential:NAME"),
     "seconds": ({"action": "file", "repeat": 0}, "must be numbers of seconds from 1 up"),
     "python": ({"action": "file", "python": "/nowhere/python"}, "/nowhere/python cannot run the watcher"),
@@ -95,6 +96,33 @@ def test_what_is_put_there(tmp_path):
     assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
     assert (settings["fast"].fast_path, settings["fast"].resource_name, settings["file"].resource_name) == (["touch", "1"], "7", None)
     assert {case: "UMask=0077" in entry["unit"] for case, entry in there.items()} == {"run": False, "fast": False, "file": True}
+
+
+# Where the role puts what the user cannot choose, for a role that is run on the machine of the tests.
+PLACES = {"unit_file": "unit", "command_file": "command", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data"}
+
+
+def test_what_is_removed(tmp_path):
+    """What was put there, and what it wrote; nothing else of a folder that is shared, nothing at all of one that is another's."""
+    shared, theirs = tmp_path / "shared", tmp_path / "theirs"
+    ours = ("shared/_imds.py", "shared/settings.py", "shared/VERSION", "shared/__pycache__/settings.pyc", "etc/secret", "data/state.json", "command")
+    others = ("shared/more/notes.py", "theirs/settings.py", "theirs/VERSION", "never-written.json")
+    for path in (tmp_path / name for name in (*ours, *others, "told.json", "watcher.prom")):
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.touch()
+    settings = {"action": "file", "path": str(tmp_path / "told.json"), "textfile": str(tmp_path / "watcher.prom"), "command": []}
+    tasks = []
+    for folder, former in ((shared, settings), (theirs, dict(settings, action="run", path=str(tmp_path / "never-written.json"), textfile=str(shared)))):
+        tasks += [
+            {"ansible.builtin.file": {"path": str(tmp_path / "etc"), "state": "directory"}},
+            {"ansible.builtin.copy": {"content": "{{ former | to_nice_json }}", "dest": str(tmp_path / "etc/config.json")}, "vars": {"former": former}},
+            {"ansible.builtin.include_role": {"name": ENTRY}, "vars": {"event_watcher_state": "absent", "event_watcher_directory": str(folder)}},
+        ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks}]))
+    places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
+    must_pass("ansible-playbook", "-i", "here,", str(tmp_path / "play.yml"), "-e", json.dumps(places))
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {*others, "play.yml"}
+    assert not (shared / "__pycache__").exists() and not (tmp_path / "etc").exists()
 
 
 def tasks_of(case, given):
@@ -172,6 +200,13 @@ def test_installed_changed_killed_and_removed(guest):
     assert "restart it" in guest.ssh("graceful-azure-watcher --status").stdout.decode()
     assert guest.role(**told)[0] == 2
     assert guest.says("graceful-azure-watcher --status").splitlines()[0] == before
+
+    # Settings that it cannot start with are refused, and it goes on with its own. What other settings do not have it write is removed.
+    with pytest.raises(pytest.fail.Exception, match="failed to validate"):
+        guest.role("-e", "graceful_azure_imds_url=gopher://nowhere", **told)
+    assert guest.role(**told)[0] == 0
+    guest.role(action="file", textfile="/var/lib/node/other.prom")
+    until(lambda: guest.says("ls /var/lib/node") == "other.prom", 20)
 
     # What a command makes has the mode that it has by hand; what the watcher makes has its own.
     guest.role(action="run", command=["touch", "/root/made"], fast_path=["touch", "/root/out"], fast_path_types=["Reboot"])
