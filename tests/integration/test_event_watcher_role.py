@@ -11,15 +11,19 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 from graceful_azure_watcher.settings import DEFAULTS, Settings
 
+from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
 from tests.support.guests import ENTRY, Guests, install_ansible
 from tests.support.watcher import until
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
+COPY = "ansible.builtin.copy"
 NOTHING_THERE = ("/usr/local/lib/graceful-azure-watcher", "/etc/graceful-azure-watcher", "/etc/systemd/system/graceful-azure-watcher.service")
 
 # What is wrong, and what the role must say of it.
@@ -62,7 +66,7 @@ def test_what_is_refused(tmp_path):
         "connection": "local",
         "vars": {"said": {}},
         "tasks": [{"ansible.builtin.include_tasks": f"case{number}.yml"} for number in range(len(REFUSED))]
-        + [{"ansible.builtin.copy": {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
+        + [{COPY: {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
     must_pass("ansible-playbook", "-i", "here,", "--check", str(tmp_path / "play.yml"), timeout=280)
@@ -72,7 +76,14 @@ def test_what_is_refused(tmp_path):
     assert not any(os.path.exists(path) for path in NOTHING_THERE)
 
 
-def test_what_is_put_there(tmp_path):
+def play_with(programs, folder, *words):
+    interpreter = f"ansible_python_interpreter={programs / 'python'}"
+    must_pass(programs / "ansible-playbook", "-i", "here,", "-e", interpreter, str(folder / "play.yml"), *words, timeout=280)
+
+
+@pytest.mark.timeout(environments.MAKE_SECONDS + 300)
+@pytest.mark.parametrize("core", ["own", "oldest"])
+def test_what_is_put_there(tmp_path, core):
     """Settings that the watcher takes, from numbers too; and a unit whose commands of the user's make files as they would by hand."""
     role = ROOT / "roles" / "event_watcher"
     cases = {
@@ -80,28 +91,33 @@ def test_what_is_put_there(tmp_path):
         "fast": {"event_watcher_action": "file", "event_watcher_fast_path": ["touch", 1], "graceful_azure_resource_name": 7},
         "file": {"event_watcher_action": "file"},
     }
-    content = "{{ {'unit': lookup('template', unit), 'settings': __event_watcher_settings} | to_json }}"
+    programs = Path(sys.executable).parent if core == "own" else environments.core(environments.oldest_core())
+    content = next(task for task in yaml.safe_load((role / "tasks/present.yml").read_text()) if task["name"] == "Put the settings there")[COPY]["content"]
+    tasks = []
+    for case, given in cases.items():
+        for name, text in (("json", content), ("unit", "{{ lookup('template', unit) }}")):
+            tasks.append({COPY: {"content": text, "dest": str(tmp_path / f"{case}.{name}")}, "vars": given})
     play = {
         "hosts": "all",
         "gather_facts": False,
         "connection": "local",
         "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
         "vars": {"unit": str(role / "templates/graceful-azure-watcher.service.j2")},
-        "tasks": [{"ansible.builtin.copy": {"content": content, "dest": str(tmp_path / case)}, "vars": given} for case, given in cases.items()],
+        "tasks": tasks,
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    must_pass("ansible-playbook", "-i", "here,", str(tmp_path / "play.yml"), timeout=100)
-    there = {case: json.loads((tmp_path / case).read_text()) for case in cases}
-    settings = {case: Settings(dict(DEFAULTS, **entry["settings"])) for case, entry in there.items()}
+    play_with(programs, tmp_path)
+    settings = {case: Settings(dict(DEFAULTS, **json.loads((tmp_path / f"{case}.json").read_text()))) for case in cases}
     assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
-    assert (settings["fast"].fast_path, settings["fast"].resource_name, settings["file"].resource_name) == (["touch", "1"], "7", None)
-    assert {case: "UMask=0077" in entry["unit"] for case, entry in there.items()} == {"run": False, "fast": False, "file": True}
+    assert (settings["fast"].fast_path, settings["fast"].resource_name) == (["touch", "1"], "7")
+    assert {case: "UMask=0077" in (tmp_path / f"{case}.unit").read_text() for case in cases} == {"run": False, "fast": False, "file": True}
 
 
 # Where the role puts what the user cannot choose, for a role that is run on the machine of the tests.
 PLACES = {"unit_file": "unit", "command_file": "command", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data"}
 
 
+@pytest.mark.timeout(environments.MAKE_SECONDS + 300)
 def test_what_is_removed(tmp_path):
     """What was put there, and what it wrote; nothing else of a folder that is shared, nothing at all of one that is another's."""
     shared, theirs = tmp_path / "shared", tmp_path / "theirs"
@@ -115,12 +131,13 @@ def test_what_is_removed(tmp_path):
     for folder, former in ((shared, settings), (theirs, dict(settings, action="run", path=str(tmp_path / "never-written.json"), textfile=str(shared)))):
         tasks += [
             {"ansible.builtin.file": {"path": str(tmp_path / "etc"), "state": "directory"}},
-            {"ansible.builtin.copy": {"content": "{{ former | to_nice_json }}", "dest": str(tmp_path / "etc/config.json")}, "vars": {"former": former}},
+            {COPY: {"content": "{{ former | to_nice_json }}", "dest": str(tmp_path / "etc/config.json")}, "vars": {"former": former}},
             {"ansible.builtin.include_role": {"name": ENTRY}, "vars": {"event_watcher_state": "absent", "event_watcher_directory": str(folder)}},
         ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks}]))
     places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
-    must_pass("ansible-playbook", "-i", "here,", str(tmp_path / "play.yml"), "-e", json.dumps(places))
+    # The oldest, which makes of text that looks like data what it looks like.
+    play_with(environments.core(environments.oldest_core()), tmp_path, "-e", json.dumps(places))
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {*others, "play.yml"}
     assert not (shared / "__pycache__").exists() and not (tmp_path / "etc").exists()
 
