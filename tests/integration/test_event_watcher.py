@@ -102,6 +102,43 @@ def test_never_two_at_once_and_ended_with_the_watcher(simulator, watcher, tmp_pa
     assert "ended" in watcher.lines()[-1]["what"]
 
 
+def test_one_look_after_the_other(simulator, watcher, tmp_path):
+    """What was refused, and what was seen through to its end, is forgotten."""
+
+    def look():
+        status = watcher.run("--once").returncode
+        begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
+        return status, len(watcher.lines("action_started")), [event["event_id"] for event in begun]
+
+    event_id = simulator.post_event(**STILL)
+    with Receiver() as receiver:
+        receiver.answers = [lambda _handler: time.sleep(0.3) or (401, b"")]
+        watcher.set(action="eda", url=receiver.url, secret_file=watcher.secret())
+        assert look() == (1, 1, [])
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    assert look() == (0, 2, [event_id])
+    simulator.cancel(event_id)
+    assert look() == (0, 3, [])
+    assert look() == (0, 3, [])
+    assert [document["why"] for document in noted(tmp_path / "noted")] == ["appeared", "gone"]
+
+
+def test_one_look_that_is_ended(simulator, watcher, tmp_path):
+    """Its action has come to its end, its fast path has not: the action is not run again."""
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    event_id = simulator.post_event(**STILL)
+    assert watcher.run("--once").returncode == 0
+    simulator.cancel(event_id)
+    other = simulator.post_event(EventType="Preempt", **STILL)
+    watcher.set(fast_path=["sleep", "60"])
+    process = watcher.start("--once")
+    watcher.wait_for("action_done", 2)
+    process.terminate()
+    assert process.wait(5) == 1
+    begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
+    assert [event["event_id"] for event in begun] == [other]
+
+
 def test_killed_while_its_command_runs(simulator, watcher, tmp_path):
     """The next watcher waits for the command that the dead one left, and finishes what went meanwhile."""
     watcher.set(action="run", command=noting(tmp_path / "noted", "import os, time", f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)"))
@@ -235,6 +272,27 @@ def test_the_second_vm_of_an_event_finds_the_job_of_the_first(simulator, watcher
         process.wait(5)
 
 
+def test_a_job_is_found_among_those_of_a_schedule(simulator, watcher):
+    """Each minute a job without the variables, for longer than the event's own job runs."""
+    with Awx() as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        event_id = simulator.post_event(**STILL)
+        assert watcher.run("--once").returncode == 0
+        own = awx.jobs[-1]
+        for _minute in range(70):
+            awx.end(awx.add_job({}))
+        assert watcher.run("--once").returncode == 0
+        assert watcher.lines("action_busy")[-1]["text"] == f"job {own['id']} is under way"
+        # Another VM's job for the end of the event has been successful, though it began before most of them.
+        finishing = awx.add_job({"target": "www_1", "graceful_azure_event_ids": [], "graceful_azure_gone_event_ids": [event_id]})
+        for job in [own, *(awx.add_job({}) for _minute in range(70)), finishing]:
+            awx.end(job)
+        simulator.cancel(event_id)
+        assert watcher.run("--once").returncode == 0
+        assert watcher.lines("action_done")[-1]["text"] == f"job {finishing['id']}"
+        assert len(awx.posted()) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"may_look": False}, "job 100"), ({"ask_variables": False}, "job 100 was launched without target")],
@@ -301,6 +359,36 @@ def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
         watcher.wait_for("action_done", seconds=25)
         assert len(awx.jobs) == 1
     assert len(watcher.lines("action_started")) == len(watcher.lines("action_refused")) + len(watcher.lines("action_failed")) + 1
+
+
+def test_the_status_tells_of_an_action_that_fails(simulator, watcher):
+    with Webhook() as webhook:
+        watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret("rev0ked"))
+        running(watcher)
+        until(lambda: watcher.run("--status").returncode == 0)
+        simulator.post_event(**STILL)
+        watcher.wait_for("action_refused")
+        until(lambda: watcher.metrics()["action_failing"] == 1)
+        assert watcher.run("--status").returncode == 1
+        watcher.secret(TOKEN)
+        watcher.wait_for("action_done")
+        until(lambda: watcher.metrics()["action_failing"] == 0)
+        assert watcher.run("--status").returncode == 0
+    assert abs(watcher.metrics()["last_answer_timestamp_seconds"] - time.time()) < 15
+
+
+def test_the_status_tells_of_a_fast_path_that_fails(simulator, watcher, tmp_path):
+    watcher.set(action="file", fast_path=["test", "-e", str(tmp_path / "mended")])
+    running(watcher)
+    simulator.post_event(EventType="Preempt", **STILL)
+    watcher.wait_for("fast_path_failed")
+    until(lambda: watcher.metrics()["fast_path_failing"] == 1)
+    shown = watcher.run("--status")
+    assert shown.returncode == 1 and "fast path failed" in shown.stdout
+    (tmp_path / "mended").touch()
+    watcher.wait_for("fast_path_done")
+    until(lambda: watcher.metrics()["fast_path_failing"] == 0)
+    assert watcher.run("--status").returncode == 0
 
 
 def test_certificates(simulator, watcher, tmp_path):
@@ -427,9 +515,19 @@ def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path):
 )
 def test_bad_settings_end_it_with_a_sentence(watcher, settings, said):
     watcher.set(**settings)
-    done = watcher.run()
-    assert done.returncode == 78
-    assert said in done.stderr and "Traceback" not in done.stderr
+    for words in ([], ["--check"]):
+        done = watcher.run(*words)
+        assert done.returncode == 78
+        assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_settings_are_checked_beside_the_watcher_and_nothing_is_started(simulator, watcher, tmp_path):
+    watcher.set(action="run", command=noting(tmp_path / "noted"))
+    simulator.post_event(**STILL)
+    done = watcher.run("--check")
+    assert (done.returncode, done.stdout + done.stderr, noted(tmp_path / "noted")) == (0, "", [])
+    running(watcher)
+    assert watcher.run("--check").returncode == 0
 
 
 def test_it_tells_the_service_manager(simulator, watcher, tmp_path):

@@ -11,14 +11,19 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import yaml
+from graceful_azure_watcher.settings import DEFAULTS, Settings
 
+from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
 from tests.support.guests import ENTRY, Guests, install_ansible
 from tests.support.watcher import until
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
+COPY = "ansible.builtin.copy"
 NOTHING_THERE = ("/usr/local/lib/graceful-azure-watcher", "/etc/graceful-azure-watcher", "/etc/systemd/system/graceful-azure-watcher.service")
 
 # What is wrong, and what the role must say of it.
@@ -26,6 +31,9 @@ REFUSED = {
     "nothing": ({}, "event_watcher_action is not given: it must be one of run, awx, eda, file."),
     "unknown kind": ({"action": "mail"}, "event_watcher_action is mail: it must be one of"),
     "no command": ({"action": "run"}, "run needs event_watcher_command"),
+    "a line": ({"action": "run", "command": "/usr/bin/handle --now"}, "must be lists, like [touch, /run/out]."),
+    "an empty word": ({"action": "run", "command": ["/usr/bin/handle", ""]}, "A word of event_watcher_command, event_watcher_fast_path or"),
+    "a list in it": ({"action": "file", "fast_path": ["touch", ["/run/out"]]}, "is empty, or neither text nor a number."),
     "scheme": ({"action": "eda", "url": "gopher://eda.example.com/", "secret": "s"}, "event_watcher_url must be like https://"),
     "password": ({"action": "eda", "url": "https://me:hidden@eda.example.com/", "secret": "s"}, "must not carry a user name or password"),
     "unencrypted": ({"action": "eda", "url": "http://eda.example.com/", "secret": "s"}, "would send the token unencrypted"),
@@ -36,9 +44,11 @@ REFUSED = {
     "newline": ({"action": "awx", "url": TEMPLATE, "secret": "first\nsecond"}, "event_watcher_secret must be one line"),
     "unreadable": ({"action": "awx", "url": TEMPLATE, "secret_file": "/nowhere/key"}, "/nowhere/key is not on the VM."),
     "open": ({"action": "awx", "url": TEMPLATE, "secret_file": "/etc/hostname"}, "/etc/hostname can be read by others"),
+    "folder": ({"action": "file", "directory": "/etc"}, "/etc holds other things: event_watcher_directory must be"),
     "relative": ({"action": "awx", "url": TEMPLATE, "secret_file": "key"}, "must be an absolute path, or credential:NAME"),
     "seconds": ({"action": "file", "repeat": 0}, "must be numbers of seconds from 1 up"),
     "python": ({"action": "file", "python": "/nowhere/python"}, "/nowhere/python cannot run the watcher"),
+    "one type": ({"action": "file", "fast_path": ["out"], "fast_path_types": "Preempt"}, "must be lists, like"),
     "type": ({"action": "file", "fast_path_types": ["Panic"]}, "value of event_watcher_fast_path_types must be one or more of"),
 }
 
@@ -56,7 +66,7 @@ def test_what_is_refused(tmp_path):
         "connection": "local",
         "vars": {"said": {}},
         "tasks": [{"ansible.builtin.include_tasks": f"case{number}.yml"} for number in range(len(REFUSED))]
-        + [{"ansible.builtin.copy": {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
+        + [{COPY: {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
     must_pass("ansible-playbook", "-i", "here,", "--check", str(tmp_path / "play.yml"), timeout=280)
@@ -64,6 +74,72 @@ def test_what_is_refused(tmp_path):
     assert {case: said[case] for case, (_variables, wanted) in REFUSED.items() if wanted not in said[case]} == {}
     assert not any("hidden" in text or "first" in text for text in said.values())
     assert not any(os.path.exists(path) for path in NOTHING_THERE)
+
+
+def play_with(programs, folder, *words):
+    interpreter = f"ansible_python_interpreter={programs / 'python'}"
+    must_pass(programs / "ansible-playbook", "-i", "here,", "-e", interpreter, str(folder / "play.yml"), *words, timeout=280)
+
+
+@pytest.mark.timeout(environments.MAKE_SECONDS + 300)
+@pytest.mark.parametrize("core", ["own", "oldest"])
+def test_what_is_put_there(tmp_path, core):
+    """Settings that the watcher takes, from numbers too; and a unit whose commands of the user's make files as they would by hand."""
+    role = ROOT / "roles" / "event_watcher"
+    cases = {
+        "run": {"event_watcher_action": "run", "event_watcher_command": ["/usr/bin/handle", "--port", 8080]},
+        "fast": {"event_watcher_action": "file", "event_watcher_fast_path": ["touch", 1], "graceful_azure_resource_name": 7},
+        "file": {"event_watcher_action": "file"},
+    }
+    programs = Path(sys.executable).parent if core == "own" else environments.core(environments.oldest_core())
+    content = next(task for task in yaml.safe_load((role / "tasks/present.yml").read_text()) if task["name"] == "Put the settings there")[COPY]["content"]
+    tasks = []
+    for case, given in cases.items():
+        for name, text in (("json", content), ("unit", "{{ lookup('template', unit) }}")):
+            tasks.append({COPY: {"content": text, "dest": str(tmp_path / f"{case}.{name}")}, "vars": given})
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "connection": "local",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "vars": {"unit": str(role / "templates/graceful-azure-watcher.service.j2")},
+        "tasks": tasks,
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    play_with(programs, tmp_path)
+    settings = {case: Settings(dict(DEFAULTS, **json.loads((tmp_path / f"{case}.json").read_text()))) for case in cases}
+    assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
+    assert (settings["fast"].fast_path, settings["fast"].resource_name) == (["touch", "1"], "7")
+    assert {case: "UMask=0077" in (tmp_path / f"{case}.unit").read_text() for case in cases} == {"run": False, "fast": False, "file": True}
+
+
+# Where the role puts what the user cannot choose, for a role that is run on the machine of the tests.
+PLACES = {"unit_file": "unit", "command_file": "command", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data"}
+
+
+@pytest.mark.timeout(environments.MAKE_SECONDS + 300)
+def test_what_is_removed(tmp_path):
+    """What was put there, and what it wrote; nothing else of a folder that is shared, nothing at all of one that is another's."""
+    shared, theirs = tmp_path / "shared", tmp_path / "theirs"
+    ours = ("shared/_imds.py", "shared/settings.py", "shared/VERSION", "shared/__pycache__/settings.pyc", "etc/secret", "data/state.json", "command")
+    others = ("shared/more/notes.py", "theirs/settings.py", "theirs/VERSION", "never-written.json")
+    for path in (tmp_path / name for name in (*ours, *others, "told.json", "watcher.prom")):
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.touch()
+    settings = {"action": "file", "path": str(tmp_path / "told.json"), "textfile": str(tmp_path / "watcher.prom"), "command": []}
+    tasks = []
+    for folder, former in ((shared, settings), (theirs, dict(settings, action="run", path=str(tmp_path / "never-written.json"), textfile=str(shared)))):
+        tasks += [
+            {"ansible.builtin.file": {"path": str(tmp_path / "etc"), "state": "directory"}},
+            {COPY: {"content": "{{ former | to_nice_json }}", "dest": str(tmp_path / "etc/config.json")}, "vars": {"former": former}},
+            {"ansible.builtin.include_role": {"name": ENTRY}, "vars": {"event_watcher_state": "absent", "event_watcher_directory": str(folder)}},
+        ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks}]))
+    places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
+    # The oldest, which makes of text that looks like data what it looks like.
+    play_with(environments.core(environments.oldest_core()), tmp_path, "-e", json.dumps(places))
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {*others, "play.yml"}
+    assert not (shared / "__pycache__").exists() and not (tmp_path / "etc").exists()
 
 
 def tasks_of(case, given):
@@ -141,6 +217,19 @@ def test_installed_changed_killed_and_removed(guest):
     assert "restart it" in guest.ssh("graceful-azure-watcher --status").stdout.decode()
     assert guest.role(**told)[0] == 2
     assert guest.says("graceful-azure-watcher --status").splitlines()[0] == before
+
+    # Settings that it cannot start with are refused, and it goes on with its own. What other settings do not have it write is removed.
+    with pytest.raises(pytest.fail.Exception, match="failed to validate"):
+        guest.role("-e", "graceful_azure_imds_url=gopher://nowhere", **told)
+    assert guest.role(**told)[0] == 0
+    guest.role(action="file", textfile="/var/lib/node/other.prom")
+    until(lambda: guest.says("ls /var/lib/node") == "other.prom", 20)
+
+    # What a command makes has the mode that it has by hand; what the watcher makes has its own.
+    guest.role(action="run", command=["touch", "/root/made"], fast_path=["touch", "/root/out"], fast_path_types=["Reboot"])
+    until(lambda: guest.ssh("test -e /root/made -a -e /root/out").returncode == 0, 30)
+    assert guest.says("stat --format=%a /root/made /root/out /run/graceful-azure-watcher/status.json").split() == ["644"] * 3
+    assert guest.says("stat --format=%a /var/lib/graceful-azure-watcher/state.json /var/lib/graceful-azure-watcher").split() == ["600", "700"]
 
     assert guest.role("--check", state="absent")[0] > 1
     assert guest.shows("ActiveState") == "active"

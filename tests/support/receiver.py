@@ -14,6 +14,8 @@ import ssl
 import subprocess
 import threading
 import time
+import urllib.parse
+from datetime import datetime, timezone
 
 TOKEN = "t0ken"
 KEY = "h0st-config-key"
@@ -142,7 +144,7 @@ class Webhook(Receiver):
 
 
 class Awx(Receiver):
-    """One job template of an AWX. ``jobs`` are its jobs, the newest last; a test ends them by their status."""
+    """One job template of an AWX. ``jobs`` are its jobs, the newest last; a test ends them by their status, or by ``end()``."""
 
     path = "/api/v2/job_templates/7/"
 
@@ -161,13 +163,20 @@ class Awx(Receiver):
         if path == self.path + "jobs/" and request["method"] == "GET":
             if not self.may_look:
                 return 403, {"detail": "You do not have permission to perform this action."}
-            assert query == "order_by=-id&page_size=25"
-            return 200, {"count": len(self.jobs), "results": self.jobs[:-26:-1]}
+            return 200, self.list_jobs(dict(urllib.parse.parse_qsl(query)))
         if path == self.path + "launch/" and request["method"] == "POST":
             variables = json.loads(request["body"])["extra_vars"]
             job = self.add_job(variables if self.ask_variables else {})
             return 201, {"job": job["id"], "id": job["id"], "ignored_fields": {} if self.ask_variables else {"extra_vars": variables}}
         return 404, {"detail": "The requested resource could not be found."}
+
+    def list_jobs(self, query):
+        order, size = query.pop("order_by"), int(query.pop("page_size"))
+        wanted = query.pop("status__in", None) or query.pop("status", None)
+        assert query == {} and order[0] == "-" and size <= 200
+        found = [job for job in self.jobs if wanted is None or job["status"] in wanted.split(",")]
+        found.sort(key=lambda job: job[order[1:]], reverse=True)
+        return {"count": len(found), "results": found[:size]}
 
     def call_back(self, request):
         body = json.loads(request["body"])
@@ -181,6 +190,9 @@ class Awx(Receiver):
         return 201, b""
 
     def add_job(self, variables, status="running"):
-        job = {"id": 100 + len(self.jobs), "status": status, "extra_vars": json.dumps(variables)}
+        job = {"id": 100 + len(self.jobs), "status": status, "finished": "", "extra_vars": json.dumps(variables)}
         self.jobs.append(job)
         return job
+
+    def end(self, job, status="successful"):
+        job.update(status=status, finished=datetime.now(timezone.utc).isoformat())

@@ -67,7 +67,7 @@ class RunningAwx(Awx):
         def await_it():
             output, _nothing = process.communicate()
             (self.folder / f"job-{job['id']}.txt").write_text(output)
-            job["status"] = "successful" if process.returncode == 0 else "failed"
+            self.end(job, "successful" if process.returncode == 0 else "failed")
 
         threading.Thread(target=await_it, daemon=True).start()
         return job

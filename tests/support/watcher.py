@@ -87,9 +87,9 @@ class Watcher:
         program = [str(self.code)] if self.constants is None else ["-c", HURRIED, str(self.code), json.dumps(self.constants)]
         return [self.python, "-I", *program, "--config", str(self.config), *words]
 
-    def start(self, resident=False, **popen):
+    def start(self, *words, resident=False, **popen):
         """``resident`` starts it without a word, as the unit does, with the settings where the unit has them."""
-        command = self.command()
+        command = self.command(*words)
         if resident:
             command = [self.python, "-I", "-c", HURRIED, str(self.code), json.dumps({"cli.CONFIG": str(self.config)})]
             popen.setdefault("env", {**os.environ, "MALLOC_ARENA_MAX": "1"})

@@ -41,7 +41,9 @@ GRACE_SECONDS = 10.0
 # All VMs of an event launch for all of them. The first name does at once, the others a little later, and find its job there.
 TURN_SECONDS = 3.0
 TURNS = 5
-_ACTIVE = ("new", "pending", "waiting", "running")
+# A template may have many jobs for other events, or of a schedule: what is looked for must not leave the page because of them.
+_ACTIVE_JOBS = "jobs/?status__in=new,pending,waiting,running&order_by=-id&page_size=50"
+_ENDED_JOBS = "jobs/?status=successful&order_by=-finished&page_size=50"
 
 
 def target_of(task):
@@ -360,7 +362,7 @@ def _launch(request, settings, secret, document):
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     standing, gone = ([event["event_id"] for event in document[name]] for name in ("events", "gone"))
     request.wait_a_turn(_turn(document) * TURN_SECONDS)
-    found = _find_job(request, _below(settings.url, "jobs/?order_by=-id&page_size=25"), headers, standing, gone)
+    found = _find_job(request, settings.url, headers, standing, gone)
     if found is not None:
         return found
     variables = {"target": document["target"], "graceful_azure_event_ids": standing, "graceful_azure_gone_event_ids": gone}
@@ -383,25 +385,26 @@ def _turn(document):
 
 def _find_job(request, url, headers, standing, gone):
     """A job that another VM, or an earlier process, launched for the same; None where there is none, or no right to look."""
-    status, answer = request.ask("GET", url, headers)
-    if status != 200:
-        return None
     wanted, ended = {fold(event_id) for event_id in standing}, {fold(event_id) for event_id in gone}
-    for job in _jobs(answer):
-        for_standing, for_gone = _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")
-        if job.get("status") in _ACTIVE and wanted | ended <= for_standing | for_gone:
+    for job, for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ACTIVE_JOBS), headers)):
+        if wanted | ended <= for_standing | for_gone:
             return BUSY, f"job {job.get('id')} is under way"
-        if not wanted and ended <= for_gone and job.get("status") == "successful":
+    if wanted:
+        return None
+    for job, _for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ENDED_JOBS), headers)):
+        if ended <= for_gone:
             return DONE, f"job {job.get('id')}"
     return None
 
 
-def _jobs(answer):
+def _jobs(status, answer):
+    """The jobs of an answer, each with the ids of the events that stood and of those that were gone when it was launched."""
     try:
-        jobs = json.loads(answer.decode()).get("results")
+        jobs = json.loads(answer.decode()).get("results") if status == 200 else None
     except (ValueError, AttributeError):
         return []
-    return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+    jobs = [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+    return [(job, _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")) for job in jobs]
 
 
 def _named(job, variable):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is typed: the watcher itself, --once, --status."""
+"""What is typed: the watcher itself, --once, --check, --status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXIT_NOT_RUNNING = 3
 STALE_SECONDS = 45.0
 
 
-Arguments = namedtuple("Arguments", ("config", "once", "status"))
+Arguments = namedtuple("Arguments", ("config", "once", "check", "status"))
 
 
 def main(folder):
@@ -39,7 +39,9 @@ def main(folder):
         values = settings.read(arguments.config)
         if arguments.status:
             return show_status(values, version)
-        watcher = Watcher(settings.Settings(values), version)
+        watcher = Watcher(settings.Settings(values, in_unit=not arguments.check), version)
+        if arguments.check:
+            return 0
         if arguments.once:
             return 0 if watcher.once() else 1
         watcher.run()
@@ -53,7 +55,7 @@ def main(folder):
 def parse(words):
     if not words:
         # What the service is started with.
-        return Arguments(CONFIG, once=False, status=False)
+        return Arguments(CONFIG, once=False, check=False, status=False)
     # For people alone: the service would keep it in memory for ever.
     import argparse
 
@@ -61,6 +63,7 @@ def parse(words):
     parser.add_argument("--config", default=CONFIG, help=f"the settings, {CONFIG} by default")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="look once, start what is due, wait for its end")
+    what.add_argument("--check", action="store_true", help="say what is wrong with the settings, and start nothing")
     what.add_argument("--status", action="store_true", help="say what the watcher sees and does; 0: well, 1: trouble, 3: not running")
     return parser.parse_args(words)
 
@@ -98,5 +101,10 @@ def show_status(chosen, version):
     print("\n".join(notes.status(state, version, running)))
     if not running:
         return EXIT_NOT_RUNNING
-    well = state is not None and state["last_answer_age"] is not None and state["last_answer_age"] < STALE_SECONDS and not state["error"]
-    return 0 if well else EXIT_TROUBLE
+    return 0 if state is not None and _is_well(state) else EXIT_TROUBLE
+
+
+def _is_well(state):
+    answered = state["last_answer_age"] is not None and state["last_answer_age"] < STALE_SECONDS and not state["error"]
+    # One that still runs as an older version may not say so.
+    return answered and not state.get("action_failing") and not state.get("fast_path_failing")

@@ -63,6 +63,7 @@ class Decider:
         self.running = None
         self.failures = 0
         self.next_at = None
+        self._failed = False
         self._seen = False
         self._why = None
         self._changes = 0
@@ -74,8 +75,15 @@ class Decider:
         """What the next process must know."""
         return list(self.begun.values())
 
+    @property
+    def failing(self):
+        """Whether the last action failed and there is still something to be done. Not known before one has ended."""
+        return self._failed and bool(self.events or self.begun)
+
     def observe(self, events, now):
         """What an answer showed; returns what has changed, as pairs of a word and the event."""
+        # What failed for events that are over says nothing of those that come.
+        self._failed = self.failing
         found = {fold(event["event_id"]): event for event in events}
         before = self.events if self._seen else self.begun
         changes = []
@@ -119,10 +127,11 @@ class Decider:
             for key in map(_key, task.gone):
                 if key not in self.events:
                     self.begun.pop(key, None)
+        self._failed = outcome in (FAILED, REFUSED)
         if self._running_changes != self._changes:
             self.next_at = now
             return
-        if outcome in (FAILED, REFUSED):
+        if self._failed:
             self.failures += 1
             self._why = "retry"
             self.next_at = now + back_off(self.failures, RETRY_MOST if self.events else FINISH_MOST)

@@ -45,12 +45,15 @@ def metrics(state):
         ("events", "gauge", "Events that stand and name this host", {(("status", s), ("type", t)): n for (t, s), n in standing.items()}),
         ("seconds_until_not_before", "gauge", "Until the first of them may begin", _one(state["seconds_until_not_before"])),
         ("last_answer_age_seconds", "gauge", "Since the metadata service last answered", _one(state["last_answer_age"])),
+        ("last_answer_timestamp_seconds", "gauge", "When it did, in Unix time; 0: not yet", {(): _answered_at(state)}),
         ("answers_total", "counter", "Answers of the metadata service", _one(state["answers"])),
         ("errors_total", "counter", "Requests to the metadata service that failed", _one(state["errors"])),
         ("actions_started_total", "counter", "Actions started", {(("kind", state["action"]),): state["actions_started"]}),
         ("actions_failed_total", "counter", "Actions that failed", {(("kind", state["action"]),): state["actions_failed"]}),
+        ("action_failing", "gauge", "1 where the last action failed and there is still something to be done", _one(int(state["action_failing"]))),
         ("fast_path_started_total", "counter", "Commands of the fast path started", _one(state["fast_path_started"])),
         ("fast_path_failed_total", "counter", "Commands of the fast path that failed", _one(state["fast_path_failed"])),
+        ("fast_path_failing", "gauge", "1 where the last of them failed and is tried again", _one(int(state["fast_path_failing"]))),
         ("fast_path_held", "gauge", "Events for which the fast path holds this host out", _one(len(state["fast_path_held"]))),
     ]
     lines = []
@@ -65,6 +68,12 @@ def metrics(state):
 
 def _one(value):
     return {} if value is None else {(): value}
+
+
+def _answered_at(state):
+    """Unlike an age this goes on telling the truth when nobody rewrites the file."""
+    age = state["last_answer_age"]
+    return 0 if age is None else round(state["written"] - age, 3)
 
 
 def _escaped(text):
@@ -87,6 +96,8 @@ def status(state, installed, running):
     if not state["events"]:
         lines.append("  no event names this host")
     lines.append(f"  action {state['action']}: {state['doing']}; {state['actions_started']} started, {state['actions_failed']} failed")
+    if state.get("fast_path_failing"):
+        lines.append("  the last command of the fast path failed and is tried again")
     if state["fast_path_held"]:
         lines.append(f"  out by the fast path for {', '.join(state['fast_path_held'])}")
     # What comes from the service must not paint the terminal.

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
+TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 AUTHS = {AWX: (TOKEN, HOST_CONFIG_KEY), EDA: (TOKEN, HMAC)}
 # Of a secret file: where the service manager puts credentials.
 CREDENTIAL = "credential:"
@@ -47,11 +48,14 @@ class SettingsError(Exception):
 
 
 class Settings:
-    def __init__(self, values):
+    """Those of a file. ``in_unit`` is False where the service manager gives no credentials, which are not looked at then."""
+
+    def __init__(self, values, in_unit=True):
         unknown = sorted(set(values) - set(DEFAULTS))
         if unknown:
             raise SettingsError(f"{', '.join(unknown)}: no such setting.")
         self.__dict__.update(DEFAULTS, **values)
+        self.in_unit = in_unit
         mistakes = find_mistakes(self)
         if mistakes:
             raise SettingsError(" ".join(mistakes))
@@ -74,13 +78,17 @@ def read(path):
 
 
 def find_mistakes(settings):
-    mistakes = []
+    mistakes = _text_mistakes(settings)
+    if mistakes:
+        return mistakes
     if settings.action not in ACTIONS:
         given = "is not given" if not settings.action else f"is {settings.action!r}"
         mistakes.append(f"action {given}: it must be one of {', '.join(ACTIONS)}.")
     for name in ("command", "fast_path", "fast_path_undo"):
         if not _is_command(getattr(settings, name)):
             mistakes.append(f"{name} must be a list of strings: a program and its arguments.")
+    if not _is_command(settings.fast_path_types) or set(settings.fast_path_types) - set(TYPES):
+        mistakes.append(f"fast_path_types must be a list of {', '.join(TYPES)}.")
     if settings.action == RUN and not settings.command:
         mistakes.append("action run needs command.")
     if settings.fast_path_undo and not settings.fast_path:
@@ -91,6 +99,16 @@ def find_mistakes(settings):
             mistakes.append(f"{name} must be a number of seconds from 1 up, not {value!r}.")
     if settings.action in AUTHS:
         mistakes += _network_mistakes(settings)
+    return mistakes
+
+
+def _text_mistakes(settings):
+    mistakes = []
+    for name, default in DEFAULTS.items():
+        value = getattr(settings, name)
+        # What has no default may be missing.
+        if (isinstance(default, str) or (default is None and value is not None)) and not isinstance(value, str):
+            mistakes.append(f"{name} must be text, not {value!r}.")
     return mistakes
 
 
@@ -105,7 +123,7 @@ def _network_mistakes(settings):
     mistakes = url_mistakes(settings.action, settings.auth, settings.url)
     if not settings.secret_file:
         mistakes.append(f"action {settings.action} needs secret_file, the file with its {settings.auth}.")
-    else:
+    elif settings.in_unit or not settings.secret_file.startswith(CREDENTIAL):
         try:
             settings.secret()
         except SettingsError as error:

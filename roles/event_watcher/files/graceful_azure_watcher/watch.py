@@ -116,6 +116,8 @@ class Watcher:
                     running.stop()
             return False
         finally:
+            # What has ended since it was started; what has not is for the next look.
+            self._save_state()
             system.unlock(lock)
 
     def _take_lock(self):
@@ -363,6 +365,8 @@ class Watcher:
             doing=self.last,
             error=self._error,
             last_answer_age=None if self._last_answer is None else round(now - self._last_answer, 3),
+            action_failing=self.decider.failing,
+            fast_path_failing=self.fast is not None and self.fast.failures > 0,
             seconds_until_not_before=min(ahead) if ahead else None,
             events=[notes.event_fields(event) for event in events],
             fast_path_held=list(self.fast.held.values()) if self.fast is not None else [],

@@ -107,6 +107,43 @@ def test_failures_back_off_up_to_a_bound_and_never_end(world, outcome):
     assert set(pauses[7:]) == {30}
 
 
+def test_it_is_failing_from_a_failure_to_a_success_while_there_is_something_to_be_done(world):
+    world.see(event())
+    world.start()
+    assert not world.decider.failing
+    world.end(FAILED)
+    assert world.decider.failing
+    # Neither a change nor another start is a success.
+    world.see(event(status="Started"))
+    world.start()
+    assert world.decider.failing
+    world.end()
+    assert not world.decider.failing
+    world.see()
+    world.start()
+    world.end(FAILED)
+    assert world.decider.failing
+    world.seconds_until_due()
+    world.start()
+    world.end(BUSY)
+    assert not world.decider.failing
+
+
+@pytest.mark.parametrize("outcome", [FAILED, REFUSED])
+def test_what_failed_for_an_event_that_is_over_is_no_failure_of_the_next(world, outcome):
+    world.see(event())
+    world.start()
+    world.end(REFUSED)
+    world.see()
+    assert not world.decider.failing
+    world.see(event("E2"))
+    assert not world.decider.failing
+    world.start()
+    world.see()
+    world.end(outcome)
+    assert world.decider.failing == (outcome == FAILED)
+
+
 def test_a_change_ends_the_back_off(world):
     world.see(event())
     for _number in range(8):

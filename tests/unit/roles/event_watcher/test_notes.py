@@ -17,7 +17,10 @@ STATE = {
     "action": "awx",
     "doing": "done at noon (job 7)",
     "error": None,
+    "written": 1795273200.5,
     "last_answer_age": 0.4,
+    "action_failing": True,
+    "fast_path_failing": False,
     "seconds_until_not_before": 12.5,
     "events": [
         {"event_id": "E1", "type": "Reboot", "status": "Scheduled", "not_before": "2026-11-21T12:00:00Z", "resources": "www_1,www_2"},
@@ -46,15 +49,17 @@ def test_metrics():
     assert 'graceful_azure_watcher_events{status="",type="odd\\"\\n"} 1' in rows
     assert "graceful_azure_watcher_seconds_until_not_before 12.5" in rows
     assert 'graceful_azure_watcher_actions_failed_total{kind="awx"} 1' in rows
+    assert "graceful_azure_watcher_last_answer_age_seconds 0.4" in rows
+    assert "graceful_azure_watcher_last_answer_timestamp_seconds 1795273200.1" in rows
+    assert "graceful_azure_watcher_action_failing 1" in rows and "graceful_azure_watcher_fast_path_failing 0" in rows
     assert not [row for row in rows if "not_before" in row and row.endswith("None")]
 
 
-def test_what_is_not_known_is_no_number():
-    assert not [
-        line
-        for line in notes.metrics(dict(STATE, events=[], last_answer_age=None, seconds_until_not_before=None)).splitlines()
-        if line.startswith(("graceful_azure_watcher_last", "graceful_azure_watcher_seconds", "graceful_azure_watcher_events"))
-    ]
+def test_what_is_not_known_is_no_number_but_no_answer_yet_is_one_very_long_ago():
+    lines = notes.metrics(dict(STATE, events=[], last_answer_age=None, seconds_until_not_before=None)).splitlines()
+    unknown = ("graceful_azure_watcher_last_answer_age", "graceful_azure_watcher_seconds", "graceful_azure_watcher_events")
+    assert not [line for line in lines if line.startswith(unknown)]
+    assert "graceful_azure_watcher_last_answer_timestamp_seconds 0" in lines
 
 
 def test_status_for_people():
@@ -62,6 +67,7 @@ def test_status_for_people():
     assert lines[0] == "graceful-azure-watcher 1+a, running"
     assert "  Reboot E1 Scheduled, not before 2026-11-21T12:00:00Z: www_1,www_2" in lines
     assert any("2 started, 1 failed" in line for line in lines)
+    assert any("fast path failed" in line for line in notes.status(dict(STATE, fast_path_failing=True), "1+a", True))
     assert "restart it" in notes.status(STATE, "2+b", True)[1]
     assert notes.status(STATE, "1+a", False) == ["graceful-azure-watcher 1+a, not running"]
     assert any("not answered yet (refused)" in line for line in notes.status(dict(STATE, last_answer_age=None, error="refused"), "1+a", True))

@@ -38,6 +38,13 @@ def mistakes(**values):
         ({"action": "run", "command": "reboot now"}, "command must be a list"),
         ({"action": "run", "command": ["a", ""]}, "command must be a list"),
         ({"action": "run", "command": ["a", "b\0"]}, "command must be a list"),
+        ({"action": "run", "command": ["a", 8080]}, "command must be a list"),
+        ({"action": "file", "fast_path_types": "Preempt"}, "fast_path_types must be a list of Freeze, Reboot,"),
+        ({"action": "file", "fast_path_types": ["Preempt", 5]}, "fast_path_types must be a list"),
+        ({"action": "file", "fast_path_types": ["Panic"]}, "fast_path_types must be a list"),
+        ({"action": "file", "resource_name": 7}, "resource_name must be text, not 7."),
+        ({"action": "file", "state_dir": None}, "state_dir must be text, not None."),
+        ({"action": "eda", "url": "https://eda.example.com/", "secret_file": 7}, "secret_file must be text, not 7."),
         ({"action": "file", "fast_path_undo": ["in"]}, "no fast_path that it undoes"),
         ({"action": "file", "repeat": 0}, "repeat must be a number of seconds from 1 up, not 0."),
         ({"action": "file", "command_timeout": float("nan")}, "command_timeout must be a number"),
@@ -126,6 +133,16 @@ def test_a_secret_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with pytest.raises(SettingsError, match="no such credential"):
         read_secret("credential:token")
+
+
+def test_a_credential_is_looked_at_in_the_unit_alone(monkeypatch):
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    values = dict(DEFAULTS, action="eda", url="https://eda.example.com/", secret_file="credential:token")
+    with pytest.raises(SettingsError, match="no such credential"):
+        Settings(values)
+    Settings(values, in_unit=False)
+    with pytest.raises(SettingsError, match="No such file"):
+        Settings(dict(values, secret_file="/nowhere/token"), in_unit=False)
 
 
 def test_a_credential_of_the_service_manager(secret, tmp_path, monkeypatch):
