@@ -23,13 +23,14 @@ from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
 
-SECRET = "no other"
+# A number, for all that YAML and Jinja know.
+SECRET = "12345"
 
 
 @pytest.fixture(name="site")
-def three_hosts(tmp_path):
-    """Three, since one stays in service."""
-    site = Site(tmp_path, names=("web1", "web2", "web3"))
+def four_hosts(tmp_path):
+    """Three for events, and one that stays in service."""
+    site = Site(tmp_path, names=("web1", "web2", "web3", "web4"))
     yield site
     site.close()
 
@@ -38,8 +39,10 @@ def three_hosts(tmp_path):
 def starter(site):
     started = []
 
-    def start(name, **variables):
-        started.append(Rulebook(site.folder, site.inventory, name, environment=ansible_settings(site.folder), **variables))
+    def start(name, environment=None, **variables):
+        # The balancer has no metadata service.
+        variables["target"] = "web"
+        started.append(Rulebook(site.folder, site.inventory, name, environment=dict(ansible_settings(site.folder), **environment or {}), **variables))
         return started[-1]
 
     yield start
@@ -49,6 +52,20 @@ def starter(site):
 
 def is_over(site, event_id):
     return site.simulator.event(event_id)["History"][-1]["Status"] == "Completed"
+
+
+@pytest.mark.timeout(240)
+def test_what_was_left(site, start):
+    """A run is killed, its event ends, and so does ansible-rulebook; the next one puts the host back, though no event stands."""
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
+    run = site.start("handle_events")
+    wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
+    site.kill(run)
+    site.simulator.ask("POST", f"/events/{event_id}/complete")
+    assert site.admin_states()["web1"] == "drain"
+    start("handle_events", imds_urls=list(site.simulator.urls.values()))
+    site.await_state("web1", "ready", 90)
+    wait_until(lambda: site.records() == [], 60, "nothing held any more")
 
 
 @pytest.mark.long
@@ -73,32 +90,50 @@ def test_what_the_metadata_service_shows(site, start):
     assert "Traceback" not in rulebook.text(), rulebook.text()
 
 
-@pytest.mark.timeout(240)
-def test_what_a_watcher_reports(site, start):
-    """Reports as watchers send them: signed or not, once by each VM of the event, and again."""
+@pytest.fixture(name="report")
+def reporter(start):
+    """Reports as watchers send them, to a rulebook that has room for three runs."""
     port = free_port()
-    rulebook = start("webhook", webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1")
+    rulebook = start("webhook", {"EDA_MAX_CONCURRENT_ACTIONS": "3"}, webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1")
 
-    def report(target, secret=SECRET, **more):
-        body = json.dumps(dict({"source": "graceful.azure.event_watcher", "target": target, "events": [], "gone": []}, **more)).encode()
+    def report(target, *event_ids, secret=SECRET, gone=(), **more):
+        events = [{"event_id": event_id, "event_status": "Scheduled", "resources": target.split(","), "not_before": None} for event_id in [*event_ids, *gone]]
+        told = {"source": "graceful.azure.event_watcher", "target": target, "events": events[: len(event_ids)], "gone": events[len(event_ids) :]}
+        body = json.dumps({**told, **more}).encode()
         signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         headers = {"Content-Type": "application/json", "X-Hub-Signature-256": signature}
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/", body, headers), timeout=5) as answer:
+            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/endpoint", body, headers), timeout=5) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
         except OSError:
             return None
 
-    wait_until(lambda: report("web1", secret="another") is not None, 90, "the webhook")
-    assert report("web1", secret="another") in (401, 403)
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=1, SettleSeconds=1)
-    assert [report("web1:web2", host=name) for name in ("web1", "web2", "web1")] == [200] * 3
-    assert report("web1", source="somebody else") == 200
-    wait_until(lambda: is_over(site, event_id), 90, "the event over")
-    site.await_state("web1", "ready", 60)
-    site.await_state("web2", "ready", 60)
+    report.rulebook = rulebook
+    wait_until(lambda: report("web1", "E1", secret="another") is not None, 90, "the webhook")
+    return report
+
+
+@pytest.mark.timeout(240)
+def test_what_a_watcher_reports(site, report):
+    """Reports signed or not, once by each VM of the event, and again for as long as it stands; and one of another host beside that."""
+    assert report("web1", "E1", secret="another") in (401, 403)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=None)
+    assert report("web1,web2", event_id, source="somebody else") == 200
+    assert report("{{ lookup('pipe', 'touch " + str(site.folder / "found") + "') }}", "E2") == 200
+    assert [report("web1,web2", event_id, host=name, why="repeat") for name in ("web1", "web2") * 5] == [200] * 10
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "the event approved")
+    # Nobody waits for the first.
+    other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], ImpactSeconds=1, SettleSeconds=1)
+    assert report("web3", other) == 200
+    wait_until(lambda: is_over(site, other), 60, "the other event over")
+    site.await_state("web3", "ready", 60)
+    assert site.admin_states()["web1"] == site.admin_states()["web2"] == "drain"
+    site.simulator.ask("POST", f"/events/{event_id}/complete")
     wait_until(lambda: site.records() == [], 60, "nothing held any more")
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
     time.sleep(1)
-    assert rulebook.runs() == 1, rulebook.text()
+    # One of them when it started.
+    assert report.rulebook.runs() == 3, report.rulebook.text()
+    assert not (site.folder / "found").exists()
