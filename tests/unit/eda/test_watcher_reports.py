@@ -10,6 +10,8 @@ import logging
 import runpy
 
 import pytest
+from graceful_azure_watcher.actions import document_of
+from graceful_azure_watcher.decision import Task
 
 from tests.support.checkout import BUILD
 
@@ -38,6 +40,12 @@ def is_new(reports, now, *events, **more):
 class TestReports:
     def test_what_a_report_becomes(self):
         assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": "started"}
+
+    def test_what_the_watcher_sends(self):
+        reports = Reports()
+        one = event("E1", "vm-1", "all:!vm-1", "vm-2")
+        for task in (Task("appeared", [one], []), Task("changed", [], [one])):
+            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": "started"}
 
     def test_each_vm_of_an_event_reports_it(self):
         reports = Reports()
