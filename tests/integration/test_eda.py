@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import shutil
 import time
@@ -16,6 +17,7 @@ import urllib.request
 
 import pytest
 
+from tests.support.checkout import BUILD
 from tests.support.haproxy import free_port
 from tests.support.playbook import ansible_settings
 from tests.support.programs import Rulebook
@@ -90,11 +92,10 @@ def test_what_the_metadata_service_shows(site, start):
     assert "Traceback" not in rulebook.text(), rulebook.text()
 
 
-@pytest.fixture(name="report")
-def reporter(start):
-    """Reports as watchers send them, to a rulebook that has room for three runs."""
+def reporter(start, **more):
+    """Reports as watchers send them, to a rulebook that has just begun."""
     port = free_port()
-    rulebook = start("webhook", {"EDA_MAX_CONCURRENT_ACTIONS": "3"}, webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1")
+    rulebook = start("webhook", webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1", **more)
 
     def report(target, *event_ids, secret=SECRET, gone=(), **more):
         events = [{"event_id": event_id, "event_status": "Scheduled", "resources": target.split(","), "not_before": None} for event_id in [*event_ids, *gone]]
@@ -116,8 +117,10 @@ def reporter(start):
 
 
 @pytest.mark.timeout(240)
-def test_what_a_watcher_reports(site, report):
+def test_what_a_watcher_reports(site, start):
     """Reports signed or not, once by each VM of the event, and again for as long as it stands; and one of another host beside that."""
+    # With room for three runs.
+    report = reporter(start, environment={"EDA_MAX_CONCURRENT_ACTIONS": "3"})
     assert report("web1", "E1", secret="another") in (401, 403)
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=None)
     assert report("web1,web2", event_id, source="somebody else") == 200
@@ -137,3 +140,41 @@ def test_what_a_watcher_reports(site, report):
     # One of them when it started.
     assert report.rulebook.runs() == 3, report.rulebook.text()
     assert not (site.folder / "found").exists()
+
+
+def runs_of(log):
+    """[hosts, begin, end] of each run of the playbook below."""
+    runs = []
+    for line in log.read_text().splitlines():
+        word, target, when = line.split()
+        if word == "begin":
+            runs.append([set(target.split(",")), int(when), None])
+        else:
+            next(run for run in runs if run[0] == set(target.split(",")) and run[2] is None)[2] = int(when)
+    return runs
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_lanes(site, start):
+    """A playbook that only takes its time: never two runs for one host, also where an event joins the hosts of two runs; and others side by side."""
+    log = site.folder / "log"
+    tell = "echo %s {{ target }} $(date +%%s%%N) >> " + str(log)
+    task = {"ansible.builtin.shell": "; ".join([tell % "begin", "sleep 5", tell % "end"])}
+    # ansible-rulebook copies its whole folder.
+    playbook = site.folder / "playbook" / "lanes.json"
+    playbook.parent.mkdir()
+    playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": [task]}]))
+    rulebook = site.folder / "lanes.yml"
+    text = (BUILD / "collections/ansible_collections/graceful/azure/extensions/eda/rulebooks/webhook.yml").read_text()
+    rulebook.write_text(text.replace("name: graceful.azure.handle_events", f"name: {playbook}"))
+    report = reporter(start, rulebook=rulebook)
+    for event_id, target in enumerate(("web1", "web2", "web1,web2", "web2", "web3")):
+        assert report(target, str(event_id)) == 200
+    wait_until(lambda: log.exists() and log.read_text().count("end") == 6, 120, "six runs")
+    first, *runs = runs_of(log)
+    assert first[0] == {"web"} and all(begin > first[2] for _hosts, begin, _end in runs)
+    together = [one[0] | other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2]]
+    assert {"web1", "web2"} in together and {"web1", "web3"} in together
+    assert all(not one[0] & other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2])
+    assert [hosts for hosts, _begin, _end in runs[3:]] == [{"web1", "web2"}, {"web2"}]

@@ -78,13 +78,13 @@ class TestView:
             events.append(new)
             return [(change["lane"], change["after"]) for change in seen.update("a", events, now)]
 
-        assert lanes(event("E1", "vm-1")) == [("E1", "started")]
-        assert lanes(event("E2", "vm-2")) == [("E2", "started")]
-        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "started")]
+        assert lanes(event("E1", "vm-1")) == [("E1", "")]
+        assert lanes(event("E2", "vm-2")) == [("E2", "")]
+        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "")]
         # It joins two lanes, where runs may be under way: it and all that comes later wait for both.
         assert lanes(event("E4", "vm-1", "vm-3")) == [("E1", "E2")]
         assert lanes(event("E5", "vm-2")) == [("E1", "E2")]
-        assert lanes(event("E6", "vm-4")) == [("E6", "started")]
+        assert lanes(event("E6", "vm-4")) == [("E6", "")]
 
     def test_a_lane_outlives_its_events(self):
         """The run for an event that is gone may still be putting its host back."""

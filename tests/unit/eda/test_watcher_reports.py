@@ -39,13 +39,13 @@ def is_new(reports, now, *events, **more):
 
 class TestReports:
     def test_what_a_report_becomes(self):
-        assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": "started"}
+        assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": ""}
 
     def test_what_the_watcher_sends(self):
         reports = Reports()
         one = event("E1", "vm-1", "all:!vm-1", "vm-2")
         for task in (Task("appeared", [one], []), Task("changed", [], [one])):
-            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": "started"}
+            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": ""}
 
     def test_each_vm_of_an_event_reports_it(self):
         reports = Reports()
@@ -91,7 +91,7 @@ class TestReports:
 
     def test_no_text_of_a_sender_is_handed_on(self):
         taken = Reports().take(report(event("{{ id }}"), host="{{ host }}", why="{{ why }}", more="{{ more }}"), 0)
-        assert taken == {"change": "reported", "target": "vm-1", "lane": "vm-1", "after": "started"}
+        assert taken == {"change": "reported", "target": "vm-1", "lane": "vm-1", "after": ""}
 
 
 @pytest.mark.parametrize("payload", [{"payload": {"source": "somebody else"}}, {"payload": [1]}, {"payload": "text"}, {"payload": None}, {}])

@@ -102,8 +102,8 @@ lane:
   type: str
 after:
   description:
-    - A lock to be had, and given back, before that of the lane. It is another lane, where an event joined two, as their runs may both be under way.
-      Before that it is V(started), for a run of yours over all hosts.
+    - A lock to be had, and given back, before that of the lane. It is another lane, where an event joined two, as their runs may both be under way,
+      and else empty.
   type: str
 imds_url:
   description: The service that told it.
@@ -124,8 +124,6 @@ RATE_MOST = 60.0
 REMINDER_MOST = 3000.0
 # A run may still be putting a host back when the event is long gone.
 LANE_SECONDS = 7200.0
-# The lock of a run over all hosts at the start.
-STARTED = "started"
 
 # What makes an event another one than it was.
 TELLING = ("event_status", "not_before", "resources")
@@ -181,11 +179,11 @@ class Lanes:
         hosts = {name.lower() for name in names}
         self._lanes = {name: lane for name, lane in self._lanes.items() if now - lane["at"] < LANE_SECONDS}
         mine, *joined = [name for name, lane in self._lanes.items() if lane["hosts"] & hosts] or [new]
-        lane = self._lanes.setdefault(mine, {"hosts": set(), "after": STARTED})
+        lane = self._lanes.setdefault(mine, {"hosts": set(), "after": ""})
         lane["hosts"] |= hosts
         lane["at"] = now
         for name in joined:
-            # There is one lock before a lane: of three that are joined at once only two wait for each other.
+            # There is one lock before a lane: of three that are joined while runs for all of them are under way, one is not waited for.
             lane["hosts"] |= self._lanes.pop(name)["hosts"]
             lane["after"] = name
         return mine, lane["after"]
