@@ -67,6 +67,7 @@ class TestSetUp:
         done = subprocess.run(command, env=environment, cwd=str(BUILD), capture_output=True, text=True, timeout=100, check=False)
         return done.returncode, done.stdout + done.stderr, self.awx.changes[before:]
 
+    @pytest.mark.timeout(240)
     def test_all_of_it_and_a_second_run_changes_nothing(self):
         status, output, _changes = self.run(awx_setup_notification=NOTIFICATION)
         assert status == 0, output
@@ -98,6 +99,7 @@ class TestSetUp:
         target = ",".join(f"{'vmss' * 15}_{number:03d}" for number in range(1000))
         assert self.awx.answer("POST", f"{template['url']}launch/", {}, {"extra_vars": {"target": target}})[0] == 201
 
+    @pytest.mark.timeout(240)
     def test_check_mode_on_a_fresh_awx_and_on_one_that_has_all_but_the_templates(self):
         status, output, changes = self.run("--check", awx_setup_notification=NOTIFICATION)
         assert (status, changes) == (0, []), output
