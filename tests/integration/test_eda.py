@@ -160,7 +160,7 @@ def test_lanes(site, start):
     """A playbook that only takes its time: never two runs for one host, also where an event joins the hosts of two runs; and others side by side."""
     log = site.folder / "log"
     tell = "echo %s {{ target }} $(date +%%s%%N) >> " + str(log)
-    task = {"ansible.builtin.shell": "; ".join([tell % "begin", "sleep 5", tell % "end"])}
+    task = {"ansible.builtin.shell": "; ".join([tell % "begin", "sleep {{ 8 if target in ('web2', 'web3') else 1 }}", tell % "end"])}
     # ansible-rulebook copies its whole folder.
     playbook = site.folder / "playbook" / "lanes.json"
     playbook.parent.mkdir()
@@ -175,6 +175,6 @@ def test_lanes(site, start):
     first, *runs = runs_of(log)
     assert first[0] == {"web"} and all(begin > first[2] for _hosts, begin, _end in runs)
     together = [one[0] | other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2]]
-    assert {"web1", "web2"} in together and {"web1", "web3"} in together
+    assert {"web2", "web3"} in together
     assert all(not one[0] & other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2])
     assert [hosts for hosts, _begin, _end in runs[3:]] == [{"web1", "web2"}, {"web2"}]

@@ -71,7 +71,15 @@ EXAMPLES = r"""
         interval: 1
   rules:
     - name: Handle what stands
-      condition: event.target != ""
+      condition: event.target != "" and event.after == ""
+      action:
+        run_playbook:
+          name: graceful.azure.handle_events
+          lock: "{{ event.lane }}"
+          extra_vars:
+            target: "{{ event.target }}"
+    - name: Handle what joins two lanes, once both are free
+      condition: event.target != "" and event.after != ""
       actions:
         - none:
             lock: "{{ event.after }}"
