@@ -23,6 +23,7 @@ from tests.support.site import wait_until
 PACKAGE = "ansible==12.3.0"
 SETTINGS = {
     "awx_setup_inventory": "VMs",
+    "awx_setup_inventory_file": "inventory.yml",
     "awx_setup_project": "Maintenance",
     "awx_setup_project_scm_url": "https://git.example.com/maintenance.git",
     "awx_setup_credentials": ["ssh"],
@@ -41,7 +42,7 @@ def awx_collection():
 @pytest.fixture(name="awx")
 def stand_in():
     awx = Awx()
-    for kind, name in (("organizations", "Default"), ("inventories", "VMs"), ("credentials", "ssh")):
+    for kind, name in (("organizations", "Default"), ("credentials", "ssh")):
         awx.add(kind, name=name)
     yield awx
     awx.close()
@@ -66,6 +67,7 @@ class TestSetUp:
         done = subprocess.run(command, env=environment, cwd=str(BUILD), capture_output=True, text=True, timeout=100, check=False)
         return done.returncode, done.stdout + done.stderr, self.awx.changes[before:]
 
+    @pytest.mark.timeout(240)
     def test_all_of_it_and_a_second_run_changes_nothing(self):
         status, output, _changes = self.run(awx_setup_notification=NOTIFICATION)
         assert status == 0, output
@@ -79,18 +81,45 @@ class TestSetUp:
         assert self.awx.hangs("job_templates", "Handle scheduled events", "credentials") == [self.awx.one("credentials", "ssh")["id"]]
         notified = self.awx.hangs("job_templates", "Handle scheduled events", "notification_templates_error")
         assert notified == [self.awx.one("notification_templates", "Scheduled events need a person")["id"]]
+        source = self.awx.one("inventory_sources", "The project's inventory")
+        wanted = {"inventory": self.awx.one("inventories", "VMs")["id"], "source_project": self.awx.one("projects", "Maintenance")["id"]}
+        assert {name: source[name] for name in wanted} == wanted and (source["source"], source["source_path"]) == ("scm", "inventory.yml")
+        assert len(self.awx.objects["inventory_updates"]) == 1
         schedule = self.awx.one("schedules", "A pass over all scheduled events")
         assert schedule["extra_data"] == {"target": "all", "handle_events_wait": "false"} and schedule["rrule"].endswith("FREQ=MINUTELY;INTERVAL=1")
-        assert schedule["unified_job_template"] == template["id"]
+        # What fails every minute is told to nobody.
+        assert schedule["unified_job_template"] == self.awx.one("job_templates", "Take a pass over all scheduled events")["id"]
+        assert not self.awx.hangs("job_templates", "Take a pass over all scheduled events", "notification_templates_error")
         injected = self.awx.one("credential_types", "Secret of the watchers of scheduled events")["injectors"]
         assert injected == {"extra_vars": {"event_watcher_secret": "{{ secret }}"}}
         status, output, changes = self.run(awx_setup_notification=NOTIFICATION)
         assert (status, changes) == (0, []), output
         assert "changed=0" in output
+        # The names of a whole scale set.
+        target = ",".join(f"{'vmss' * 15}_{number:03d}" for number in range(1000))
+        assert self.awx.answer("POST", f"{template['url']}launch/", {}, {"extra_vars": {"target": target}})[0] == 201
 
-    def test_check_mode_changes_nothing(self):
-        _status, _output, changes = self.run("--check")
-        assert changes == []
+    @pytest.mark.timeout(240)
+    def test_check_mode_on_a_fresh_awx_and_on_one_that_has_all_but_the_templates(self):
+        status, output, changes = self.run("--check", awx_setup_notification=NOTIFICATION)
+        assert (status, changes) == (0, []), output
+        assert "What names the project, the inventory or the notification would be made, too" in output
+        for kind, name in (("projects", "Maintenance"), ("inventories", "VMs")):
+            self.awx.add(kind, name=name, organization=self.awx.one("organizations", "Default")["id"], kind="")
+        status, output, changes = self.run("--check")
+        assert (status, changes) == (0, []), output
+        assert "would be made, too" not in output
+
+    @pytest.mark.long
+    def test_what_is_there_is_named(self):
+        """An inventory and a project that somebody else made."""
+        for kind, name in (("projects", "Maintenance"), ("inventories", "VMs")):
+            self.awx.add(kind, name=name, organization=self.awx.one("organizations", "Default")["id"], kind="smart")
+        status, output, changes = self.run(awx_setup_inventory_file="", awx_setup_project_scm_url="", awx_setup_schedule_target="web")
+        assert status == 0, output
+        assert not [path for method, path, _document in changes if "/inventor" in path or "/projects/" in path]
+        assert self.awx.one("job_templates", "Handle scheduled events")["inventory"] == self.awx.one("inventories", "VMs")["id"]
+        assert self.awx.one("schedules", "A pass over all scheduled events")["extra_data"]["target"] == "web"
 
     @pytest.mark.parametrize(
         ("settings", "said"),

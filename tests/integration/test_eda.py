@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import shutil
 import time
@@ -16,6 +17,7 @@ import urllib.request
 
 import pytest
 
+from tests.support.checkout import BUILD
 from tests.support.haproxy import free_port
 from tests.support.playbook import ansible_settings
 from tests.support.programs import Rulebook
@@ -23,13 +25,14 @@ from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
 
-SECRET = "no other"
+# A number, for all that YAML and Jinja know.
+SECRET = "12345"
 
 
 @pytest.fixture(name="site")
-def three_hosts(tmp_path):
-    """Three, since one stays in service."""
-    site = Site(tmp_path, names=("web1", "web2", "web3"))
+def four_hosts(tmp_path):
+    """Three for events, and one that stays in service."""
+    site = Site(tmp_path, names=("web1", "web2", "web3", "web4"))
     yield site
     site.close()
 
@@ -38,8 +41,10 @@ def three_hosts(tmp_path):
 def starter(site):
     started = []
 
-    def start(name, **variables):
-        started.append(Rulebook(site.folder, site.inventory, name, environment=ansible_settings(site.folder), **variables))
+    def start(name, environment=None, **variables):
+        # The balancer has no metadata service.
+        variables["target"] = "web"
+        started.append(Rulebook(site.folder, site.inventory, name, environment=dict(ansible_settings(site.folder), **environment or {}), **variables))
         return started[-1]
 
     yield start
@@ -49,6 +54,20 @@ def starter(site):
 
 def is_over(site, event_id):
     return site.simulator.event(event_id)["History"][-1]["Status"] == "Completed"
+
+
+@pytest.mark.timeout(240)
+def test_what_was_left(site, start):
+    """A run is killed, its event ends, and so does ansible-rulebook; the next one puts the host back, though no event stands."""
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
+    run = site.start("handle_events")
+    wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
+    site.kill(run)
+    site.simulator.ask("POST", f"/events/{event_id}/complete")
+    assert site.admin_states()["web1"] == "drain"
+    start("handle_events", imds_urls=list(site.simulator.urls.values()))
+    site.await_state("web1", "ready", 90)
+    wait_until(lambda: site.records() == [], 60, "nothing held any more")
 
 
 @pytest.mark.long
@@ -73,32 +92,89 @@ def test_what_the_metadata_service_shows(site, start):
     assert "Traceback" not in rulebook.text(), rulebook.text()
 
 
-@pytest.mark.timeout(240)
-def test_what_a_watcher_reports(site, start):
-    """Reports as watchers send them: signed or not, once by each VM of the event, and again."""
+def reporter(start, **more):
+    """Reports as watchers send them, to a rulebook that has just begun."""
     port = free_port()
-    rulebook = start("webhook", webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1")
+    rulebook = start("webhook", webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1", **more)
 
-    def report(target, secret=SECRET, **more):
-        body = json.dumps(dict({"source": "graceful.azure.event_watcher", "target": target, "events": [], "gone": []}, **more)).encode()
+    def report(target, *event_ids, secret=SECRET, gone=(), **more):
+        events = [{"event_id": event_id, "event_status": "Scheduled", "resources": target.split(","), "not_before": None} for event_id in [*event_ids, *gone]]
+        told = {"source": "graceful.azure.event_watcher", "target": target, "events": events[: len(event_ids)], "gone": events[len(event_ids) :]}
+        body = json.dumps({**told, **more}).encode()
         signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         headers = {"Content-Type": "application/json", "X-Hub-Signature-256": signature}
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/", body, headers), timeout=5) as answer:
+            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/endpoint", body, headers), timeout=5) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
         except OSError:
             return None
 
-    wait_until(lambda: report("web1", secret="another") is not None, 90, "the webhook")
-    assert report("web1", secret="another") in (401, 403)
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=1, SettleSeconds=1)
-    assert [report("web1:web2", host=name) for name in ("web1", "web2", "web1")] == [200] * 3
-    assert report("web1", source="somebody else") == 200
-    wait_until(lambda: is_over(site, event_id), 90, "the event over")
-    site.await_state("web1", "ready", 60)
-    site.await_state("web2", "ready", 60)
+    report.rulebook = rulebook
+    wait_until(lambda: report("web1", "E1", secret="another") is not None, 90, "the webhook")
+    return report
+
+
+@pytest.mark.timeout(240)
+def test_what_a_watcher_reports(site, start):
+    """Reports signed or not, once by each VM of the event, and again for as long as it stands; and one of another host beside that."""
+    # With room for three runs.
+    report = reporter(start, environment={"EDA_MAX_CONCURRENT_ACTIONS": "3"})
+    assert report("web1", "E1", secret="another") in (401, 403)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=None)
+    assert report("web1,web2", event_id, source="somebody else") == 200
+    assert report("{{ lookup('pipe', 'touch " + str(site.folder / "found") + "') }}", "E2") == 200
+    assert [report("web1,web2", event_id, host=name, why="repeat") for name in ("web1", "web2") * 5] == [200] * 10
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "the event approved")
+    # Nobody waits for the first.
+    other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], ImpactSeconds=1, SettleSeconds=1)
+    assert report("web3", other) == 200
+    wait_until(lambda: is_over(site, other), 60, "the other event over")
+    site.await_state("web3", "ready", 60)
+    assert site.admin_states()["web1"] == site.admin_states()["web2"] == "drain"
+    site.simulator.ask("POST", f"/events/{event_id}/complete")
     wait_until(lambda: site.records() == [], 60, "nothing held any more")
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
     time.sleep(1)
-    assert rulebook.runs() == 1, rulebook.text()
+    # One of them when it started.
+    assert report.rulebook.runs() == 3, report.rulebook.text()
+    assert not (site.folder / "found").exists()
+
+
+def runs_of(log):
+    """[hosts, begin, end] of each run of the playbook below."""
+    runs = []
+    for line in log.read_text().splitlines():
+        word, target, when = line.split()
+        if word == "begin":
+            runs.append([set(target.split(",")), int(when), None])
+        else:
+            next(run for run in runs if run[0] == set(target.split(",")) and run[2] is None)[2] = int(when)
+    return runs
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_lanes(site, start):
+    """A playbook that only takes its time: never two runs for one host, also where an event joins the hosts of two runs; and others side by side."""
+    log = site.folder / "log"
+    tell = "echo %s {{ target }} $(date +%%s%%N) >> " + str(log)
+    task = {"ansible.builtin.shell": "; ".join([tell % "begin", "sleep {{ 8 if target in ('web2', 'web3') else 1 }}", tell % "end"])}
+    # ansible-rulebook copies its whole folder.
+    playbook = site.folder / "playbook" / "lanes.json"
+    playbook.parent.mkdir()
+    playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": [task]}]))
+    rulebook = site.folder / "lanes.yml"
+    text = (BUILD / "collections/ansible_collections/graceful/azure/extensions/eda/rulebooks/webhook.yml").read_text()
+    rulebook.write_text(text.replace("name: graceful.azure.handle_events", f"name: {playbook}"))
+    report = reporter(start, rulebook=rulebook)
+    for event_id, target in enumerate(("web1", "web2", "web1,web2", "web2", "web3")):
+        assert report(target, str(event_id)) == 200
+    wait_until(lambda: log.exists() and log.read_text().count("end") == 6, 120, "six runs")
+    first, *runs = runs_of(log)
+    assert first[0] == {"web"} and all(begin > first[2] for _hosts, begin, _end in runs)
+    together = [one[0] | other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2]]
+    assert {"web2", "web3"} in together
+    assert all(not one[0] & other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2])
+    assert [hosts for hosts, _begin, _end in runs[3:]] == [{"web1", "web2"}, {"web2"}]

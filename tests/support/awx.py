@@ -46,6 +46,8 @@ class Awx:
         if kind == "projects":
             # A new project fetches its files at once.
             made.update(scm_revision="", summary_fields={"current_update": {"id": self.add("project_updates", status="successful")}})
+        if kind == "inventory_sources":
+            related["update"] = f"{made['url']}update/"
         self.objects.setdefault(kind, {})[number] = made
         return number
 
@@ -80,7 +82,25 @@ class Awx:
             if method == "PATCH":
                 pool[number].update(document)
             return 200, pool[number]
+        if parts[2] == "launch":
+            return self._launch(kind, number, document["extra_vars"])
+        if parts[2] == "update":
+            update = self.add("inventory_updates", status="successful", finished="now", failed=False)
+            return 202, self.objects["inventory_updates"][update]
         return self._hanging(method, (kind, number, parts[2]), document)
+
+    def _launch(self, kind, number, variables):
+        """A job, unless an answer to a question of the survey is too long."""
+        survey = self.hanging.get((kind, number, "survey_spec"), {}).get("spec", [])
+        wrong = [
+            f"'{question['variable']}' value {variables[question['variable']]} is too large (must be no more than {question['max']})."
+            for question in survey
+            if question["type"] == "text" and len(variables.get(question["variable"], "")) > question["max"]
+        ]
+        if wrong:
+            return 400, {"variables_needed_to_start": wrong}
+        job = self.add("jobs", extra_vars=json.dumps(variables), status="pending")
+        return 201, {**self.objects["jobs"][job], "ignored_fields": {}}
 
     def _hanging(self, method, key, document):
         if key[2] in DOCUMENTS:

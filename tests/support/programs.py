@@ -16,14 +16,16 @@ from tests.support.site import kill_all
 
 
 class Rulebook:
-    """A running ansible-rulebook with a rulebook of the collection. ``before`` are words before the command, ``environment`` is added to this one's."""
+    """A running ansible-rulebook with a rulebook of the collection, or one in its place. ``before`` are words before the command, ``environment``
+    is added to this one's."""
 
-    def __init__(self, folder, inventory, name, before=(), environment=None, **variables):
+    def __init__(self, folder, inventory, name, before=(), environment=None, rulebook=None, **variables):
         self.output = folder / f"{name}.txt"
         given = folder / f"{name}.json"
         given.write_text(json.dumps(variables))
         environment = dict(os.environ, **environment or {})
-        command = [*before, "ansible-rulebook", "--rulebook", f"graceful.azure.{name}", "--inventory", inventory, "--vars", given, "--print-events"]
+        rulebook = rulebook or f"graceful.azure.{name}"
+        command = [*before, "ansible-rulebook", "--rulebook", rulebook, "--inventory", inventory, "--vars", given, "--print-events"]
         with self.output.open("wb") as stream:
             self.process = subprocess.Popen(
                 list(map(str, command)), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, cwd=str(BUILD)

@@ -141,7 +141,8 @@ class Watched:
 
     def start_rulebook(self):
         before = ["nsenter", f"--net={kernel.NAMESPACES / self.namespace}"]
-        self.rulebook = Rulebook(self.folder, self._inventory(), "webhook", before, webhook_host=self.address, webhook_port=5000, webhook_hmac_secret=KEY)
+        settings = {"webhook_host": self.address, "webhook_port": 5000, "webhook_hmac_secret": KEY, "target": "web"}
+        self.rulebook = Rulebook(self.folder, self._inventory(), "webhook", before, **settings)
         connect = f"import socket; socket.create_connection(({self.address!r}, 5000), 1)"
         until(lambda: self.guests.ssh(f'python3 -c "{connect}"').returncode == 0, 90, self.rulebook.text)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import runpy
+import socketserver
+import threading
 import time
 
 import pytest
@@ -20,6 +23,7 @@ from tests.support.simulator import Simulator
 COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
 SOURCE = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "scheduled_events.py"))
 ArgumentError, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "View", "main", "read_arguments"))
+LANE_SECONDS = SOURCE["LANE_SECONDS"]
 
 
 def event(event_id="E1", *resources, status="Scheduled", event_type="Reboot", not_before="2026-11-21T12:00:00Z"):
@@ -46,8 +50,11 @@ class TestView:
 
     def test_what_stands_is_told_again(self):
         seen = view(reminder=60)
-        moments = [now for now in range(200) if told(seen.update("a", [event()], now)) == [("standing", "E1")]]
-        assert moments == [60, 120, 180]
+        moments = [now for now in range(15000) if told(seen.update("a", [event()], now)) == [("standing", "E1")]]
+        # Never more of them than runs of an hour can take.
+        assert moments == [60, 180, 420, 900, 1860, 3780, 6780, 9780, 12780]
+        assert told(seen.update("a", [event(status="Started")], 15000)) == [("changed", "E1")]
+        assert told(seen.update("a", [event(status="Started")], 15060)) == [("standing", "E1")]
 
     def test_or_never(self):
         seen = view(reminder=0)
@@ -65,13 +72,28 @@ class TestView:
 
     def test_events_that_share_a_host_share_a_lane(self):
         seen = view()
-        lanes = [seen.update("a", events, 0)[-1]["lane"] for events in ([event("E1", "vm-1")], [event("E1", "vm-1"), event("E2", "vm-2")])]
-        assert lanes == ["E1", "E2"]
-        both = [event("E1", "vm-1"), event("E2", "vm-2"), event("E3", "VM-2", "vm-3")]
-        assert seen.update("a", both, 1)[-1]["lane"] == "E2"
-        # Nobody changes lanes while it stands.
-        seen.update("a", [both[0], both[2]], 2)
-        assert seen.update("a", [both[0], both[2], event("E4", "vm-3")], 3)[-1]["lane"] == "E2"
+        events = []
+
+        def lanes(new, now=0):
+            events.append(new)
+            return [(change["lane"], change["after"]) for change in seen.update("a", events, now)]
+
+        assert lanes(event("E1", "vm-1")) == [("E1", "")]
+        assert lanes(event("E2", "vm-2")) == [("E2", "")]
+        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "")]
+        # It joins two lanes, where runs may be under way: it and all that comes later wait for both.
+        assert lanes(event("E4", "vm-1", "vm-3")) == [("E1", "E2")]
+        assert lanes(event("E5", "vm-2")) == [("E1", "E2")]
+        assert lanes(event("E6", "vm-4")) == [("E6", "")]
+
+    def test_a_lane_outlives_its_events(self):
+        """The run for an event that is gone may still be putting its host back."""
+        seen = view()
+        assert seen.update("a", [event("E1")], 0)[0]["lane"] == "E1"
+        assert seen.update("a", [], 100)[0]["lane"] == "E1"
+        assert seen.update("a", [event("E2")], 200)[0]["lane"] == "E1"
+        seen.update("a", [], 300)
+        assert seen.update("a", [event("E3")], 300 + LANE_SECONDS)[0]["lane"] == "E3"
 
     @pytest.mark.parametrize("name", ["all:!web1", "~.*", "&web", "web[0]", "a,b", "{{ lookup('pipe', 'id') }}", "@/etc/hosts", "-x", "*", ""])
     def test_a_name_that_is_more_than_a_name(self, name, caplog):
@@ -117,6 +139,50 @@ class TestArguments:
     def test_what_the_transport_refuses(self, arguments, name):
         with pytest.raises(ValueError, match=name):
             asyncio.run(main(None, arguments))
+
+
+class Silent(socketserver.BaseRequestHandler):
+    """Takes a request and never answers."""
+
+    def handle(self):
+        self.server.asked.append(time.monotonic())
+        self.server.end.wait(20)
+
+
+def test_services_that_are_silent_keep_no_other_waiting():
+    """More of them than asyncio has threads of its own."""
+
+    async def play(simulator, urls):
+        queue = asyncio.Queue()
+        task = asyncio.create_task(main(queue, {"imds_urls": [*urls, *simulator.urls.values()], "request_timeout": 20}))
+        event_id = simulator.post_event(EventType="Freeze", Resources=["web-1"], NoticeSeconds=None)
+        change = await asyncio.wait_for(queue.get(), 10)
+        task.cancel()
+        return event_id, change
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Silent) as server, Simulator(["web-1"]) as simulator:
+        server.asked, server.end, server.daemon_threads = [], threading.Event(), True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        number = (os.cpu_count() or 1) + 5
+        event_id, change = asyncio.run(play(simulator, [f"http://127.0.0.1:{server.server_address[1]}/{index}" for index in range(number)]))
+        server.end.set()
+        server.shutdown()
+    assert change["scheduled_event"]["event_id"] == event_id and len(server.asked) == number
+
+
+def test_a_service_that_wants_to_be_left_alone_for_a_day(monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        raise asyncio.CancelledError
+
+    with Simulator(["web-1"]) as simulator:
+        simulator.fault({"Status": 429, "Headers": {"Retry-After": "86400"}})
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main(asyncio.Queue(), {"imds_urls": list(simulator.urls.values())}))
+    assert 50 < pauses[0] <= 60
 
 
 def test_a_service_that_errs_tells_nothing(caplog):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import math
 import re
@@ -19,7 +20,8 @@ DOCUMENTATION = r"""
 short_description: Azure's Scheduled Events as they appear, change and go
 description:
   - Asks one or many metadata services for their Scheduled Events, by default once a second, and hands on what is new.
-  - Where ansible-rulebook starts, it is told of every event that stands. So nothing is lost while it is down.
+  - Where ansible-rulebook starts, it is told of every event that stands. What ended while it was down is not told. A run that was cut off then is
+    carried on by a pass over all hosts, such as the rulebook C(graceful.azure.handle_events) begins with.
   - A service that does not answer tells nothing; what it showed last is taken to stand until it answers again.
   - >-
     A metadata service answers the VM alone to which it belongs, but each VM of a scale set or availability set is shown the events of all
@@ -53,7 +55,8 @@ options:
   reminder:
     description:
       - Seconds after which an event that stands unchanged is handed on again, with the change V(standing), so that a run that failed or was
-        killed is followed by another.
+        killed is followed by another. Each time it is twice as long until the next, up to 50 minutes. Runs would otherwise queue up behind
+        one that lasts.
       - 0 means never.
     type: float
     default: 300.0
@@ -68,13 +71,23 @@ EXAMPLES = r"""
         interval: 1
   rules:
     - name: Handle what stands
-      condition: event.change != "gone" and event.target != ""
+      condition: event.target != "" and event.after == ""
       action:
         run_playbook:
           name: graceful.azure.handle_events
           lock: "{{ event.lane }}"
           extra_vars:
             target: "{{ event.target }}"
+    - name: Handle what joins two lanes, once both are free
+      condition: event.target != "" and event.after != ""
+      actions:
+        - none:
+            lock: "{{ event.after }}"
+        - run_playbook:
+            name: graceful.azure.handle_events
+            lock: "{{ event.lane }}"
+            extra_vars:
+              target: "{{ event.target }}"
 """
 
 RETURN = r"""
@@ -91,7 +104,14 @@ target:
       names, too, from the variable C(graceful_azure_resource_name).
   type: str
 lane:
-  description: The same for events that share a host, so that it can be the C(lock) of an action. It is the id of the first of them.
+  description:
+    - The same for all hosts that events have in common, so that it can be the C(lock) of an action. It is the id of the first of these events,
+      and is kept for two hours after the last.
+  type: str
+after:
+  description:
+    - A lock to be had, and given back, before that of the lane. It is another lane, where an event joined two, as their runs may both be under way,
+      and else empty.
   type: str
 imds_url:
   description: The service that told it.
@@ -105,6 +125,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsCl
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
 logger = logging.getLogger(__name__)
+
+# However long the service says that it wants to be left alone.
+RATE_MOST = 60.0
+# Until an event that stands is told again. A run lasts an hour at most, unless told otherwise.
+REMINDER_MOST = 3000.0
+# A run may still be putting a host back when the event is long gone.
+LANE_SECONDS = 7200.0
 
 # What makes an event another one than it was.
 TELLING = ("event_status", "not_before", "resources")
@@ -149,13 +176,40 @@ def read_arguments(args):
     return {name: given.get(name, default) for name, (default, _fits, _wanted) in ARGUMENTS.items()}
 
 
+class Lanes:
+    """The locks under which runs for hosts stand: one for all hosts that events have in common. Pure."""
+
+    def __init__(self):
+        self._lanes = {}  # per lane its hosts, the lock before it, and when it was last told
+
+    def enter(self, new, names, now):
+        """(lane, after) for an event that names these hosts; ``new`` is what a new lane is called."""
+        hosts = {name.lower() for name in names}
+        self._lanes = {name: lane for name, lane in self._lanes.items() if now - lane["at"] < LANE_SECONDS}
+        mine, *joined = [name for name, lane in self._lanes.items() if lane["hosts"] & hosts] or [new]
+        lane = self._lanes.setdefault(mine, {"hosts": set(), "after": ""})
+        lane["hosts"] |= hosts
+        lane["at"] = now
+        for name in joined:
+            # There is one lock before a lane: of three that are joined while runs for all of them are under way, one is not waited for.
+            lane["hosts"] |= self._lanes.pop(name)["hosts"]
+            lane["after"] = name
+        return mine, lane["after"]
+
+
+def next_pause(pause):
+    """Seconds to the reminder after the one that came after ``pause``."""
+    return max(pause, min(2 * pause, REMINDER_MOST))
+
+
 class View:
     """What stands, as all services together show it. Pure: readings and a clock in, changes out."""
 
     def __init__(self, arguments):
         self.arguments = arguments
+        self.lanes = Lanes()
         self.shown = {}     # per service the ids of the events that it showed last
-        self.standing = {}  # per id what was last told of it, and when
+        self.standing = {}  # per id what was last told of it, when, and how long until it is told again
 
     def update(self, imds_url, events, now):
         """The changes after one service was read."""
@@ -166,11 +220,12 @@ class View:
         for key, event in events.items():
             change = self._change(self.standing.get(key), event, now)
             if change:
-                changes.append(self._tell(key, change, event, imds_url, now))
+                pause = next_pause(self.standing[key]["pause"]) if change == "standing" else self.arguments["reminder"]
+                self.standing[key] = {"scheduled_event": event, "at": now, "pause": pause}
+                changes.append(self._tell(change, event, imds_url, now))
         for key in before - set(events):
             if key in self.standing and not any(key in ids for ids in self.shown.values()):
-                changes.append(self._tell(key, "gone", self.standing[key]["scheduled_event"], imds_url, now))
-                del self.standing[key]
+                changes.append(self._tell("gone", self.standing.pop(key)["scheduled_event"], imds_url, now))
         return changes
 
     def _is_wanted(self, event):
@@ -187,22 +242,11 @@ class View:
         behind = last["event_status"] == "Started" and event["event_status"] == "Scheduled"
         if not behind and any(last[name] != event[name] for name in TELLING):
             return "changed"
-        reminder = self.arguments["reminder"]
-        return "standing" if reminder and now - told["at"] >= reminder else None
+        return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 
-    def _tell(self, key, change, event, imds_url, now):
-        told = self.standing.get(key)
-        lane = told["lane"] if told else self._lane(event)
-        self.standing[key] = {"scheduled_event": event, "at": now, "lane": lane}
-        return {"change": change, "scheduled_event": event, "target": self._target(event), "lane": lane, "imds_url": imds_url}
-
-    def _lane(self, event):
-        """That of the first event that stands and shares a host with this one, or a new one."""
-        mine = {name.lower() for name in event["resources"]}
-        for other in self.standing.values():
-            if mine & {name.lower() for name in other["scheduled_event"]["resources"]}:
-                return other["lane"]
-        return event["event_id"]
+    def _tell(self, change, event, imds_url, now):
+        lane, after = self.lanes.enter(event["event_id"], event["resources"], now)
+        return {"change": change, "scheduled_event": event, "target": self._target(event), "lane": lane, "after": after, "imds_url": imds_url}
 
     def _target(self, event):
         odd = [name for name in event["resources"] if not NAME.match(name)]
@@ -211,7 +255,7 @@ class View:
         return ":".join(name for name in event["resources"] if name not in odd)
 
 
-async def watch(imds_url, view, queue, arguments):
+async def watch(imds_url, view, queue, arguments, threads):
     """Asks one service for ever."""
     client = ImdsClient(imds_url, arguments["api_version"], arguments["request_timeout"])
     reader = Reader(client, ask_name=False)
@@ -221,13 +265,13 @@ async def watch(imds_url, view, queue, arguments):
         pause = arguments["interval"]
         try:
             # One answer and no repetition: the next question comes soon.
-            reading = await asyncio.to_thread(reader.read, began + arguments["request_timeout"], began)
+            reading = await asyncio.get_running_loop().run_in_executor(threads, reader.read, began + arguments["request_timeout"], began)
         except ImdsError as error:
             if failing is None:
                 logger.warning("%s: %s", imds_url, error)
             failing = error
-            # Where it was asked too often, as long as it says.
-            pause = max(pause, error.retry_in or 0.0)
+            # Where it was asked too often.
+            pause = max(pause, min(error.retry_in or 0.0, RATE_MOST))
         else:
             if failing is not None:
                 logger.warning("%s answers again", imds_url)
@@ -241,4 +285,10 @@ async def main(queue, args):
     """What ansible-rulebook calls."""
     arguments = read_arguments(args)
     view = View(arguments)
-    await asyncio.gather(*(watch(url, view, queue, arguments) for url in dict.fromkeys(arguments["imds_urls"])))
+    urls = list(dict.fromkeys(arguments["imds_urls"]))
+    # A service that is silent keeps no other waiting.
+    threads = concurrent.futures.ThreadPoolExecutor(len(urls))
+    try:
+        await asyncio.gather(*(watch(url, view, queue, arguments, threads) for url in urls))
+    finally:
+        threads.shutdown(wait=False)

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Event filter for ansible-rulebook: what the watchers of the role event_watcher report to a webhook, once."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import time
+from pathlib import Path
+
+DOCUMENTATION = r"""
+---
+short_description: What watchers report, once
+description:
+  - Every VM that an event names reports it, and again every minute while it stands. This lets the first report of anything new by, and then, while
+    nothing changes, one after 5 minutes, 10 more, 20 more, and every 50 minutes.
+  - A report that is let by becomes RV(change), RV(target), RV(lane) and RV(after). Nothing else of it is handed on, so that no text of a sender
+    gets into the variables of a playbook. Everything else becomes the change V(nothing).
+  - A report that is malformed, or whose target is more than names of hosts, is refused with a warning.
+"""
+
+EXAMPLES = r"""
+- eda.builtin.webhook:
+    port: 5000
+    hmac_secret: "{{ webhook_hmac_secret }}"
+  filters:
+    - graceful.azure.watcher_reports:
+"""
+
+RETURN = r"""
+change:
+  description: V(reported) or V(nothing).
+  type: str
+target:
+  description: A host pattern for all hosts that the reported events name, by their names in Azure.
+  type: str
+lane:
+  description: As the event source C(graceful.azure.scheduled_events) returns it, but named after a host.
+  type: str
+after:
+  description: As the event source C(graceful.azure.scheduled_events) returns it.
+  type: str
+"""
+
+# ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
+sys.path.append(str(Path(__file__).absolute().parents[7]))
+
+from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.scheduled_events import (  # noqa: E402
+    LANE_SECONDS,
+    NAME,
+    Lanes,
+    next_pause,
+)
+
+logger = logging.getLogger(__name__)
+
+SOURCE = "graceful.azure.event_watcher"
+NOTHING = {"change": "nothing"}
+# The first reminder of an event that stands.
+REMINDER = 300.0
+
+
+def find_mistake(report):
+    """What is wrong with a report, or None."""
+    target, events, gone = report.get("target"), report.get("events"), report.get("gone")
+    if not isinstance(target, str) or not all(NAME.match(name) for name in re.split("[,:]", target)):
+        return "target must be names of hosts"
+    if not isinstance(events, list) or not isinstance(gone, list) or not all(map(_is_event, events + gone)):
+        return "events and gone must be lists of events with event_id and resources"
+    return None if events + gone else "it has no event"
+
+
+def _is_event(event):
+    if not isinstance(event, dict) or not isinstance(event.get("event_id"), str) or not isinstance(event.get("resources"), list):
+        return False
+    return all(isinstance(name, str) for name in event["resources"])
+
+
+class Reports:
+    """Which reports are new. Pure: reports and a clock in."""
+
+    def __init__(self):
+        self.lanes = Lanes()
+        self.told = {}  # per event what was last told of it, when, and how long until it is told again
+
+    def take(self, report, now):
+        """What a report becomes."""
+        if not isinstance(report, dict) or report.get("source") != SOURCE:
+            return NOTHING
+        mistake = find_mistake(report)
+        if mistake:
+            logger.warning("a watcher's report is refused: %s: %.300r", mistake, report)
+            return NOTHING
+        self.told = {key: told for key, told in self.told.items() if now - told["at"] < LANE_SECONDS}
+        shown = {_key(event): _what(event) for event in report["events"]}
+        shown.update({_key(event): "gone" for event in report["gone"]})
+        if not [key for key, what in shown.items() if self._is_new(key, what, now)]:
+            return NOTHING
+        for key, what in shown.items():
+            self.told[key] = {"what": what, "at": now, "pause": self._pause(key, what, now)}
+        names = re.split("[,:]", report["target"])
+        lane, after = self.lanes.enter(names[0].lower(), names, now)
+        return {"change": "reported", "target": report["target"], "lane": lane, "after": after}
+
+    def _is_new(self, key, what, now):
+        told = self.told.get(key)
+        return told is None or told["what"] != what or now - told["at"] >= told["pause"]
+
+    def _pause(self, key, what, now):
+        told = self.told.get(key)
+        if told is None or told["what"] != what:
+            return REMINDER
+        return next_pause(told["pause"]) if now - told["at"] >= told["pause"] else told["pause"]
+
+
+def _key(event):
+    return event["event_id"].strip().lower()
+
+
+def _what(event):
+    return (event.get("event_status"), event.get("not_before"), sorted(name.lower() for name in event["resources"]))
+
+
+REPORTS = Reports()
+
+
+def main(event):
+    """What ansible-rulebook calls."""
+    return dict(REPORTS.take(event.get("payload"), time.monotonic()))

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The event filter: which reports of watchers it lets by, and what becomes of them."""
+
+from __future__ import annotations
+
+import logging
+import runpy
+
+import pytest
+from graceful_azure_watcher.actions import document_of
+from graceful_azure_watcher.decision import Task
+
+from tests.support.checkout import BUILD
+
+# As ansible-rulebook does it.
+COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
+FILTER = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_filter" / "watcher_reports.py"))
+Reports, main = FILTER["Reports"], FILTER["main"]
+NOTHING = {"change": "nothing"}
+
+
+def event(event_id="E1", *names, status="Scheduled", not_before="2026-11-21T12:00:00Z", seconds=900):
+    return {
+        "event_id": event_id, "event_status": status, "resources": list(names or ["vm-1"]), "not_before": not_before, "seconds_until_not_before": seconds,
+    }
+
+
+def report(*events, gone=(), **more):
+    target = ",".join(dict.fromkeys(name for one in [*events, *gone] for name in one["resources"]))
+    return {"source": "graceful.azure.event_watcher", "why": "appeared", "host": "vm-1", "target": target, "events": list(events), "gone": list(gone), **more}
+
+
+def is_new(reports, now, *events, **more):
+    return reports.take(report(*events, **more), now)["change"] == "reported"
+
+
+class TestReports:
+    def test_what_a_report_becomes(self):
+        assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": ""}
+
+    def test_what_the_watcher_sends(self):
+        reports = Reports()
+        one = event("E1", "vm-1", "all:!vm-1", "vm-2")
+        for task in (Task("appeared", [one], []), Task("changed", [], [one])):
+            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1", "after": ""}
+
+    def test_each_vm_of_an_event_reports_it(self):
+        reports = Reports()
+        answers = [is_new(reports, now, event("E1", "vm-1", "vm-2", seconds=900 - now), host=host) for now, host in enumerate(("vm-1", "vm-2", "vm-1"))]
+        assert answers == [True, False, False]
+
+    def test_what_is_new_at_once(self):
+        reports = Reports()
+        assert is_new(reports, 0, event("E1"))
+        assert is_new(reports, 1, event("E1"), event("E2"))
+        assert is_new(reports, 2, event("E1", status="Started", not_before=None), event("E2"))
+        assert is_new(reports, 3, event("E2"), gone=[event("E1")])
+        assert not is_new(reports, 4, event("E2"), gone=[event("E1")])
+        # A service that showed nothing for a moment.
+        assert is_new(reports, 5, event("E1"), event("E2"))
+        assert is_new(reports, 6, event("E1", "vm-1", "vm-2"), event("E2"))
+
+    def test_a_watcher_that_repeats_for_hours(self):
+        reports = Reports()
+        passed = [now for now in range(0, 18000, 60) if is_new(reports, now, event("E1"))]
+        # Never more of them than runs of an hour can take.
+        assert passed == [0, 300, 900, 2100, 4500, 7500, 10500, 13500, 16500]
+
+    def test_events_that_share_a_host_share_a_lane(self):
+        reports = Reports()
+        lanes = [reports.take(report(event(*words)), 0)["lane"] for words in (("E1", "vm-1", "vm-2"), ("E2", "VM-2", "vm-3"), ("E3", "vm-4"), ("E4", "vm-3"))]
+        assert lanes == ["vm-1", "vm-1", "vm-4", "vm-1"]
+
+    @pytest.mark.parametrize("target", ["{{ lookup('pipe', 'id') }}", "vm-1,{{ x }}", "all:!vm-1", "vm-*", "~.*", "vm-1,", "", ["vm-1"], None, 1])
+    def test_a_target_that_is_more_than_names(self, target, caplog):
+        with caplog.at_level(logging.WARNING):
+            assert Reports().take(report(event(), target=target), 0) == NOTHING
+        assert "target must be names of hosts" in caplog.text
+
+    @pytest.mark.parametrize(
+        "more",
+        [{"events": None}, {"events": [1]}, {"gone": "E1"}, {"events": [{"event_id": 1, "resources": []}]}, {"events": [{"event_id": "E1"}]}, {"events": []}],
+    )
+    def test_a_malformed_report(self, more, caplog):
+        with caplog.at_level(logging.WARNING):
+            assert Reports().take({**report(event()), **more}, 0) == NOTHING
+        assert "refused" in caplog.text
+
+    def test_no_text_of_a_sender_is_handed_on(self):
+        taken = Reports().take(report(event("{{ id }}"), host="{{ host }}", why="{{ why }}", more="{{ more }}"), 0)
+        assert taken == {"change": "reported", "target": "vm-1", "lane": "vm-1", "after": ""}
+
+
+@pytest.mark.parametrize("payload", [{"payload": {"source": "somebody else"}}, {"payload": [1]}, {"payload": "text"}, {"payload": None}, {}])
+def test_what_is_no_report(payload, caplog):
+    assert main(payload) == NOTHING and not caplog.text
+
+
+def test_a_report_as_the_webhook_hands_it_on():
+    given = {"payload": report(event()), "meta": {"endpoint": "endpoint", "headers": {"X": "{{ x }}"}}}
+    assert [main(given)["change"] for _time in range(2)] == ["reported", "nothing"]
