@@ -286,7 +286,8 @@ def test_the_page_for_one_vm_and_no_controller(guest):
 def test_the_timer_of_the_page_on_schedules(guest):
     install_ansible(guest)
     files, lines = blocks("cron.md")
-    play = {"all": {"hosts": {"web1": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "load_balancer_provider": "none"}}}}
+    web1 = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "load_balancer_provider": "none"}
+    play = {"web": {"hosts": {"web1": web1}}}
     guest.says("cat > /etc/graceful-azure/inventory.yml", json.dumps(play).encode())
     for name, text in files.items():
         guest.says(f"cat > {name}", text.replace("OnBootSec=30", "OnBootSec=1").replace("=60", "=5").encode())
