@@ -57,6 +57,7 @@ def is_over(site, event_id):
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 def test_what_was_left(site, start):
     """A run is killed, its event ends, and so does ansible-rulebook; the next one puts the host back, though no event stands."""
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)

@@ -47,7 +47,7 @@ def test_a_minute_without_a_receiver_and_one_without_the_metadata_service(guests
     watched = Watched(guests, "eda")
     try:
         guests.bed("load-start")
-        watched.rulebook.close()
+        watched.end_rulebook()
         first = watched.announce("Freeze")
         time.sleep(60)
         watched.start_rulebook()

@@ -136,8 +136,11 @@ class Watched:
 
     def _eda(self):
         self.start_rulebook()
-        self.stack.callback(lambda: self.rulebook.close())
+        self.stack.callback(self.end_rulebook)
         return {"action": "eda", "auth": "hmac", "url": f"http://{self.address}:5000/endpoint", "secret": KEY}
+
+    def end_rulebook(self):
+        self.rulebook.close()
 
     def start_rulebook(self):
         before = ["nsenter", f"--net={kernel.NAMESPACES / self.namespace}"]
