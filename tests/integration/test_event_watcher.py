@@ -139,6 +139,13 @@ def test_one_look_that_is_ended(simulator, watcher, tmp_path):
     assert [event["event_id"] for event in begun] == [other]
 
 
+def test_what_is_begun_is_on_disk_before(simulator, watcher, tmp_path):
+    event_id = simulator.post_event(**STILL)
+    watcher.set(action="run", command=["cp", str(tmp_path / "data/state.json"), str(tmp_path / "then.json")])
+    assert watcher.run("--once").returncode == 0
+    assert [event["event_id"] for event in json.loads((tmp_path / "then.json").read_text())["begun"]] == [event_id]
+
+
 def test_killed_while_its_command_runs(simulator, watcher, tmp_path):
     """The next watcher waits for the command that the dead one left, and finishes what went meanwhile."""
     watcher.set(action="run", command=noting(tmp_path / "noted", "import os, time", f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)"))

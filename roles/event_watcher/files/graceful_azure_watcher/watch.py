@@ -219,6 +219,8 @@ class Watcher:
         if task is None:
             return
         self.decider.started(task)
+        # Before it is: whoever comes after a sudden end must know of it.
+        self._save_state()
         self.counts["actions_started"] += 1
         lock = os.path.join(self.settings.run_dir, "run.lock")
         self._action = actions.begin(self.settings, task, self._reader.resource_name, self.version, lock)
