@@ -91,6 +91,7 @@ def test_interrupted_in_the_middle_of_an_event(start):
     assert list(demo.temporary.iterdir()) == []
 
 
+@pytest.mark.long
 def test_two_side_by_side_one_of_them_killed(start, tmp_path):
     first, second = start(), start()
     first.until("event 1, Reboot of web1: announced")

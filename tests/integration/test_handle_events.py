@@ -263,6 +263,7 @@ def test_the_hold_for_a_vm_that_is_gone_for_good(site):
     assert site.records() == []
 
 
+@pytest.mark.long
 def test_one_of_two_balancers_cannot_be_reached(site):
     site.write_inventory(
         balancers=("lb1", "lb2"),

@@ -96,6 +96,7 @@ def role(tmp_path):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_started_changed_killed_and_stopped(role):
     assert role("--check") > 0
     assert not role.directory.exists()
