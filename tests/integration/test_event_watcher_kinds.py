@@ -7,25 +7,18 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import pytest
 
-from tests.support.guests import Guests
+from tests.support.guests import booted
 from tests.support.watched import KINDS, Watched, measure
 
 
 @pytest.fixture(scope="module", name="guests")
 def make_guests(tmp_path_factory):
-    if os.geteuid() != 0:
-        pytest.skip("real hosts are booted by root alone: sudo make test-long")
-    guests = Guests(tmp_path_factory.mktemp("bed"), web=2, balancers=1)
-    try:
-        guests.bed("up")
+    with booted(tmp_path_factory.mktemp("bed"), web=2, balancers=1) as guests:
         yield guests
-    finally:
-        guests.bed("down")
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from graceful_azure_watcher.settings import DEFAULTS, Settings
 
 from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
-from tests.support.guests import ENTRY, Guests, install_ansible
+from tests.support.guests import ENTRY, booted, install_ansible
 from tests.support.watcher import until
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
@@ -162,14 +162,8 @@ def tasks_of(case, given):
 
 @pytest.fixture(scope="module", name="guest")
 def make_guest(tmp_path_factory):
-    if os.geteuid() != 0:
-        pytest.skip("real hosts are booted by root alone: sudo make test-long")
-    guest = Guests(tmp_path_factory.mktemp("bed"))
-    try:
-        guest.bed("up")
+    with booted(tmp_path_factory.mktemp("bed")) as guest:
         yield guest
-    finally:
-        guest.bed("down")
 
 
 @pytest.mark.long

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
+
+import pytest
 
 from tests.support.checkout import BUILD, ROOT, must_pass
 from tests.support.watcher import parse
@@ -76,6 +80,19 @@ class Guests:
 
     def shows(self, name):
         return self.says(f"systemctl show --value --property {name} graceful-azure-watcher")
+
+
+@contextlib.contextmanager
+def booted(folder, web=1, balancers=0):
+    """Guests that are up, for as long as it lasts."""
+    if os.geteuid() != 0:
+        pytest.skip("real hosts are booted by root alone: sudo make test-long")
+    guests = Guests(folder, web, balancers)
+    try:
+        guests.bed("up")
+        yield guests
+    finally:
+        guests.bed("down")
 
 
 def install_ansible(guest):
