@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
 from datetime import datetime, timezone
+from pathlib import Path
 
 from tests.bed import kernel
 from tests.support.guests import install_ansible
@@ -88,8 +90,8 @@ class Watched:
     def __init__(self, guests, kind):
         self.guests = guests
         self.kind = kind
-        self.folder = guests.folder / kind
-        self.folder.mkdir()
+        # One bed may see the same kind more than once.
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=guests.folder))
         self.stack = contextlib.ExitStack()
         self.namespace = f"bed{json.loads((guests.folder / 'bed.json').read_text())['number']}"
         # The bridge of the guests' network.
