@@ -178,8 +178,8 @@ class Watched:
 
     def states(self):
         """Of web1 on the balancer, each with the time since when."""
-        rows = [line.split() for line in self.changes.read_text().splitlines()]
-        return [(float(when), state) for when, name, state in rows if name == "web1"]
+        rows = [line.split() for line in self.changes.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [(float(row[0]), row[2]) for row in rows if len(row) == 3 and row[1] == "web1"]
 
     def state(self):
         return self.states()[-1][1] if self.states() else None
