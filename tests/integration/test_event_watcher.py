@@ -22,6 +22,7 @@ import time
 import pytest
 import yaml
 from graceful_azure_watcher.hold import FastHold
+from graceful_azure_watcher.settings import DEFAULTS
 
 from tests.support.checkout import must_pass
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
@@ -325,7 +326,7 @@ def test_a_job_is_found_among_those_of_a_schedule(simulator, watcher):
     [
         ({"may_look": False}, TOKEN, "action_done", "job 100"),
         ({}, "wr0ng", "action_refused", "status 401"),
-        ({"survey": {"reason": True}}, TOKEN, "action_refused", "'reason' value missing"),
+        ({"survey": {"reason": True}}, TOKEN, "action_refused", "value missing"),
         ({"survey": {"target": True}, "ask_variables": False}, TOKEN, "action_failed", "job 100 was launched without graceful_azure_event_ids"),
     ],
 )
@@ -672,18 +673,15 @@ case $1 in is-enabled) echo enabled ;; show) printf 'LoadState=loaded\\nActiveSt
 """
 
 
-def play(tmp_path, tasks, variables, *words, **options):
+def play(tmp_path, tasks, variables, *words, timeout=110, **options):
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks, **options}]))
-    return must_pass("ansible-playbook", *ON_THIS, "-e", json.dumps(variables), str(tmp_path / "play.yml"), *words)
+    return must_pass("ansible-playbook", *ON_THIS, "-e", json.dumps(variables), str(tmp_path / "play.yml"), *words, timeout=timeout)
 
 
 def test_the_role_restarts_what_an_interrupted_run_left_running(simulator, watcher, tmp_path):
-    """No file is changed by it: once nothing was before, then the code, then the settings."""
-    watcher.set(action="file", repeat=61)
-    newer = watcher.config.read_text()
-    watcher.set(repeat=60)
+    """No file is changed by it: the first time nothing was before, then one was whose run came no further."""
+    watcher.set(action="file")
     running(watcher)
-    (tmp_path / "newer").write_text(newer)
     (tmp_path / "bin").mkdir()
     systemctl = tmp_path / "bin/systemctl"
     systemctl.write_text(SYSTEMCTL)
@@ -691,42 +689,65 @@ def test_the_role_restarts_what_an_interrupted_run_left_running(simulator, watch
     given = yaml.safe_load((ROLE / "tasks/present.yml").read_text())
     last = [task for task in given if task["name"] in ("Ask whether what runs is what lies there", "Run the watcher")]
     assert len(last) == 2
-    cut_off = ("true", "cp code/notes.py kept; echo '# newer' >> code/notes.py", "cp kept code/notes.py; cp newer config.json")
-    tasks = []
-    for command in cut_off:
-        tasks += [{"ansible.builtin.shell": {"cmd": command, "chdir": str(tmp_path)}, "changed_when": False}, *last]
-    unchanged = {f"__event_watcher_{name}": {"changed": False} for name in ("code", "version_put", "secret_done", "config", "unit_put")}
+    cut_off = {"ansible.builtin.shell": {"cmd": "echo '# newer' >> notes.py", "chdir": str(watcher.code)}, "changed_when": False}
+    unchanged = {f"__event_watcher_{name}": {"changed": False} for name in ("code_put", "version_put", "secret_done", "config", "unit_put")}
     places = {"event_watcher_python": sys.executable, "event_watcher_directory": str(watcher.code), "__event_watcher_config_file": str(watcher.config)}
     said = play(
         tmp_path,
-        tasks,
+        [*last, cut_off, *last],
         {**unchanged, **places, "__event_watcher_unit_found": {"stat": {"exists": True}}},
         vars_files=[str(ROLE / "defaults/main.yml"), str(ROLE / "vars/main.yml")],
         environment={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
     )
-    assert "changed=2 " in said
+    assert "changed=1 " in said
     asked = (tmp_path / "bin/asked").read_text().split()
-    assert [word for word in asked if "re" in word] == ["daemon-reload", *["daemon-reload", "restart"] * 2]
+    assert [word for word in asked if "re" in word] == ["daemon-reload", "daemon-reload", "restart"]
+
+
+def test_the_locks_lie_where_the_unit_leaves_them():
+    unit = (ROLE / "templates/graceful-azure-watcher.service.j2").read_text().splitlines()
+    assert {f"RuntimeDirectory={os.path.basename(DEFAULTS['run_dir'])}", "RuntimeDirectoryPreserve=yes"} <= set(unit)
+
+
+def included(**variables):
+    return {
+        "ansible.builtin.include_role": {"name": "graceful.azure.event_watcher", "tasks_from": variables.pop("tasks_from", "main.yml")},
+        "vars": {f"event_watcher_{name}": value for name, value in variables.items()},
+    }
+
+
+def told(said):
+    """Why nothing undoes the fast path, and the command that forgets it."""
+    return re.findall("here is out by the watcher's fast path for E1, and (.*?) nothing undoes that.*(ansible here .* state=absent')", said)
 
 
 def test_the_role_tells_of_a_host_that_a_former_fast_path_keeps_out(tmp_path):
     """And what it says gets rid of the record, wherever that lies."""
     hold = FastHold(str(tmp_path / "holds"))
     hold.write(["E1"], True, [])
+    tasks = [included(tasks_from="fast_hold.yml", state=state) for state in ("present", "absent")]
+    (present, absent) = told(play(tmp_path, tasks, {"graceful_azure_state_dir": str(tmp_path / "holds")}))
+    assert (present[0], absent[0]) == ("without event_watcher_fast_path", "with the watcher gone")
+    for state in ("present", "absent"):
+        assert "include_tasks: fast_hold.yml" in (ROLE / f"tasks/{state}.yml").read_text()
+    assert hold.read() == (["E1"], True)
+    must_pass(*(word for word in shlex.split(present[1]) if word != "--become"), *ON_THIS)
+    assert hold.read() == ([], False)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_whole_role_tells_of_it_and_removes_what_the_unit_leaves(tmp_path):
+    """Also where one play first has it there and then removes it."""
+    FastHold(str(tmp_path / "holds")).write(["E1"], True, [])
+    (tmp_path / "run").mkdir()
     places = {"unit_file": "unit", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data", "run_directory": "run"}
     variables = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in places.items()}
     variables.update(event_watcher_directory=str(tmp_path / "code"), event_watcher_python=sys.executable, graceful_azure_state_dir=str(tmp_path / "holds"))
-    cases = ({"action": "file"}, {"action": "file", "fast_path": ["out"]}, {"state": "absent"})
-    tasks = [
-        {"ansible.builtin.include_role": {"name": "graceful.azure.event_watcher"}, "vars": {f"event_watcher_{name}": value for name, value in case.items()}}
-        for case in cases
-    ]
-    said = play(tmp_path, tasks, variables, "--check")
-    told = re.findall("here is out by the watcher's fast path for E1, and (.*?) nothing undoes that.*(ansible here .* state=absent')", said)
-    assert [why for why, _command in told] == ["without event_watcher_fast_path", "with the watcher gone"]
-    assert hold.read() == (["E1"], True)
-    must_pass(*(word for word in shlex.split(told[0][1]) if word != "--become"), *ON_THIS)
-    assert hold.read() == ([], False)
+    tasks = [included(action="file"), included(action="file", fast_path=["out"]), included(state="absent")]
+    said = play(tmp_path, tasks, variables, "--check", timeout=280)
+    assert [why for why, _command in told(said)] == ["without event_watcher_fast_path", "with the watcher gone"]
+    assert f"changed: [here] => (item={tmp_path}/run)" in said
 
 
 # A day, at one a second.
