@@ -61,6 +61,7 @@ def test_a_secret_is_a_text(name, secret):
         ({"webhook_hmac_secret": "a secret", "webhook_port": "http"}, "port is 'http'"),
         ({"webhook_hmac_secret": "a secret", "webhook_port": [5000]}, "a number from 1 to 65535"),
         ({"webhook_hmac_secret": "a secret", "webhook_port": 65536}, "a number from 1 to 65535"),
+        ({"webhook_hmac_secret": "a secret", "webhook_port": True}, "port is True"),
         ({"webhook_hmac_secret": "a secret", "webhook_host": ["0.0.0.0"]}, "host must be text"),
         ({"webhook_hmac_secret": "a secret", "webhook_keyfile": "/key"}, "no certfile"),
     ],

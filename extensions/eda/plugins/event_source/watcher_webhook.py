@@ -73,7 +73,7 @@ def read_arguments(args):
     # The values are not shown: they are secrets.
     mistakes += [f"{name} must be text." for name in TEXTS if name in given and not isinstance(given[name], str)]
     port = given.setdefault("port", 5000)
-    if type(port) is not int or not 0 < port < 65536:
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
         mistakes.append(f"port is {port!r}; it must be a number from 1 to 65535.")
     if ("token" in given) == ("hmac_secret" in given):
         mistakes.append("Give one of token and hmac_secret (rulebook graceful.azure.webhook: webhook_token, webhook_hmac_secret), and not both.")
