@@ -43,5 +43,6 @@ def test_the_way_from_nothing_to_a_handled_event_fits_on_two_screens(name):
 
 
 def test_every_page_is_linked_from_another():
-    linked = {(document.parent / target).resolve() for document in [*DOCS, ROOT / "README.md"] for target in re.findall(r"\]\(([^)#]+\.md)", document.read_text())}
+    pages = {document: document.read_text() for document in [*DOCS, ROOT / "README.md"]}
+    linked = {(document.parent / target).resolve() for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
     assert [document.name for document in DOCS if document.resolve() not in linked] == []

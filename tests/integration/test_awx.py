@@ -232,7 +232,7 @@ class TestSetUp:
         ],
     )
     def test_what_is_not_there_is_told_before_anything_is_made(self, settings, said):
-        self.refused(said, "must each name what AWX has once, or give its number. Nothing was changed.", **settings)
+        self.refused(said, "Nothing was changed. awx_setup_organization, ", "must each name what AWX has once, or give its number.", **settings)
 
     @pytest.mark.long
     def test_a_notification_of_a_type_that_is_none(self):

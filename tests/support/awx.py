@@ -57,7 +57,7 @@ class Awx:
         made = {"id": number, "type": kind.rstrip("s"), "url": f"{PREFIX}{kind}/{number}/", "related": related, "summary_fields": {}, **fields}
         if kind == "projects":
             # A new project fetches its files at once.
-            made.update(scm_revision="", summary_fields={"current_update": {"id": self.add("project_updates", status="successful")}})
+            made.update(scm_revision="", status="successful", summary_fields={"current_update": {"id": self.add("project_updates", status="successful")}})
         if kind == "inventory_sources":
             related["update"] = f"{made['url']}update/"
         self.objects.setdefault(kind, {})[number] = made
