@@ -132,6 +132,10 @@ class Awx:
     def _remove(self, kind, number):
         """An object, and what of others refers to it."""
         del self.objects[kind][number]
+        if kind == "inventories":
+            sources = self.objects.get("inventory_sources", {})
+            for source in [source for source, item in sources.items() if item["inventory"] == number]:
+                self._remove("inventory_sources", source)
         for (_kind, _number, what), hanging in self.hanging.items():
             if what.startswith(kind) and number in hanging:
                 hanging.remove(number)
