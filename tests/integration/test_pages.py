@@ -121,14 +121,14 @@ def test_schedules(guest, terminal):
             timer.type(line)
         else:
             timer.run(line)
-    until(is_over, 120, timer.text)
+    until(is_over, 240, timer.text)
     # The guest was frozen, and may not answer at once.
     until(lambda: guest.ssh("systemctl disable --now graceful-azure.timer").returncode == 0, 60)
     assert PASS in timer.text()
 
     is_over = freeze()
     guest.says("systemctl daemon-reload && systemctl start graceful-azure-watch.service")
-    until(is_over, 120)
+    until(is_over, 240)
     until(lambda: guest.ssh("systemctl stop graceful-azure-watch.service").returncode == 0, 60)
     assert PASS in guest.says("journalctl --output=cat --unit=graceful-azure-watch.service")
 
@@ -154,7 +154,7 @@ def test_event_driven_ansible(guest, terminal):
     def see_an_event():
         before, began = first.text().count("web1): completed"), time.monotonic()
         second.run(add)
-        until(lambda: first.text().count("web1): completed") > before, 90, first.text)
+        until(lambda: first.text().count("web1): completed") > before, 240, first.text)
         print(f"{running}: completed after {time.monotonic() - began:.1f} s")
         until(lambda: seen_through(guest), 30, first.text)
         return 1
@@ -163,7 +163,7 @@ def test_event_driven_ansible(guest, terminal):
         before = len(first.text())
         first.type(line)
         # The pass at the start, which finds no event.
-        until(lambda: "PLAY RECAP" in first.text()[before:], 120, first.text)
+        until(lambda: "PLAY RECAP" in first.text()[before:], 240, first.text)
 
     def end():
         if not seen:
