@@ -53,7 +53,8 @@ def lines_of(page):
 def prepare(guest):
     """What a guest needs to install without a network what the pages install: pip finds the same packages in a folder, and git finds
     this checkout at the collection's address."""
-    names = sorted({name for page in ("one-vm.md", "eda.md") for line in lines_of(page) for name in installed_by_pip(line)})
+    # What packages need with the guests' Python alone, pip looks up for the Python that it runs with.
+    names = sorted({"typing_extensions"} | {name for page in ("one-vm.md", "eda.md") for line in lines_of(page) for name in installed_by_pip(line)})
     wheels = BUILD / f"guest-wheels-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}"
     if not wheels.exists():
         unfinished = wheels.with_suffix(".unfinished")
