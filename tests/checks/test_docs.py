@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 
 import pytest
@@ -32,3 +33,16 @@ def test_that_test_is_there(path, name):
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", ["awx.md", "cron.md", "eda.md", "one-vm.md"])
+def test_the_way_from_nothing_to_a_handled_event_fits_on_two_screens(name):
+    """What is wider than a screen takes two lines of it."""
+    lines = (ROOT / "docs" / name).read_text().splitlines()
+    assert sum(max(1, math.ceil(len(line) / 150)) for line in lines) <= 100
+
+
+def test_every_page_is_linked_from_another():
+    pages = {document: document.read_text() for document in [*DOCS, ROOT / "README.md"]}
+    linked = {(document.parent / target).resolve() for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
+    assert [document.name for document in DOCS if document.resolve() not in linked] == []

@@ -11,6 +11,7 @@ import hmac
 import itertools
 import json
 import shutil
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +22,7 @@ from tests.support.checkout import BUILD
 from tests.support.haproxy import free_port
 from tests.support.playbook import ansible_settings
 from tests.support.programs import Rulebook
+from tests.support.service import Service
 from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
@@ -59,16 +61,32 @@ def is_over(site, event_id):
 @pytest.mark.timeout(240)
 @pytest.mark.long
 def test_what_was_left(site, start):
-    """A run is killed, its event ends, and so does ansible-rulebook; the next one puts the host back, though no event stands."""
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
-    run = site.start("handle_events")
-    wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
-    site.kill(run)
-    site.simulator.ask("POST", f"/events/{event_id}/complete")
-    assert site.admin_states()["web1"] == "drain"
-    start("handle_events", imds_urls=list(site.simulator.urls.values()))
-    site.await_state("web1", "ready", 90)
-    wait_until(lambda: site.records() == [], 60, "nothing held any more")
+    """A run is killed, its event ends, and so does ansible-rulebook; the next one puts the host back, though no event stands and its service takes longer
+    to come up than a pass. What is new is not held up by that."""
+    up = threading.Event()
+
+    def answer(handler):
+        handler.send_response(200 if up.is_set() else 503)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with Service(answer) as service:
+        site.write_inventory(web1={"restore_service_url": f"{service.url}/"})
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
+        run = site.start("handle_events")
+        wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
+        site.kill(run)
+        site.simulator.ask("POST", f"/events/{event_id}/complete")
+        assert site.admin_states()["web1"] == "drain" and not service.seen
+        start("handle_events", imds_urls=list(site.simulator.urls.values()))
+        wait_until(lambda: service.seen, 90, "the service asked")
+        later = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=5, SettleSeconds=1)
+        wait_until(lambda: is_over(site, later), 60, "what is new over")
+        assert site.admin_states()["web1"] == "drain"
+        up.set()
+        site.await_state("web1", "ready", 30)
+        wait_until(lambda: site.records() == [], 60, "nothing held any more")
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
 
 
 @pytest.mark.long
@@ -93,19 +111,20 @@ def test_what_the_metadata_service_shows(site, start):
     assert "Traceback" not in rulebook.text(), rulebook.text()
 
 
-def reporter(start, **more):
+def reporter(start, by="hmac_secret", **more):
     """Reports as watchers send them, to a rulebook that has just begun."""
     port = free_port()
-    rulebook = start("webhook", webhook_hmac_secret=SECRET, webhook_port=port, webhook_host="127.0.0.1", **more)
+    rulebook = start("webhook", webhook_port=port, webhook_host="127.0.0.1", **{f"webhook_{by}": SECRET}, **more)
 
     def report(target, *event_ids, secret=SECRET, gone=(), **more):
         events = [{"event_id": event_id, "event_status": "Scheduled", "resources": target.split(","), "not_before": None} for event_id in [*event_ids, *gone]]
         told = {"source": "graceful.azure.event_watcher", "target": target, "events": events[: len(event_ids)], "gone": events[len(event_ids) :]}
         body = json.dumps({**told, **more}).encode()
         signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-        headers = {"Content-Type": "application/json", "X-Hub-Signature-256": signature}
+        shown = {"X-Hub-Signature-256": signature} if by == "hmac_secret" else {"Authorization": f"Bearer {secret}"}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/endpoint", body, {"Content-Type": "application/json", **shown})
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/endpoint", body, headers), timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -123,6 +142,8 @@ def test_what_a_watcher_reports(site, start):
     # With room for three runs.
     report = reporter(start, environment={"EDA_MAX_CONCURRENT_ACTIONS": "3"})
     assert report("web1", "E1", secret="another") in (401, 403)
+    # The run for what was left, which need not be waited for, but takes time of its own.
+    wait_until(lambda: "PLAY RECAP" in report.rulebook.text(), 90, "the first run")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=None)
     assert report("web1,web2", event_id, source="somebody else") == 200
     assert report("{{ lookup('pipe', 'touch " + str(site.folder / "found") + "') }}", "E2") == 200
@@ -143,6 +164,41 @@ def test_what_a_watcher_reports(site, start):
     assert not (site.folder / "found").exists()
 
 
+@pytest.mark.timeout(120)
+def test_mistakes_end_it_before_anything_runs(start):
+    """An argument of a wrong type, and a webhook that anybody could use."""
+    rulebooks = [start("handle_events", imds_urls="http://x"), start("webhook", webhook_port=free_port(), webhook_host="127.0.0.1")]
+    for rulebook, wanted in zip(rulebooks, ("imds_urls is 'http://x'; it must be a list of URLs", "Give one of token and hmac_secret")):
+        assert rulebook.process.wait(100) != 0
+        assert wanted in rulebook.text() and rulebook.runs() == 0
+
+
+def instead(site, task):
+    """The rulebook webhook with a playbook of one task, tried again sooner."""
+    # ansible-rulebook copies its whole folder.
+    playbook = site.folder / "playbook" / "instead.json"
+    playbook.parent.mkdir()
+    playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": [{"ansible.builtin.shell": task}]}]))
+    rulebook = site.folder / "instead.yml"
+    text = (BUILD / "collections/ansible_collections/graceful/azure/extensions/eda/rulebooks/webhook.yml").read_text()
+    rulebook.write_text(text.replace("name: graceful.azure.handle_events", f"name: {playbook}").replace("delay: 10", "delay: 1"))
+    return rulebook
+
+
+@pytest.mark.timeout(120)
+def test_by_token_and_a_run_that_fails_is_tried_again(site, start):
+    log = site.folder / "log"
+    log.touch()
+    task = f"echo {{{{ target }}}} >> {log}; [ $(grep -c '^{{{{ target }}}}$' {log}) -gt 1 ]"
+    report = reporter(start, by="token", rulebook=instead(site, task))
+    assert report("web1", "E1", secret="another") == 401
+    assert report("web1", "E1") == 200
+    wait_until(lambda: len(log.read_text().split()) == 4, 60, "four runs")
+    time.sleep(2)
+    # The one at the start, too.
+    assert sorted(log.read_text().split()) == ["web", "web", "web1", "web1"]
+
+
 def runs_of(log):
     """[hosts, begin, end] of each run of the playbook below."""
     runs = []
@@ -158,24 +214,17 @@ def runs_of(log):
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_lanes(site, start):
-    """A playbook that only takes its time: never two runs for one host, also where an event joins the hosts of two runs; and others side by side."""
+    """A playbook that only takes its time: never two runs for one host, also where events join the hosts of two runs and more; and others side by side."""
     log = site.folder / "log"
     tell = "echo %s {{ target }} $(date +%%s%%N) >> " + str(log)
-    task = {"ansible.builtin.shell": "; ".join([tell % "begin", "sleep {{ 8 if target in ('web2', 'web3') else 1 }}", tell % "end"])}
-    # ansible-rulebook copies its whole folder.
-    playbook = site.folder / "playbook" / "lanes.json"
-    playbook.parent.mkdir()
-    playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": [task]}]))
-    rulebook = site.folder / "lanes.yml"
-    text = (BUILD / "collections/ansible_collections/graceful/azure/extensions/eda/rulebooks/webhook.yml").read_text()
-    rulebook.write_text(text.replace("name: graceful.azure.handle_events", f"name: {playbook}"))
-    report = reporter(start, rulebook=rulebook)
-    for event_id, target in enumerate(("web1", "web2", "web1,web2", "web2", "web3")):
+    task = "; ".join([tell % "begin", "sleep {{ 12 if target in ('web2', 'web3') else 1 }}", tell % "end"])
+    report = reporter(start, rulebook=instead(site, task))
+    targets = ("web1", "web2", "web3", "web4", "web1,web2", "web2,web4", "web4", "web1,web3", "web2")
+    for event_id, target in enumerate(targets):
         assert report(target, str(event_id)) == 200
-    wait_until(lambda: log.exists() and log.read_text().count("end") == 6, 120, "six runs")
-    first, *runs = runs_of(log)
-    assert first[0] == {"web"} and all(begin > first[2] for _hosts, begin, _end in runs)
+    wait_until(lambda: log.exists() and log.read_text().count("end") == 1 + len(targets), 180, "every run")
+    runs = [run for run in runs_of(log) if run[0] != {"web"}]
     together = [one[0] | other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2]]
     assert {"web2", "web3"} in together
     assert all(not one[0] & other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2])
-    assert [hosts for hosts, _begin, _end in runs[3:]] == [{"web1", "web2"}, {"web2"}]
+    assert [hosts for hosts, _begin, _end in runs[4:]] == [{"web1", "web2"}, {"web2", "web4"}, {"web4"}, {"web1", "web3"}, {"web2"}]

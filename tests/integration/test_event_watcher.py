@@ -10,6 +10,8 @@ import contextlib
 import functools
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import statistics
@@ -18,10 +20,14 @@ import sys
 import time
 
 import pytest
+import yaml
+from graceful_azure_watcher.hold import FastHold
+from graceful_azure_watcher.settings import DEFAULTS
 
+from tests.support.checkout import must_pass
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
-from tests.support.watcher import HURRY, Watcher, noted, noting, until
+from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting, until
 
 # Nothing moves an event on but the test.
 STILL = {"NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, "NotBefore": ""}
@@ -41,8 +47,10 @@ def make_watcher(tmp_path, simulator):
 
 
 def running(watcher):
+    """Started, and answered by its service."""
     process = watcher.start()
-    until((watcher.folder / "run/status.json").exists, otherwise=watcher.log.read_text)
+    path = watcher.folder / "run/status.json"
+    until(lambda: path.exists() and json.loads(path.read_text())["answers"], otherwise=watcher.log.read_text)
     return process
 
 
@@ -137,6 +145,19 @@ def test_one_look_that_is_ended(simulator, watcher, tmp_path):
     assert process.wait(5) == 1
     begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
     assert [event["event_id"] for event in begun] == [other]
+
+
+def test_one_look_that_somebody_has_enough_of(simulator, watcher, tmp_path):
+    """Ctrl-C ends its command, too, and needs no explanation."""
+    watcher.set(action="run", command=["sh", "-c", 'echo $$ > "$0"; exec sleep 60', str(tmp_path / "pid")])
+    simulator.post_event(**STILL)
+    process = watcher.start("--once")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 1
+    assert "Traceback" not in watcher.log.read_text()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_what_is_begun_is_on_disk_before(simulator, watcher, tmp_path):
@@ -301,15 +322,33 @@ def test_a_job_is_found_among_those_of_a_schedule(simulator, watcher):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [({"may_look": False}, "job 100"), ({"ask_variables": False}, "job 100 was launched without target")],
+    ("options", "token", "what", "said"),
+    [
+        ({"may_look": False}, TOKEN, "action_done", "job 100"),
+        ({}, "wr0ng", "action_refused", "status 401"),
+        ({"survey": {"reason": True}}, TOKEN, "action_refused", "value missing"),
+        ({"survey": {"target": True}, "ask_variables": False}, TOKEN, "action_failed", "job 100 was launched without graceful_azure_event_ids"),
+    ],
 )
-def test_a_job_template_with_other_rights(simulator, watcher, options, said):
+def test_a_job_template_with_other_rights(simulator, watcher, options, token, what, said):
     with Awx(**options) as awx:
-        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(token))
         simulator.post_event(**STILL)
-        assert watcher.run("--once").returncode == (0 if said == "job 100" else 1)
-        assert said in watcher.log.read_text()
+        assert watcher.run("--once").returncode == (0 if what == "action_done" else 1)
+        assert said in watcher.lines(what)[-1]["text"]
+
+
+def test_a_job_without_its_target_is_not_launched_again_in_haste(simulator, watcher, tmp_path):
+    with Awx(ask_variables=False) as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        running(watcher)
+        event_id = simulator.post_event(**STILL)
+        (failed,) = watcher.wait_for("action_failed")
+        assert "launched without target" in failed["text"] and "ask_variables_on_launch" in failed["text"]
+        time.sleep(1.5)
+        assert len(awx.posted()) == 1
+    assert [event["event_id"] for event in json.loads((tmp_path / "data/state.json").read_text())["begun"]] == [event_id]
+    assert watcher.run("--status").returncode == 1
 
 
 def test_a_provisioning_callback(simulator, watcher):
@@ -324,34 +363,70 @@ def test_a_provisioning_callback(simulator, watcher):
         assert watcher.run("--once").returncode == 0
         assert watcher.run("--once").returncode == 0
         assert [line["what"] for line in watcher.lines() if line["what"].startswith("action_")][-3:] == ["action_done", "action_started", "action_busy"]
-        watcher.secret("wr0ng")
-        assert watcher.run("--once").returncode == 1
-        assert "status 403" in watcher.lines("action_refused")[-1]["text"]
 
 
 @pytest.mark.parametrize(
-    ("answer", "what"),
+    ("options", "key", "at_work", "what", "said"),
     [
-        ((400, {"variables_needed_to_start": ["'reason' value missing"]}), "action_refused"),
-        pytest.param((403, {"detail": "You do not have permission."}), "action_refused", marks=pytest.mark.long),
-        pytest.param((404, {"detail": "Not found."}), "action_refused", marks=pytest.mark.long),
-        pytest.param((302, b""), "action_refused", marks=pytest.mark.long),
-        ((503, b"<html>starting</html>"), "action_failed"),
-        pytest.param((201, b"no JSON"), "action_failed", marks=pytest.mark.long),
-        (None, "action_failed"),
+        ({}, KEY, None, "action_done", "status 201"),
+        ({}, "wr0ng", None, "action_refused", "status 403"),
+        ({"hosts": ()}, KEY, None, "action_refused", "No matching host could be found!"),
+        ({"hosts": ("www_1", "www_2")}, KEY, None, "action_refused", "Multiple hosts matched the request!"),
+        ({}, KEY, "www_1", "action_busy", "a job for this host is under way"),
+        ({"allow_simultaneous": False}, KEY, "www_1", "action_busy", "a job for this host is under way"),
+        ({}, KEY, "www_2", "action_done", "status 201"),
+        ({"allow_simultaneous": False}, KEY, "www_2", "action_done", "status 201"),
+        ({"ask_variables": False}, KEY, None, "action_done", "status 201"),
+        ({"survey": {"reason": True}}, KEY, None, "action_refused", "Cannot start automatically, user input required!"),
     ],
 )
-def test_every_other_answer(simulator, watcher, answer, what):
+def test_what_a_provisioning_callback_may_be_told(simulator, watcher, options, key, at_work, what, said):
+    """``at_work`` is the host of a job that runs."""
+    with Awx(**options) as awx:
+        if at_work:
+            awx.add_job({})["limit"] = at_work
+        watcher.set(action="awx", auth="host_config_key", url=awx.url, secret_file=watcher.secret(key))
+        simulator.post_event(Resources=["www_1"], **STILL)
+        assert watcher.run("--once").returncode == (what == "action_refused")
+        assert said in watcher.lines(what)[-1]["text"]
+        limits = [at_work] * bool(at_work) + ["www_1"] * (what == "action_done")
+        assert [job["limit"] for job in awx.jobs] == limits
+
+
+LAUNCHED = [
+    ((400, {"variables_needed_to_start": ["'reason' value missing"]}), "action_refused"),
+    ((403, {"detail": "You do not have permission."}), "action_refused"),
+    ((404, {"detail": "Not found."}), "action_refused"),
+    ((302, b""), "action_refused"),
+    ((503, b"<html>starting</html>"), "action_failed"),
+    ((200, b"<html>sign in</html>"), "action_failed"),
+    ((201, b"no JSON"), "action_failed"),
+    ((201, b"[]"), "action_failed"),
+    ((201, b"null"), "action_failed"),
+    (None, "action_failed"),
+]
+CALLED_BACK = [
+    ((403, {"detail": "You do not have permission."}), "action_refused"),
+    ((404, {"detail": "Not found."}), "action_refused"),
+    ((503, b"<html>starting</html>"), "action_failed"),
+    ((200, b"<html>sign in</html>"), "action_failed"),
+    (None, "action_failed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("auth", "answer", "what"), [("token", *case) for case in LAUNCHED] + [("host_config_key", *case) for case in CALLED_BACK]
+)
+def test_every_other_answer(simulator, watcher, auth, answer, what):
+    asked = ["jobs/", "launch/"] if auth == "token" else ["callback/"]
     with Receiver() as receiver:
-        receiver.answers = [(403, b""), answer if answer is None else (lambda _handler: answer)]
-        if answer is None:
-            receiver.answers[1] = lambda _handler: None
+        receiver.answers = [(403, b"")] * (len(asked) - 1) + [lambda _handler: answer]
         url = receiver.url + "api/v2/job_templates/7/"
-        watcher.set(action="awx", url=url, secret_file=watcher.secret(TOKEN))
-        simulator.post_event(**STILL)
+        watcher.set(action="awx", auth=auth, url=url, secret_file=watcher.secret(TOKEN))
+        simulator.post_event(Resources=["www_1"], **STILL)
         assert watcher.run("--once").returncode == 1
         assert [line["what"] for line in watcher.lines()][-1] == what
-        assert [request["path"].rpartition("7/")[2].partition("?")[0] for request in receiver.seen] == ["jobs/", "launch/"]
+        assert [request["path"].rpartition("7/")[2].partition("?")[0] for request in receiver.seen] == asked
 
 
 def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
@@ -366,6 +441,22 @@ def test_a_receiver_that_refuses_is_down_and_comes_back(simulator, watcher):
         watcher.wait_for("action_done", seconds=25)
         assert len(awx.jobs) == 1
     assert len(watcher.lines("action_started")) == len(watcher.lines("action_refused")) + len(watcher.lines("action_failed")) + 1
+
+
+def test_what_was_never_begun_is_not_finished(simulator, watcher, tmp_path):
+    """The receiver refuses, and the event is cancelled."""
+    watcher.set(action="eda", url=f"http://127.0.0.1:{free_port()}/", secret_file=watcher.secret())
+    running(watcher)
+    event_id = simulator.post_event(**STILL)
+    watcher.wait_for("action_refused", 2)
+    simulator.cancel(event_id)
+    watcher.wait_for("gone")
+    started = len(watcher.lines("action_started"))
+    # The next try would have come within two seconds.
+    time.sleep(2.5)
+    assert len(watcher.lines("action_started")) == started
+    assert json.loads((tmp_path / "data/state.json").read_text())["begun"] == []
+    assert watcher.run("--status").returncode == 0
 
 
 def test_the_status_tells_of_an_action_that_fails(simulator, watcher):
@@ -398,15 +489,17 @@ def test_the_status_tells_of_a_fast_path_that_fails(simulator, watcher, tmp_path
     assert watcher.run("--status").returncode == 0
 
 
-def test_certificates(simulator, watcher, tmp_path):
+@pytest.mark.parametrize(("action", "receiver"), [("eda", Webhook), ("awx", Awx)])
+def test_certificates(simulator, watcher, tmp_path, action, receiver):
     right, wrong = certificate(tmp_path, "localhost"), certificate(tmp_path, "elsewhere.example.com")
     simulator.post_event(**STILL)
     for ca_file, served, said in ((None, right, "self-signed"), (wrong, right, "not valid"), (wrong, wrong, "not valid"), (right, right, None)):
-        with Webhook(tls=served) as webhook:
-            watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), ca_file=ca_file and str(ca_file))
+        with receiver(tls=served) as called:
+            watcher.set(action=action, url=called.url, secret_file=watcher.secret(TOKEN), ca_file=ca_file and str(ca_file))
             done = watcher.run("--once")
             assert done.returncode == (1 if said else 0)
-            assert (said in done.stderr.replace("self signed", "self-signed")) if said else len(webhook.seen) == 1
+            assert len(called.posted()) == (0 if said else 1)
+            assert said is None or said in done.stderr.replace("self signed", "self-signed")
 
 
 # eda, file
@@ -496,6 +589,22 @@ def test_a_second_one_does_no_harm(simulator, watcher):
     assert watcher.run("--status").returncode == 0
 
 
+def test_the_status_tells_of_code_and_settings_that_were_replaced(simulator, watcher):
+    """What an earlier process wrote is forgotten before this one counts as started, also while the service is silent."""
+    watcher.set(action="file")
+    (watcher.folder / "run").mkdir()
+    (watcher.folder / "run/status.json").write_text(json.dumps({"version": "0.1", "settings": "older", "last_answer_age": None, "written": 0}))
+    simulator.fault({"Delay": 30})
+    watcher.start()
+    watcher.wait_for("started")
+    assert "restart it" not in watcher.run("--status").stdout
+    watcher.set(repeat=61)
+    assert "with the settings as they were when it was started: restart it" in watcher.run("--status").stdout
+    with (watcher.code / "notes.py").open("a") as stream:
+        stream.write("# newer\n")
+    assert "it still runs as version 1.2.3+" in watcher.run("--status").stdout
+
+
 def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path):
     wrapper = tmp_path / "off.py"
     wrapper.write_text(
@@ -551,6 +660,92 @@ def test_it_tells_the_service_manager(simulator, watcher, tmp_path):
     assert words[0] == "READY=1" and words.count("WATCHDOG=1") >= 2
     assert "WATCHDOG_USEC=30000000" in words
     assert watcher.log.read_text().startswith("<6>what=started ")
+
+
+# The role, on the machine of the tests
+
+ON_THIS = ("-i", "here,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
+SYSTEMCTL = """#!/bin/sh
+echo "$1" >> "${0%/*}/asked"
+case $1 in is-enabled) echo enabled ;; show) printf 'LoadState=loaded\\nActiveState=active\\n' ;; esac
+"""
+
+
+def play(tmp_path, tasks, variables, *words, timeout=110, **options):
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks, **options}]))
+    return must_pass("ansible-playbook", *ON_THIS, "-e", json.dumps(variables), str(tmp_path / "play.yml"), *words, timeout=timeout)
+
+
+def test_the_role_restarts_what_an_interrupted_run_left_running(simulator, watcher, tmp_path):
+    """No file is changed by it: the first time nothing was before, then one was whose run came no further."""
+    watcher.set(action="file")
+    running(watcher)
+    (tmp_path / "bin").mkdir()
+    systemctl = tmp_path / "bin/systemctl"
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
+    given = yaml.safe_load((ROLE / "tasks/present.yml").read_text())
+    last = [task for task in given if task["name"] in ("Ask whether what runs is what lies there", "Run the watcher")]
+    assert len(last) == 2
+    cut_off = {"ansible.builtin.shell": {"cmd": "echo '# newer' >> notes.py", "chdir": str(watcher.code)}, "changed_when": False}
+    unchanged = {f"__event_watcher_{name}": {"changed": False} for name in ("code_put", "version_put", "secret_done", "config", "unit_put")}
+    places = {"event_watcher_python": sys.executable, "event_watcher_directory": str(watcher.code), "__event_watcher_config_file": str(watcher.config)}
+    said = play(
+        tmp_path,
+        [*last, cut_off, *last],
+        {**unchanged, **places, "__event_watcher_unit_found": {"stat": {"exists": True}}},
+        vars_files=[str(ROLE / "defaults/main.yml"), str(ROLE / "vars/main.yml")],
+        environment={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
+    )
+    assert "changed=1 " in said
+    asked = (tmp_path / "bin/asked").read_text().split()
+    assert [word for word in asked if "re" in word] == ["daemon-reload", "daemon-reload", "restart"]
+
+
+def test_the_locks_lie_where_the_unit_leaves_them():
+    unit = (ROLE / "templates/graceful-azure-watcher.service.j2").read_text().splitlines()
+    assert {f"RuntimeDirectory={os.path.basename(DEFAULTS['run_dir'])}", "RuntimeDirectoryPreserve=yes"} <= set(unit)
+
+
+def included(**variables):
+    return {
+        "ansible.builtin.include_role": {"name": "graceful.azure.event_watcher", "tasks_from": variables.pop("tasks_from", "main.yml")},
+        "vars": {f"event_watcher_{name}": value for name, value in variables.items()},
+    }
+
+
+def told(said):
+    """Why nothing undoes the fast path, and the command that forgets it."""
+    return re.findall("here is out by the watcher's fast path for E1, and (.*?) nothing undoes that.*(ansible here .* state=absent')", said)
+
+
+def test_the_role_tells_of_a_host_that_a_former_fast_path_keeps_out(tmp_path):
+    """And what it says gets rid of the record, wherever that lies."""
+    hold = FastHold(str(tmp_path / "holds"))
+    hold.write(["E1"], True, [])
+    tasks = [included(tasks_from="fast_hold.yml", state=state) for state in ("present", "absent")]
+    (present, absent) = told(play(tmp_path, tasks, {"graceful_azure_state_dir": str(tmp_path / "holds")}))
+    assert (present[0], absent[0]) == ("without event_watcher_fast_path", "with the watcher gone")
+    for state in ("present", "absent"):
+        assert "include_tasks: fast_hold.yml" in (ROLE / f"tasks/{state}.yml").read_text()
+    assert hold.read() == (["E1"], True)
+    must_pass(*(word for word in shlex.split(present[1]) if word != "--become"), *ON_THIS)
+    assert hold.read() == ([], False)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_whole_role_tells_of_it_and_removes_what_the_unit_leaves(tmp_path):
+    """Also where one play first has it there and then removes it."""
+    FastHold(str(tmp_path / "holds")).write(["E1"], True, [])
+    (tmp_path / "run").mkdir()
+    places = {"unit_file": "unit", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data", "run_directory": "run"}
+    variables = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in places.items()}
+    variables.update(event_watcher_directory=str(tmp_path / "code"), event_watcher_python=sys.executable, graceful_azure_state_dir=str(tmp_path / "holds"))
+    tasks = [included(action="file"), included(action="file", fast_path=["out"]), included(state="absent")]
+    said = play(tmp_path, tasks, variables, "--check", timeout=280)
+    assert [why for why, _command in told(said)] == ["without event_watcher_fast_path", "with the watcher gone"]
+    assert f"changed: [here] => (item={tmp_path}/run)" in said
 
 
 # A day, at one a second.

@@ -34,7 +34,7 @@ def certificate(folder, name):
 
 
 class Receiver:
-    """Answers with ``answer(request)``: status and body, None for no answer at all. ``answers`` come first, one after the other.
+    """Answers with ``answer(request)``: status, body and perhaps headers, None for no answer at all. ``answers`` come first, one after the other.
 
     It listens at a free port of 127.0.0.1, or with the socket ``listening``.
 
@@ -116,10 +116,11 @@ class Receiver:
                 answer = answer(handler)
             if answer is None:
                 return
-            status, body = answer
+            status, body, *headers = answer
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
             handler.send_response(status)
-            handler.send_header("Content-Length", str(len(body)))
+            for name, value in (*headers, ("Content-Length", str(len(body)))):
+                handler.send_header(name, value)
             handler.end_headers()
             handler.wfile.write(body)
         finally:
@@ -143,15 +144,24 @@ class Webhook(Receiver):
         return (200, b"endpoint") if request["headers"].get("Authorization") == f"Bearer {TOKEN}" else (401, b"Invalid authorization token")
 
 
+ACTIVE = ("pending", "waiting", "running")
+
+
 class Awx(Receiver):
-    """One job template of an AWX. ``jobs`` are its jobs, the newest last; a test ends them by their status, or by ``end()``."""
+    """One job template of an AWX. ``jobs`` are its jobs, the newest last; a test ends them by their status, or by ``end()``.
+
+    ``survey`` has the names of its questions, and of each whether it is required. ``hosts`` are those of its inventory with the caller's address.
+    """
 
     path = "/api/v2/job_templates/7/"
 
-    def __init__(self, *args, ask_variables=True, may_look=True, **kwargs):
+    def __init__(self, *args, ask_variables=True, survey=None, may_look=True, allow_simultaneous=True, hosts=("www_1",), **kwargs):
         self.jobs = []
         self.ask_variables = ask_variables
+        self.survey = survey or {}
         self.may_look = may_look
+        self.allow_simultaneous = allow_simultaneous
+        self.hosts = hosts
         super().__init__(*args, **kwargs)
 
     def answer(self, request):
@@ -165,10 +175,24 @@ class Awx(Receiver):
                 return 403, {"detail": "You do not have permission to perform this action."}
             return 200, self.list_jobs(dict(urllib.parse.parse_qsl(query)))
         if path == self.path + "launch/" and request["method"] == "POST":
-            variables = json.loads(request["body"])["extra_vars"]
-            job = self.add_job(variables if self.ask_variables else {})
-            return 201, {"job": job["id"], "id": job["id"], "ignored_fields": {} if self.ask_variables else {"extra_vars": variables}}
+            return self.launch(json.loads(request["body"])["extra_vars"])
         return 404, {"detail": "The requested resource could not be found."}
+
+    def launch(self, variables):
+        missing = self.missing(variables)
+        if missing:
+            return 400, {"variables_needed_to_start": [f"'{name}' value missing" for name in missing]}
+        taken = self.taken(variables)
+        dropped = {name: value for name, value in variables.items() if name not in taken}
+        job = self.add_job(taken)
+        return 201, {"job": job["id"], "id": job["id"], "ignored_fields": {"extra_vars": dropped} if dropped else {}}
+
+    def missing(self, variables):
+        return [name for name, required in self.survey.items() if required and name not in variables]
+
+    def taken(self, variables):
+        """What a job gets of them."""
+        return {name: value for name, value in variables.items() if self.ask_variables or name in self.survey}
 
     def list_jobs(self, query):
         order, size = query.pop("order_by"), int(query.pop("page_size"))
@@ -179,18 +203,30 @@ class Awx(Receiver):
         return {"count": len(found), "results": found[:size]}
 
     def call_back(self, request):
-        body = json.loads(request["body"])
-        if request["headers"].get("Content-Type") != "application/json" or body.get("extra_vars") != {}:
-            return 400, {"msg": "Cannot start automatically, user input required!"}
+        """A provisioning callback. What is refused is looked at in AWX's order."""
+        as_json = request["headers"].get("Content-Type") == "application/json"
+        body = json.loads(request["body"]) if as_json else dict(urllib.parse.parse_qsl(request["body"].decode()))
         if body.get("host_config_key") != KEY:
             return 403, {"detail": "You do not have permission to perform this action."}
-        if any(job["status"] in ("pending", "waiting", "running") for job in self.jobs):
+        if not self.hosts:
+            return 400, {"msg": "No matching host could be found!"}
+        if len(self.hosts) > 1:
+            return 400, {"msg": "Multiple hosts matched the request!"}
+        variables = body.get("extra_vars") if as_json else None
+        if (self.ask_variables and variables is None) or self.missing(variables or {}):
+            return 400, {"msg": "Cannot start automatically, user input required!"}
+        if any(job["status"] in ACTIVE and job["limit"] == self.hosts[0] for job in self.jobs):
             return 400, {"msg": "Host callback job already pending."}
-        self.add_job({})
-        return 201, b""
+        # Without ask_variables even what the survey asks for is lost.
+        job = self.add_job(variables if self.ask_variables else dict.fromkeys(self.survey, ""))
+        job["limit"] = self.hosts[0]
+        return 201, b"", ("Location", f"/api/v2/jobs/{job['id']}/")
 
     def add_job(self, variables, status="running"):
-        job = {"id": 100 + len(self.jobs), "status": status, "finished": "", "extra_vars": json.dumps(variables)}
+        """A new job, which waits for the others where the template has them do so."""
+        if not self.allow_simultaneous and any(job["status"] in ACTIVE for job in self.jobs):
+            status = "pending"
+        job = {"id": 100 + len(self.jobs), "status": status, "finished": "", "limit": "", "extra_vars": json.dumps(variables)}
         self.jobs.append(job)
         return job
 

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import os
+import random
 import runpy
 import socketserver
 import threading
@@ -22,7 +24,7 @@ from tests.support.simulator import Simulator
 # As ansible-rulebook does it.
 COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
 SOURCE = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "scheduled_events.py"))
-ArgumentError, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "View", "main", "read_arguments"))
+ArgumentError, Lanes, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "Lanes", "View", "main", "read_arguments"))
 LANE_SECONDS = SOURCE["LANE_SECONDS"]
 
 
@@ -52,7 +54,7 @@ class TestView:
         seen = view(reminder=60)
         moments = [now for now in range(15000) if told(seen.update("a", [event()], now)) == [("standing", "E1")]]
         # Never more of them than runs of an hour can take.
-        assert moments == [60, 180, 420, 900, 1860, 3780, 6780, 9780, 12780]
+        assert moments == [60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580]
         assert told(seen.update("a", [event(status="Started")], 15000)) == [("changed", "E1")]
         assert told(seen.update("a", [event(status="Started")], 15060)) == [("standing", "E1")]
 
@@ -76,15 +78,25 @@ class TestView:
 
         def lanes(new, now=0):
             events.append(new)
-            return [(change["lane"], change["after"]) for change in seen.update("a", events, now)]
+            return [(change["lane"], change["after"], change["later"]) for change in seen.update("a", events, now)]
 
-        assert lanes(event("E1", "vm-1")) == [("E1", "")]
-        assert lanes(event("E2", "vm-2")) == [("E2", "")]
-        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "")]
+        assert lanes(event("E1", "vm-1")) == [("E1", "", [])]
+        assert lanes(event("E2", "vm-2")) == [("E2", "", [])]
+        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "", [])]
         # It joins two lanes, where runs may be under way: it and all that comes later wait for both.
-        assert lanes(event("E4", "vm-1", "vm-3")) == [("E1", "E2")]
-        assert lanes(event("E5", "vm-2")) == [("E1", "E2")]
-        assert lanes(event("E6", "vm-4")) == [("E6", "")]
+        assert lanes(event("E4", "vm-1", "vm-3")) == [("E1", "E2", [])]
+        assert lanes(event("E5", "vm-2")) == [("E1", "E2", [])]
+        # A third: the second is still to be waited for.
+        assert lanes(event("E6", "vm-4")) == [("E6", "", [])]
+        assert lanes(event("E7", "vm-1", "vm-4")) == [("E1", "E2", ["E6"])]
+        assert lanes(event("E8", "vm-5")) == [("E8", "", [])]
+
+    def test_lanes_that_were_joined_are_joined_with_an_older_one(self):
+        seen = view()
+        events = [event(f"E{number}", *names) for number, names in enumerate((["vm-1"], ["vm-2"], ["vm-3"], ["vm-2", "vm-3"], ["vm-1", "vm-3"]))]
+        paths = [[change["lane"], change["after"], *change["later"]] for change in seen.update("a", events, 0)]
+        # Whoever waits for E2 to have E1 then is not overtaken by one who would have E1 first.
+        assert paths[3:] == [["E1", "E2"], ["E0", "E2", "E1"]]
 
     def test_a_lane_outlives_its_events(self):
         """The run for an event that is gone may still be putting its host back."""
@@ -105,6 +117,38 @@ class TestView:
         events = [event("E1", "vm-1"), event("E2", "vm-2", event_type="Freeze"), event("E3", "vm-3", event_type=None)]
         assert told(view(resources=["VM-2"]).update("a", events, 0)) == [("appeared", "E2")]
         assert told(view(event_types=["reboot"]).update("a", events, 0)) == [("appeared", "E1")]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_never_two_for_one_host(seed):
+    """Events of any hosts in any order, each of which takes the locks that it is told, as the rulebooks do."""
+    chance = random.Random(seed)
+    locks = collections.defaultdict(asyncio.Lock)
+    running, most = [], []
+
+    async def run(hosts, lane):
+        for name in [lane["after"], *lane["later"]]:
+            async with locks[name]:
+                pass
+        async with locks[lane["lane"]]:
+            assert not [others for others in running if others & hosts]
+            running.append(hosts)
+            most.append(len(running))
+            for _step in range(chance.randrange(40)):
+                await asyncio.sleep(0)
+            running.remove(hosts)
+
+    async def play():
+        lanes, tasks = Lanes(), []
+        for number in range(30):
+            hosts = set(chance.sample(range(12), chance.choice([1, 1, 1, 2, 3])))
+            tasks.append(asyncio.create_task(run(hosts, lanes.enter(f"E{number}", map(str, hosts), 0))))
+            for _step in range(chance.randrange(1, 8)):
+                await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+
+    asyncio.run(play())
+    assert len(most) == 30 and max(most) > 1
 
 
 class TestArguments:

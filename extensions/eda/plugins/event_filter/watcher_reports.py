@@ -17,16 +17,16 @@ DOCUMENTATION = r"""
 short_description: What watchers report, once
 description:
   - Every VM that an event names reports it, and again every minute while it stands. This lets the first report of anything new by, and then, while
-    nothing changes, one after 5 minutes, 10 more, 20 more, and every 50 minutes.
-  - A report that is let by becomes RV(change), RV(target), RV(lane) and RV(after). Nothing else of it is handed on, so that no text of a sender
+    nothing changes, one after 5 minutes, 10 more, 20 more, 40 more, and then every hour.
+  - What a VM that lags behind the others still says of an event that has started or is gone is nothing new.
+  - A report that is let by becomes RV(change), RV(target), RV(lane), RV(after) and RV(later). Nothing else of it is handed on, so that no text of a sender
     gets into the variables of a playbook. Everything else becomes the change V(nothing).
   - A report that is malformed, or whose target is more than names of hosts, is refused with a warning.
 """
 
 EXAMPLES = r"""
-- eda.builtin.webhook:
-    port: 5000
-    hmac_secret: "{{ webhook_hmac_secret }}"
+- graceful.azure.watcher_webhook:
+    hmac_secret: "{{ webhook_hmac_secret | string | tojson }}"
   filters:
     - graceful.azure.watcher_reports:
 """
@@ -44,6 +44,10 @@ lane:
 after:
   description: As the event source C(graceful.azure.scheduled_events) returns it.
   type: str
+later:
+  description: As the event source C(graceful.azure.scheduled_events) returns it.
+  type: list
+  elements: str
 """
 
 # ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
@@ -53,6 +57,7 @@ from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.sche
     LANE_SECONDS,
     NAME,
     Lanes,
+    is_behind,
     next_pause,
 )
 
@@ -62,6 +67,8 @@ SOURCE = "graceful.azure.event_watcher"
 NOTHING = {"change": "nothing"}
 # The first reminder of an event that stands.
 REMINDER = 300.0
+# Seconds for which a VM may still show what is gone.
+LAG = 10.0
 
 
 def find_mistake(report):
@@ -85,7 +92,7 @@ class Reports:
 
     def __init__(self):
         self.lanes = Lanes()
-        self.told = {}  # per event what was last told of it, when, and how long until it is told again
+        self.told = {}  # per event what was told of it, by whom and since when, when it was told last, and how long until it is told again
 
     def take(self, report, now):
         """What a report becomes."""
@@ -98,13 +105,26 @@ class Reports:
         self.told = {key: told for key, told in self.told.items() if now - told["at"] < LANE_SECONDS}
         shown = {_key(event): _what(event) for event in report["events"]}
         shown.update({_key(event): "gone" for event in report["gone"]})
+        host = report.get("host")
+        shown = {key: self.told[key]["what"] if self._is_late(key, what, host, now) else what for key, what in shown.items()}
         if not [key for key, what in shown.items() if self._is_new(key, what, now)]:
             return NOTHING
         for key, what in shown.items():
-            self.told[key] = {"what": what, "at": now, "pause": self._pause(key, what, now)}
+            pause = self._pause(key, what, now)
+            if key not in self.told or self.told[key]["what"] != what:
+                self.told[key] = {"what": what, "host": host, "since": now}
+            self.told[key].update(at=now, pause=pause)
         names = re.split("[,:]", report["target"])
-        lane, after = self.lanes.enter(names[0].lower(), names, now)
-        return {"change": "reported", "target": report["target"], "lane": lane, "after": after}
+        return {"change": "reported", "target": report["target"], **self.lanes.enter(names[0].lower(), names, now)}
+
+    def _is_late(self, key, what, host, now):
+        """Whether this VM only has not heard yet what another has told."""
+        told = self.told.get(key)
+        if told is None or what == "gone":
+            return False
+        if told["what"] == "gone":
+            return told["host"] != host and now - told["since"] < LAG
+        return is_behind(told["what"][0], what[0])
 
     def _is_new(self, key, what, now):
         told = self.told.get(key)

@@ -21,7 +21,7 @@ short_description: Azure's Scheduled Events as they appear, change and go
 description:
   - Asks one or many metadata services for their Scheduled Events, by default once a second, and hands on what is new.
   - Where ansible-rulebook starts, it is told of every event that stands. What ended while it was down is not told. A run that was cut off then is
-    carried on by a pass over all hosts, such as the rulebook C(graceful.azure.handle_events) begins with.
+    carried on by a run over all hosts, such as the rulebook C(graceful.azure.handle_events) begins with.
   - A service that does not answer tells nothing; what it showed last is taken to stand until it answers again.
   - >-
     A metadata service answers the VM alone to which it belongs, but each VM of a scale set or availability set is shown the events of all
@@ -55,8 +55,8 @@ options:
   reminder:
     description:
       - Seconds after which an event that stands unchanged is handed on again, with the change V(standing), so that a run that failed or was
-        killed is followed by another. Each time it is twice as long until the next, up to 50 minutes. Runs would otherwise queue up behind
-        one that lasts.
+        killed is followed by another. Each time it is twice as long until the next, up to an hour, which is as long as a run may take. Runs
+        would otherwise queue up behind one that lasts.
       - 0 means never.
     type: float
     default: 300.0
@@ -76,18 +76,21 @@ EXAMPLES = r"""
         run_playbook:
           name: graceful.azure.handle_events
           lock: "{{ event.lane }}"
+          retries: 3
+          delay: 10
           extra_vars:
-            target: "{{ event.target }}"
-    - name: Handle what joins two lanes, once both are free
+            target: "{{ event.target | tojson }}"
+    - name: Wait for a lane that was joined
       condition: event.target != "" and event.after != ""
       actions:
         - none:
             lock: "{{ event.after }}"
-        - run_playbook:
-            name: graceful.azure.handle_events
-            lock: "{{ event.lane }}"
-            extra_vars:
-              target: "{{ event.target }}"
+        - post_event:
+            event:
+              target: "{{ event.target | tojson }}"
+              lane: "{{ event.lane | tojson }}"
+              after: "{{ event.later | first | default('') | tojson }}"
+              later: "{{ event.later[1:] }}"
 """
 
 RETURN = r"""
@@ -106,13 +109,17 @@ target:
 lane:
   description:
     - The same for all hosts that events have in common, so that it can be the C(lock) of an action. It is the id of the first of these events,
-      and is kept for two hours after the last.
+      and is kept for five hours after the last.
   type: str
 after:
   description:
-    - A lock to be had, and given back, before that of the lane. It is another lane, where an event joined two, as their runs may both be under way,
-      and else empty.
+    - A lock to be had, and given back, before that of the lane. Where an event joined lanes it is one of them, as runs may be under way in each, and
+      else empty.
   type: str
+later:
+  description: More such locks, to be had one after the other after that of RV(after). A rule that posts the event anew, as above, gets through all.
+  type: list
+  elements: str
 imds_url:
   description: The service that told it.
   type: str
@@ -129,9 +136,9 @@ logger = logging.getLogger(__name__)
 # However long the service says that it wants to be left alone.
 RATE_MOST = 60.0
 # Until an event that stands is told again. A run lasts an hour at most, unless told otherwise.
-REMINDER_MOST = 3000.0
-# A run may still be putting a host back when the event is long gone.
-LANE_SECONDS = 7200.0
+REMINDER_MOST = 3600.0
+# A run may still be putting a host back when the event is long gone, and be tried four times.
+LANE_SECONDS = 18000.0
 
 # What makes an event another one than it was.
 TELLING = ("event_status", "not_before", "resources")
@@ -180,21 +187,28 @@ class Lanes:
     """The locks under which runs for hosts stand: one for all hosts that events have in common. Pure."""
 
     def __init__(self):
-        self._lanes = {}  # per lane its hosts, the lock before it, and when it was last told
+        self._lanes = {}  # per lane its hosts, the locks before it, and when it was last told
 
     def enter(self, new, names, now):
-        """(lane, after) for an event that names these hosts; ``new`` is what a new lane is called."""
+        """lane, after and later for an event that names these hosts; ``new`` is what a new lane is called."""
         hosts = {name.lower() for name in names}
         self._lanes = {name: lane for name, lane in self._lanes.items() if now - lane["at"] < LANE_SECONDS}
         mine, *joined = [name for name, lane in self._lanes.items() if lane["hosts"] & hosts] or [new]
-        lane = self._lanes.setdefault(mine, {"hosts": set(), "after": ""})
+        lane = self._lanes.setdefault(mine, {"hosts": set(), "before": []})
         lane["hosts"] |= hosts
         lane["at"] = now
         for name in joined:
-            # There is one lock before a lane: of three that are joined while runs for all of them are under way, one is not waited for.
-            lane["hosts"] |= self._lanes.pop(name)["hosts"]
-            lane["after"] = name
-        return mine, lane["after"]
+            other = self._lanes.pop(name)
+            lane["hosts"] |= other["hosts"]
+            # Its locks in their order, then its own: nobody may overtake who waits for one of the former. Its items now all come this way.
+            lane["before"] += [before for before in [*other["before"], name] if before not in lane["before"]]
+        after, *later = lane["before"] or [""]
+        return {"lane": mine, "after": after, "later": later}
+
+
+def is_behind(told, status):
+    """Whether somebody has not yet heard what was told of an event: those who show one are not equally quick, and no event goes back."""
+    return told == "Started" and status == "Scheduled"
 
 
 def next_pause(pause):
@@ -238,15 +252,13 @@ class View:
         if told is None:
             return "appeared"
         last = told["scheduled_event"]
-        # The services of one set are not equally quick; none goes back.
-        behind = last["event_status"] == "Started" and event["event_status"] == "Scheduled"
-        if not behind and any(last[name] != event[name] for name in TELLING):
+        if not is_behind(last["event_status"], event["event_status"]) and any(last[name] != event[name] for name in TELLING):
             return "changed"
         return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 
     def _tell(self, change, event, imds_url, now):
-        lane, after = self.lanes.enter(event["event_id"], event["resources"], now)
-        return {"change": change, "scheduled_event": event, "target": self._target(event), "lane": lane, "after": after, "imds_url": imds_url}
+        lane = self.lanes.enter(event["event_id"], event["resources"], now)
+        return {"change": change, "scheduled_event": event, "target": self._target(event), "imds_url": imds_url, **lane}
 
     def _target(self, event):
         odd = [name for name in event["resources"] if not NAME.match(name)]

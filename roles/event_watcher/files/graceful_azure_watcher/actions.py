@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip
 
 from . import system
-from .decision import BUSY, DONE, FAILED, REFUSED, fold
+from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, fold
 from .settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, RUN, SettingsError
 
 # What a name must look like to be part of an Ansible host pattern and of nothing else.
@@ -78,7 +78,7 @@ def begin(settings, task, host, version, run_lock, monotonic=time.monotonic):
         secret = settings.secret()
     except SettingsError as error:
         return Ended(REFUSED, str(error))
-    if settings.action == AWX and settings.auth == HOST_CONFIG_KEY and not _alone(task):
+    if settings.action == AWX and settings.auth == HOST_CONFIG_KEY and not any(map(_alone, task.events + task.gone)):
         return Ended(REFUSED, "the event names other VMs too, and a provisioning callback starts a job for this one alone: give a token")
     works = {AWX: _call_back if settings.auth == HOST_CONFIG_KEY else _launch, EDA: _post}
     return Request(settings, works[settings.action], (settings, secret, document), monotonic)
@@ -208,7 +208,8 @@ class Request:
         self._was_cut = False
         self._tap_lock = threading.Lock()
         self._stopped = threading.Event()
-        self._result = None
+        # For a thread that dies of what nobody has thought of; its traceback goes to the journal.
+        self._result = (FAILED, f"{_where(settings.url)}: ended by a mistake in the watcher")
         self.sent = False
         self._thread = threading.Thread(target=self._run, args=(work, arguments), daemon=True)
         self._thread.start()
@@ -322,10 +323,21 @@ def _judge(status, body):
     """How a request ended that was answered with this status."""
     if 200 <= status < 300:
         return DONE, f"status {status}"
-    said = clip(body[:300].decode("utf-8", "replace").strip()) if body.strip() else ""
     # A gateway that waited in vain does not know what became of the request.
-    outcome = FAILED if status >= 500 else REFUSED
-    return outcome, f"status {status}" + (f": {said}" if said else "")
+    return FAILED if status >= 500 else REFUSED, f"status {status}{_quoted(body)}"
+
+
+def _quoted(body):
+    said = clip(body[:300].decode("utf-8", "replace").strip()) if body.strip() else ""
+    return f": {said}" if said else ""
+
+
+def _parsed(text):
+    """What the JSON says; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 # EDA: a webhook
@@ -344,18 +356,25 @@ def _post(request, settings, secret, document):
 # AWX
 
 
-def _alone(task):
-    """Whether an event names this VM and no other. All of a task's events name it."""
-    return any(len({name.lower() for name in event["resources"]}) == 1 for event in task.events + task.gone)
+def _alone(event):
+    """Whether it names this VM and no other. All of a task's events name it."""
+    return len({name.lower() for name in event["resources"]}) == 1
+
+
+def _judge_awx(status, body):
+    if status != 201 and 200 <= status < 300:
+        return FAILED, f"status {status}, where AWX says 201{_quoted(body)}"
+    return _judge(status, body)
 
 
 def _call_back(request, settings, secret, document):
     # As JSON and with extra_vars, be it empty: anything else is refused where the template asks for variables.
     body = json.dumps({"host_config_key": secret, "extra_vars": {}}).encode()
     status, answer = request.ask("POST", _below(settings.url, "callback/"), {"Content-Type": "application/json"}, body)
-    if status == 400 and b"already pending" in answer:
-        return BUSY, "a job for this host is under way"
-    return _judge(status, answer)
+    pending = status == 400 and b"already pending" in answer
+    outcome, text = (BUSY, "a job for this host is under way") if pending else _judge_awx(status, answer)
+    others = [event["event_id"] for event in document["events"] + document["gone"] if not _alone(event)]
+    return outcome, text + (f"; it is not for {', '.join(others)}, which other VMs share: give a token" if others else "")
 
 
 def _launch(request, settings, secret, document):
@@ -367,20 +386,28 @@ def _launch(request, settings, secret, document):
         return found
     variables = {"target": document["target"], "graceful_azure_event_ids": standing, "graceful_azure_gone_event_ids": gone}
     status, answer = request.ask("POST", _below(settings.url, "launch/"), headers, json.dumps({"extra_vars": variables}).encode())
-    if status != 201:
-        return _judge(status, answer)
-    reply = json.loads(answer.decode())
-    ignored = reply.get("ignored_fields") or {}
-    if "target" in (ignored.get("extra_vars") or {}):
-        return REFUSED, f"job {reply.get('id')} was launched without target: the template must have ask_variables_on_launch, or target in its survey"
-    return DONE, f"job {reply.get('id')}"
+    return _judge_launch(answer, variables) if status == 201 else _judge_awx(status, answer)
+
+
+def _judge_launch(answer, variables):
+    """How a launch ended that was answered with 201: AWX says so, too, where it has left variables out."""
+    reply = _parsed(answer)
+    ignored = reply.get("ignored_fields") or {} if isinstance(reply, dict) else None
+    dropped = ignored.get("extra_vars") or {} if isinstance(ignored, dict) else None
+    if not isinstance(dropped, dict) or not reply.get("id"):
+        return FAILED, f"status 201, but not with a job as AWX describes it{_quoted(answer)}"
+    lost = [name for name in variables if name in dropped]
+    if lost:
+        return ASTRAY, f"job {reply['id']} was launched without {', '.join(lost)}: the template must have ask_variables_on_launch"
+    return DONE, f"job {reply['id']}"
 
 
 def _turn(document):
     """This VM's place among those that the same event names."""
     own = (document["host"] or "").lower()
-    places = [[name.lower() for name in event["resources"]].index(own) for event in document["events"] + document["gone"]]
-    return min([*places, TURNS])
+    named = [[name.lower() for name in event["resources"]] for event in document["events"] + document["gone"]]
+    # What a disk with the state of another VM tells of does not name this one.
+    return min([names.index(own) for names in named if own in names] + [TURNS])
 
 
 def _find_job(request, url, headers, standing, gone):
@@ -399,20 +426,16 @@ def _find_job(request, url, headers, standing, gone):
 
 def _jobs(status, answer):
     """The jobs of an answer, each with the ids of the events that stood and of those that were gone when it was launched."""
-    try:
-        jobs = json.loads(answer.decode()).get("results") if status == 200 else None
-    except (ValueError, AttributeError):
-        return []
+    reply = _parsed(answer) if status == 200 else None
+    jobs = reply.get("results") if isinstance(reply, dict) else None
     jobs = [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
     return [(job, _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")) for job in jobs]
 
 
 def _named(job, variable):
     """The ids of events in a job's variables, which are JSON in a string."""
-    try:
-        value = json.loads(job.get("extra_vars") or "{}").get(variable)
-    except (ValueError, TypeError, AttributeError):
-        return set()
+    variables = _parsed(job.get("extra_vars"))
+    value = variables.get(variable) if isinstance(variables, dict) else None
     return {fold(event_id) for event_id in value if isinstance(event_id, str)} if isinstance(value, list) else set()
 
 

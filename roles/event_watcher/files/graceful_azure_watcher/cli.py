@@ -98,10 +98,10 @@ def show_status(chosen, version):
         pass
     if state is not None and state["last_answer_age"] is not None:
         state["last_answer_age"] += max(0.0, time.time() - state["written"])
-    print("\n".join(notes.status(state, version, running)))
-    if not running:
+    print("\n".join(notes.status(state, version, running, settings.digest(chosen))))
+    if running is False:
         return EXIT_NOT_RUNNING
-    return 0 if state is not None and _is_well(state) else EXIT_TROUBLE
+    return 0 if running and state is not None and _is_well(state) else EXIT_TROUBLE
 
 
 def _is_well(state):

@@ -17,6 +17,7 @@ DONE = "done"  # it came to its end, or the receiver has taken it over
 BUSY = "busy"  # an earlier one is still under way: nothing was begun
 FAILED = "failed"  # it may have begun something
 REFUSED = "refused"  # it has certainly begun nothing
+ASTRAY = "astray"  # it has begun something, but not what it was told
 
 # Seconds from one failure to the next try: 1, 2, 4, ... but no more than this.
 RETRY_MOST = 30.0
@@ -127,14 +128,16 @@ class Decider:
             for key in map(_key, task.gone):
                 if key not in self.events:
                     self.begun.pop(key, None)
-        self._failed = outcome in (FAILED, REFUSED)
+        self._failed = outcome in (FAILED, REFUSED, ASTRAY)
         if self._running_changes != self._changes:
             self.next_at = now
             return
         if self._failed:
             self.failures += 1
             self._why = "retry"
-            self.next_at = now + back_off(self.failures, RETRY_MOST if self.events else FINISH_MOST)
+            pause = back_off(self.failures, RETRY_MOST if self.events else FINISH_MOST)
+            # What is begun is no less for being wrong: as seldom as if it had been right.
+            self.next_at = now + (max(pause, self._pause()) if outcome == ASTRAY else pause)
             return
         self.failures = 0
         self._why = "busy" if outcome == BUSY else "repeat"
@@ -145,7 +148,7 @@ class Decider:
 
     def _pause(self):
         """Until the action runs again although nothing has changed: the sooner it begins, the shorter."""
-        ahead = [event["seconds_until_not_before"] for event in self.events.values() if event["event_status"] == "Scheduled"]
+        ahead = [event["seconds_until_not_before"] if event["event_status"] == "Scheduled" else None for event in self.events.values()]
         if not ahead or None in ahead:
             return self.repeat
         return max(self.repeat, min(REPEAT_MOST, min(ahead) / 10))

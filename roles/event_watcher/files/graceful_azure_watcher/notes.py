@@ -80,13 +80,16 @@ def _escaped(text):
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def status(state, installed, running):
-    """For people: what is so, in lines; ``state`` is what the watcher last wrote, or None."""
-    lines = [f"graceful-azure-watcher {installed}, " + ("running" if running else "not running")]
+def status(state, installed, running, settings):
+    """For people: what is so, in lines. ``state`` is what the watcher last wrote, or None; ``running`` is None where it cannot be told."""
+    words = {True: "running", False: "not running", None: "perhaps running: this user may not look"}
+    lines = [f"graceful-azure-watcher {installed}, {words[running]}"]
     if state is None or not running:
         return lines
     if state["version"] != installed:
         lines.append(f"  it still runs as version {state['version']}: restart it")
+    elif state["settings"] != settings:
+        lines.append("  it still runs with the settings as they were when it was started: restart it")
     age = state["last_answer_age"]
     answered = "the metadata service has not answered yet" if age is None else f"the metadata service answered {age:.0f} s ago"
     lines.append(f"  host {state['host'] or 'not known yet'}, {answered}" + (f" ({state['error']})" if state["error"] else ""))

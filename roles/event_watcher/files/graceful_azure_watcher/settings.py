@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -56,6 +57,7 @@ class Settings:
             raise SettingsError(f"{', '.join(unknown)}: no such setting.")
         self.__dict__.update(DEFAULTS, **values)
         self.in_unit = in_unit
+        self.digest = digest(dict(DEFAULTS, **values))
         mistakes = find_mistakes(self)
         if mistakes:
             raise SettingsError(" ".join(mistakes))
@@ -63,6 +65,11 @@ class Settings:
     def secret(self):
         """The secret, read anew: it may have been replaced. SettingsError."""
         return read_secret(self.secret_file)
+
+
+def digest(values):
+    """What tells them from other settings, in a word."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def read(path):

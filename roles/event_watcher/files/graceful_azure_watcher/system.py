@@ -24,6 +24,8 @@ def lock(path):
     """An open file that nobody else can lock while any process has it open; Locked."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
+        # Whatever the umask says: anybody may ask whether somebody has it.
+        os.fchmod(descriptor, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
@@ -35,9 +37,11 @@ def lock(path):
 
 
 def is_locked(path):
-    """Whether some process has it. Whoever may read the file may ask."""
+    """Whether some process has it; None where this user may not ask."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return None
     except OSError:
         return False
     try:
@@ -79,7 +83,7 @@ def end_group(process, number=signal.SIGTERM):
 
 
 def write_whole(path, text, mode=0o644, durable=False):
-    """The file is there with this text, or as it was before."""
+    """The file is there with this text, or as it was before; ``durable``: also after the power has failed."""
     temporary = f"{path}.new"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), mode)
     with open(descriptor, "w", encoding="utf-8") as stream:
@@ -89,3 +93,9 @@ def write_whole(path, text, mode=0o644, durable=False):
             stream.flush()
             os.fsync(descriptor)
     os.replace(temporary, path)
+    if durable:
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsCl
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 
 from . import actions, notes, system
-from .decision import BUSY, DONE, HOLD, OUT, UNDO, Decider, FastPath
+from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, UNDO, Decider, FastPath
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
@@ -50,10 +50,10 @@ class Watcher:
         self._client = ImdsClient(settings.imds_url, request_timeout=REQUEST_SECONDS)
         self._reader = Reader(self._client, settings.resource_name)
         self._state_file = os.path.join(settings.data_dir, "state.json")
-        self._written = self._load_state()
-        self.decider = Decider(settings.repeat, self._written)
+        self._written = []
+        self.decider = Decider(settings.repeat)
         self._hold = self._load_hold()
-        self.fast = self._load_fast_path()
+        self.fast = None
         self._action = None
         self._command = None
         self._reported_at = None
@@ -72,9 +72,9 @@ class Watcher:
 
     def run(self):
         """Watch until SIGTERM. system.Locked where another watcher does."""
-        lock = self._take_lock()
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
+        lock = self._begin()
+        # What an earlier one wrote tells nothing of this one.
+        self.report()
         say(notes.INFO, "started", version=self.version, action=self.settings.action, imds_url=self.settings.imds_url)
         system.notify("READY=1")
         try:
@@ -90,16 +90,13 @@ class Watcher:
             pass
         finally:
             system.notify("STOPPING=1")
-            for running in (self._command, self._action):
-                if running is not None:
-                    running.stop()
+            self._stop_running()
             say(notes.INFO, "ended")
             system.unlock(lock)
 
     def once(self):
         """One look and what is due because of it, to its end. Whether all went well."""
-        lock = self._take_lock()
-        signal.signal(signal.SIGTERM, self._on_signal)
+        lock = self._begin()
         try:
             start = self._monotonic()
             if not self.read(deadline=start + FIRST_ANSWER_TIMEOUT, retry_until=start + ONCE_SECONDS, request_timeout=FIRST_ANSWER_TIMEOUT):
@@ -111,19 +108,32 @@ class Watcher:
             self.report()
             return self.counts["actions_failed"] + self.counts["fast_path_failed"] == 0
         except Stop:
-            for running in (self._command, self._action):
-                if running is not None:
-                    running.stop()
+            self._stop_running()
             return False
         finally:
             # What has ended since it was started; what has not is for the next look.
             self._save_state()
             system.unlock(lock)
 
-    def _take_lock(self):
+    def _begin(self):
+        """Have the lock, then what an earlier process has left; returns the lock."""
         for folder, mode in ((self.settings.run_dir, 0o755), (self.settings.data_dir, 0o700)):
             os.makedirs(folder, mode, exist_ok=True)
-        return system.lock(os.path.join(self.settings.run_dir, "lock"))
+        lock = system.lock(os.path.join(self.settings.run_dir, "lock"))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        self.load()
+        return lock
+
+    def load(self):
+        self._written = self._load_state()
+        self.decider = Decider(self.settings.repeat, self._written)
+        self.fast = self._load_fast_path()
+
+    def _stop_running(self):
+        for running in (self._command, self._action):
+            if running is not None:
+                running.stop()
 
     def _on_signal(self, number, frame):
         self._stopping = True
@@ -168,9 +178,9 @@ class Watcher:
         self._last_answer = now
         if self._silent_since is not None:
             say(notes.INFO, "answers_again", seconds=now - self._silent_since)
-            self._reported_at = None
         if self._error is not None or self._silent_reads or self.counts["answers"] == 1:
             self._set_watchdog(REQUEST_SECONDS)
+            self._reported_at = None
         self._error = self._silent_since = self._error_said_at = None
         self._silent_reads = 0
         naming = [event for event in reading.events if event["affects_host"]]
@@ -240,6 +250,7 @@ class Watcher:
             self._action = None
             outcome, text = ended
             self.decider.ended(outcome, now)
+            outcome = FAILED if outcome == ASTRAY else outcome
             failed = outcome not in (DONE, BUSY)
             self.counts["actions_failed"] += failed
             say(notes.ERROR if failed else notes.INFO, f"action_{outcome}", kind=self.settings.action, text=text)
@@ -300,6 +311,9 @@ class Watcher:
     def _end_fast_path(self, ended, now):
         outcome, text = ended
         what = self.fast.running
+        if outcome == DONE and what == UNDO and not self._record([], done=False):
+            # Undone again, and recorded then: until that, the record holds the host.
+            outcome, text = FAILED, "what it has undone is still recorded"
         self.fast.ended(outcome == DONE, now)
         if outcome != DONE:
             self.counts["fast_path_failed"] += 1
@@ -308,15 +322,17 @@ class Watcher:
             self._record(list(self.fast.held.values()), done=True)
             say(notes.INFO, "fast_path_done")
         else:
-            self._record([], done=False)
             say(notes.INFO, "fast_path_undone")
         self._reported_at = None
 
     def _record(self, ids, done):
+        """Whether it could be done."""
         try:
             self._hold.write(ids, done, self.decider.events.values())
+            return True
         except self._hold.Error as error:
             say(notes.ERROR, "fast_path_record", text=error)
+            return False
 
     # What is kept and shown
 
@@ -325,10 +341,10 @@ class Watcher:
         try:
             with open(self._state_file, encoding="utf-8") as stream:
                 events = json.load(stream)["begun"]
-            return [event for event in events if isinstance(event["event_id"], str) and isinstance(event["resources"], list)]
+            return [dict(_NOT_KNOWN, **event) for event in events if isinstance(event["event_id"], str) and _are_names(event["resources"])]
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             say(notes.WARNING, "state_lost", path=self._state_file, text=f"{type(error).__name__}: {error}")
             return []
 
@@ -360,6 +376,7 @@ class Watcher:
         return dict(
             self.counts,
             version=self.version,
+            settings=self.settings.digest,
             pid=os.getpid(),
             written=time.time(),
             host=self._reader.resource_name,
@@ -373,6 +390,14 @@ class Watcher:
             events=[notes.event_fields(event) for event in events],
             fast_path_held=list(self.fast.held.values()) if self.fast is not None else [],
         )
+
+
+# What is read of an event beside its id and resources.
+_NOT_KNOWN = dict.fromkeys(("event_type", "event_status", "event_source", "not_before"))
+
+
+def _are_names(value):
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _clock():

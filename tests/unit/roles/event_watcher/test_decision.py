@@ -9,7 +9,7 @@ from __future__ import annotations
 import hypothesis
 import hypothesis.strategies as st
 import pytest
-from graceful_azure_watcher.decision import BUSY, DONE, FAILED, HOLD, OUT, REFUSED, UNDO, Decider, FastPath
+from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, REFUSED, UNDO, Decider, FastPath
 
 REPEAT = 60.0
 
@@ -173,6 +173,30 @@ def test_an_event_days_ahead_is_repeated_less_often(world, seconds, pause):
     assert world.seconds_until_due() == pause
 
 
+@pytest.mark.parametrize("other", [event("E2", status="Started"), event("E2", seconds=30.0), event("E2", seconds=None)])
+def test_an_event_that_is_near_is_not_made_to_wait_by_one_that_is_days_ahead(world, other):
+    world.see(event(seconds=600000.0), other)
+    world.start()
+    world.end()
+    assert world.seconds_until_due() == REPEAT
+
+
+def test_what_was_begun_wrongly_is_failing_and_begun_again_as_seldom_as_if_it_were_right(world):
+    for seconds, pause in ((600.0, 60), (600000.0, 900)):
+        world.see(event(seconds=seconds))
+        world.start()
+        world.end(ASTRAY)
+        assert world.decider.failing and world.seconds_until_due() == pause
+    # It has begun something, so that what is begun is to be finished; that, too, not in haste.
+    world.see()
+    pauses = []
+    for _number in range(12):
+        assert ids(world.start().gone) == ["E1"]
+        world.end(ASTRAY)
+        pauses.append(world.seconds_until_due())
+    assert (min(pauses), pauses[-1]) == (60, 300)
+
+
 def test_one_that_is_under_way_is_looked_at_again_soon(world):
     world.see(event())
     world.start()
@@ -245,7 +269,7 @@ def test_what_is_a_change(world, other):
 STEPS = st.lists(
     st.one_of(
         st.sets(st.tuples(st.sampled_from("ABC"), st.sampled_from(["Scheduled", "Started"])), max_size=3),
-        st.sampled_from([DONE, BUSY, FAILED, REFUSED]),
+        st.sampled_from([DONE, BUSY, FAILED, REFUSED, ASTRAY]),
         st.integers(1, 100),
     ),
     max_size=60,

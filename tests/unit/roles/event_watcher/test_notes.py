@@ -13,6 +13,7 @@ from tests.support.watcher import parse
 
 STATE = {
     "version": "1+a",
+    "settings": "5e7",
     "host": "www_1",
     "action": "awx",
     "doing": "done at noon (job 7)",
@@ -62,12 +63,25 @@ def test_what_is_not_known_is_no_number_but_no_answer_yet_is_one_very_long_ago()
     assert "graceful_azure_watcher_last_answer_timestamp_seconds 0" in lines
 
 
+def status(installed="1+a", running=True, settings="5e7", **other):
+    return notes.status(dict(STATE, **other), installed, running, settings)
+
+
 def test_status_for_people():
-    lines = notes.status(STATE, "1+a", True)
+    lines = status()
     assert lines[0] == "graceful-azure-watcher 1+a, running"
     assert "  Reboot E1 Scheduled, not before 2026-11-21T12:00:00Z: www_1,www_2" in lines
     assert any("2 started, 1 failed" in line for line in lines)
-    assert any("fast path failed" in line for line in notes.status(dict(STATE, fast_path_failing=True), "1+a", True))
-    assert "restart it" in notes.status(STATE, "2+b", True)[1]
-    assert notes.status(STATE, "1+a", False) == ["graceful-azure-watcher 1+a, not running"]
-    assert any("not answered yet (refused)" in line for line in notes.status(dict(STATE, last_answer_age=None, error="refused"), "1+a", True))
+    assert any("fast path failed" in line for line in status(fast_path_failing=True))
+    assert status(running=False) == ["graceful-azure-watcher 1+a, not running"]
+    assert status(running=None) == ["graceful-azure-watcher 1+a, perhaps running: this user may not look"]
+    assert any("not answered yet (refused)" in line for line in status(last_answer_age=None, error="refused"))
+
+
+def test_the_status_of_one_that_was_started_before_something_was_replaced():
+    assert not any("restart it" in line for line in status())
+    assert "as version 1+a: restart it" in status(installed="2+b")[1]
+    assert "with the settings as they were when it was started: restart it" in status(settings="0ther")[1]
+    # One that knows of no such thing is older.
+    older = {key: value for key, value in STATE.items() if key != "settings"}
+    assert "as version 1+a: restart it" in notes.status(older, "2+b", True, "5e7")[1]

@@ -7,16 +7,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import stat
 import sys
+import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
-from graceful_azure_watcher import actions, system, watch
-from graceful_azure_watcher.decision import FAILED, REFUSED, Task
+from graceful_azure_watcher import actions, cli, system, watch
+from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, Task
 from graceful_azure_watcher.settings import DEFAULTS, Settings
 
-from tests.support.receiver import TOKEN, Receiver
+from tests.support.receiver import KEY, TOKEN, Awx, Receiver
 from tests.support.service import Clock, Service, document, drop, event, trickle
 from tests.support.watcher import parse, until
 
@@ -35,6 +41,7 @@ def make(tmp_path, monkeypatch):
             Settings(dict(DEFAULTS, action="file", imds_url=service.url, **folders, **settings)), "1.2.3", clock.monotonic, clock.sleep
         )
         watcher.clock, watcher.told = clock, told
+        watcher.load()
         return watcher
 
     return made
@@ -104,6 +111,64 @@ def test_a_state_that_cannot_be_read_is_told_and_left_behind(made, tmp_path, cap
         assert len(said(capsys, "state_lost")) == 1
 
 
+@pytest.mark.parametrize("kept", [{}, {"event_type": 7}, {"event_status": None}])
+def test_a_state_that_lacks_something_stops_nothing(made, tmp_path, kept, capsys):
+    """Of an event that stands, and of one that is gone."""
+    begun = [{"event_id": name, "resources": ["FrontEnd_IN_0"], **kept} for name in ("a", "b")]
+    (tmp_path / "state.json").write_text(json.dumps({"begun": [*begun, {"event_id": "c", "resources": [1]}]}))
+    with Service(document(event("a")), name="FrontEnd_IN_0") as service:
+        watcher = made(service)
+        watcher.tick()
+    (task,) = said(capsys, "action_started")
+    assert (task["events"], task["gone"]) == ("a", "b")
+
+
+def test_what_an_earlier_one_has_left_is_read_under_the_lock(made, tmp_path, monkeypatch, capsys):
+    """Between the start of this one and the end of that, something was begun."""
+    monkeypatch.setattr(signal, "signal", lambda *_arguments: None)
+    with Service(document(), name="FrontEnd_IN_0") as service:
+        watcher = made(service)
+        watcher._monotonic, watcher._sleep = time.monotonic, time.sleep
+        (tmp_path / "state.json").write_text(json.dumps({"begun": [{"event_id": "a", "resources": ["FrontEnd_IN_0"]}]}))
+        assert watcher.once()
+    assert [line["event_id"] for line in said(capsys, "gone")] == ["a"]
+
+
+def test_a_fast_path_is_undone_until_that_is_recorded(made, monkeypatch, capsys):
+    with Service(document(event("a", EventType="Preempt")), document(), name="FrontEnd_IN_0") as service:
+        watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
+
+        def ticks(so):
+            """Of a second each, in which a command comes to its end."""
+
+            def tick():
+                watcher.clock.now += 1
+                watcher.tick()
+                time.sleep(0.01)
+                return so()
+
+            until(tick)
+
+        ticks(lambda: watcher.fast.done)
+        write = watcher._hold.write
+
+        def fail(ids, done, events):
+            if not ids:
+                raise watcher._hold.Error("read-only")
+            write(ids, done, events)
+
+        monkeypatch.setattr(watcher._hold, "write", fail)
+        ticks(lambda: watcher.fast.failures == 2)
+        assert list(watcher.fast.held) == ["a"] and watcher._hold.read()[0] == ["a"]
+        assert watcher.state(watcher.clock.now)["fast_path_failing"]
+        monkeypatch.undo()
+        ticks(lambda: not watcher.fast.held)
+        assert watcher._hold.read()[0] == []
+        assert not watcher.state(watcher.clock.now)["fast_path_failing"]
+    texts = [line["text"] for line in said(capsys, "fast_path_failed")]
+    assert texts == ["what it has undone is still recorded"] * 2
+
+
 def test_disks_that_are_full_stop_nothing(made, tmp_path, capsys, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
@@ -130,10 +195,19 @@ def secret(tmp_path):
     return str(path)
 
 
-def result_of(url, secret, task=TASK):
-    settings = Settings(dict(DEFAULTS, action="eda", url=url, secret_file=secret))
+def result_of(url, secret, task=TASK, **settings):
+    settings = Settings(dict(DEFAULTS, **{"action": "eda", "url": url, "secret_file": secret, **settings}))
     request = actions.begin(settings, task, "www_1", "1.2.3", None)
     return until(request.poll)
+
+
+def launch(receiver, secret, task=TASK):
+    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, action="awx")
+
+
+def call_back(receiver, secret, task=TASK):
+    Path(secret).write_text(KEY)
+    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, action="awx", auth="host_config_key")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +239,123 @@ def test_a_receiver_that_speaks_nonsense(secret, head):
         outcome, text = result_of(receiver.url, secret)
     assert outcome == FAILED
     assert receiver.url.rstrip("/") in text
+
+
+def test_a_mistake_of_the_watchers_own_is_a_failure_and_told(secret, monkeypatch):
+    told = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    settings = Settings(dict(DEFAULTS, action="eda", url="http://127.0.0.1:1/", secret_file=secret))
+    request = actions.Request(settings, lambda request: {}["nothing"], ())
+    assert until(request.poll) == (FAILED, "http://127.0.0.1:1: ended by a mistake in the watcher")
+    assert told[0].exc_type is KeyError
+
+
+DEEP = b"[" * 200000
+
+
+NO_JOBS = (b"null", b"[]", b'"ok"', b"7", DEEP, b'{"results": ' + DEEP, b'{"results": {}}', b'{"results": [7, {}, {"extra_vars": 7}]}')
+
+
+@pytest.mark.parametrize("answer", NO_JOBS)
+@pytest.mark.parametrize("task", [TASK, Task("gone", [], TASK.events)], ids=["standing", "gone"])
+def test_a_list_of_jobs_that_is_none_is_no_job(secret, answer, task):
+    with Awx() as awx:
+        awx.answers = [(200, answer)] * (1 if task.events else 2)
+        assert launch(awx, secret, task) == (DONE, "job 100")
+
+
+def test_jobs_of_others_with_any_variables_are_not_this_one(secret):
+    with Awx() as awx:
+        for variables in ("[" * 200000, "7", "null", [], '{"graceful_azure_event_ids": {"E1": 1}}', '{"graceful_azure_event_ids": [["E1"]]}'):
+            awx.add_job({})["extra_vars"] = variables
+        assert launch(awx, secret) == (DONE, "job 106")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "said"),
+    [
+        ({"id": 7}, DONE, "job 7"),
+        ({"id": 7, "ignored_fields": []}, DONE, "job 7"),
+        ({"id": 7, "ignored_fields": {"extra_vars": {"other": 1}, "limit": "x"}}, DONE, "job 7"),
+        ({"id": 7, "ignored_fields": ["extra_vars"]}, FAILED, "status 201, but not with a job as AWX describes it: "),
+        ({"id": 7, "ignored_fields": {"extra_vars": "target"}}, FAILED, "status 201, but not with a job"),
+        ({"id": 7, "ignored_fields": {"extra_vars": {"target": "www_1"}}}, ASTRAY, "job 7 was launched without target: the template must have ask_variables"),
+        ({"ok": True}, FAILED, "status 201, but not with a job"),
+        (b"", FAILED, "status 201, but not with a job"),
+        (b'{"id": 7, "x": ' + DEEP, FAILED, "status 201, but not with a job"),
+    ],
+)
+def test_answers_to_a_launch(secret, answer, outcome, said):
+    with Receiver() as receiver:
+        receiver.answers = [(403, b""), (201, answer)]
+        result = launch(receiver, secret)
+    assert result[0] == outcome and result[1].startswith(said)
+
+
+def test_a_template_that_does_not_ask_for_variables(secret):
+    """AWX drops what its survey does not ask for: every one, or those by which jobs are told apart."""
+    for survey, lost in (({}, "target, graceful_azure_event_ids, "), ({"target": True}, "graceful_azure_event_ids, ")):
+        with Awx(ask_variables=False, survey=survey) as awx:
+            assert launch(awx, secret) == (
+                ASTRAY,
+                f"job 100 was launched without {lost}graceful_azure_gone_event_ids: the template must have ask_variables_on_launch",
+            )
+
+
+@pytest.mark.parametrize("how", [launch, call_back])
+@pytest.mark.parametrize("status", [200, 202, 204])
+def test_awx_says_201_when_it_has_begun_something(secret, how, status):
+    with Receiver() as receiver:
+        receiver.answers = [(403, b"")] * (how is launch) + [(status, b"" if status == 204 else b"<html>sign in</html>")]
+        outcome, text = how(receiver, secret)
+    assert outcome == FAILED and text.startswith(f"status {status}, where AWX says 201")
+
+
+def test_an_event_of_another_vm_has_no_turn_here(secret, monkeypatch):
+    """As the state on a disk that was copied tells of."""
+    monkeypatch.setattr(actions, "TURN_SECONDS", 0.001)
+    theirs = {"event_id": "E9", "resources": ["template_vm"]}
+    for task in (Task("gone", [], [theirs]), Task("appeared", TASK.events, [theirs])):
+        with Awx() as awx:
+            assert launch(awx, secret, task) == (DONE, "job 100")
+
+
+def test_a_callback_tells_of_the_events_that_it_does_not_serve(secret):
+    both = {"event_id": "E2", "resources": ["www_2", "www_1"]}
+    with Awx() as awx:
+        for outcome in (DONE, BUSY):
+            result = call_back(awx, secret, TASK._replace(events=[*TASK.events, both]))
+            assert result[0] == outcome and result[1].endswith("; it is not for E2, which other VMs share: give a token")
+        awx.end(awx.jobs[-1])
+        assert call_back(awx, secret) == (DONE, "status 201")
+
+
+@pytest.mark.parametrize(
+    ("options", "body", "status"),
+    [
+        ({}, {}, 403),
+        ({}, {"host_config_key": "wr0ng", "extra_vars": {}}, 403),
+        ({}, {"host_config_key": KEY}, 400),
+        ({}, {"host_config_key": KEY, "extra_vars": {}}, 201),
+        ({}, f"host_config_key={KEY}&extra_vars={{}}", 400),
+        ({"ask_variables": False}, f"host_config_key={KEY}", 201),
+        ({"survey": {"reason": True}}, {"host_config_key": KEY, "extra_vars": {}}, 400),
+        ({"survey": {"reason": True}}, {"host_config_key": KEY, "extra_vars": {"reason": "x"}}, 201),
+        ({"survey": {"reason": True}, "ask_variables": False}, {"host_config_key": KEY, "extra_vars": {"reason": "x"}}, 201),
+    ],
+)
+def test_callbacks_of_others(options, body, status):
+    """The rest of what is known of AWX, which the watcher never asks for."""
+    data, kind = (body.encode(), "application/x-www-form-urlencoded") if isinstance(body, str) else (json.dumps(body).encode(), "application/json")
+    with Awx(**options) as awx:
+        request = urllib.request.Request(awx.url + "callback/", data, {"Content-Type": kind})
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+                assert (answer.status, answer.read(), answer.headers["Location"]) == (status, b"", "/api/v2/jobs/100/")
+        except urllib.error.HTTPError as error:
+            assert error.code == status
+        wanted = [] if status != 201 else [{"reason": "" if "ask_variables" in options else "x"} if "survey" in options else {}]
+        assert [json.loads(job["extra_vars"]) for job in awx.jobs] == wanted
 
 
 def test_what_nobody_can_be_told(secret, tmp_path):
@@ -204,3 +395,31 @@ def test_what_is_written_is_there_whole(tmp_path):
     assert path.read_text() == "[1]" and path.stat().st_mode & 0o777 == 0o600
     system.write_whole(str(path), "2")
     assert (path.read_text(), [entry.name for entry in tmp_path.iterdir()]) == ("2", ["state"])
+
+
+def test_what_must_outlive_a_power_failure_is_in_its_folder_then(tmp_path, monkeypatch):
+    path, synced = tmp_path / "state", []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), path.exists())))
+    system.write_whole(str(path), "1", durable=True)
+    assert synced == [(False, False), (True, True)]
+    system.write_whole(str(path), "2")
+    assert len(synced) == 2
+
+
+def test_anybody_may_ask_whether_it_is_locked(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "lock"
+    before = os.umask(0o077)
+    try:
+        lock = system.lock(str(path))
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o644 and system.is_locked(str(path))
+    system.unlock(lock)
+
+    def closed(name, *_arguments):
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(os, "open", closed)
+    assert system.is_locked(str(path)) is None
+    assert cli.show_status(dict(DEFAULTS, run_dir=str(tmp_path)), "1.2.3") == cli.EXIT_TROUBLE
+    assert "may not look" in capsys.readouterr().out
