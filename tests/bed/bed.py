@@ -301,12 +301,12 @@ def up(bed, arguments):
         raise Mistake(f"not installed: {', '.join(missing)} (tests/setup.sh test installs what is needed)")
     if bed.supervisor():
         raise Mistake(f"a bed is up in {bed.folder}")
-    image.image(arguments.images)
+    image.image(arguments.images, arguments.packages.split())
     bed.folder.mkdir(parents=True, exist_ok=True)
     log = bed.folder / "supervisor.log"
     bed.file.unlink(missing_ok=True)
     command = [sys.executable, __file__]
-    for option in ("folder", "images", "web", "balancers", "lifetime"):
+    for option in ("folder", "images", "packages", "web", "balancers", "lifetime"):
         command += [f"--{option}", str(getattr(arguments, option))]
     command.append("supervise")
     with log.open("w") as stream:
@@ -336,7 +336,8 @@ def down(bed):
 
 def impact(bed, event):
     """What Azure does to the VMs of an event, all at once."""
-    acts = {"Freeze": freeze, "Reboot": Guest.reboot, "Redeploy": redeploy}
+    # A Spot VM that was evicted is off until somebody starts it. Here that is at once.
+    acts = {"Freeze": freeze, "Reboot": Guest.reboot, "Redeploy": redeploy, "Preempt": Guest.reset}
     act = acts[event["EventType"]]
     threads = [threading.Thread(target=act, args=(bed.guest(name),)) for name in event["Resources"]]
     for thread in threads:
@@ -390,6 +391,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build/bed/default", help="where this bed's files lie")
     parser.add_argument("--images", type=Path, default=ROOT / "build/bed", help="where the image lies")
+    parser.add_argument("--packages", default="", help="more Debian packages for the guests, with blanks between")
     parser.add_argument("--web", type=int, default=3, help="how many web servers")
     parser.add_argument("--balancers", type=int, default=1, help="how many balancers")
     parser.add_argument("--lifetime", type=float, default=3600, help="seconds after which it is taken down by itself")
@@ -418,7 +420,7 @@ def run(bed, arguments):
     if command == "supervise":
         kinds = {f"web{number}": "web" for number in range(1, arguments.web + 1)}
         kinds.update({f"lb{number}": "balancer" for number in range(1, arguments.balancers + 1)})
-        bed.image = image.image(arguments.images)
+        bed.image = image.image(arguments.images, arguments.packages.split())
         asyncio.run(supervise(bed, kinds, arguments.lifetime))
         return
     bed.load()

@@ -25,7 +25,9 @@ PACKAGES = (
     "systemd-sysv",
 )
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
-# Started at boot by their packages; here they only take time. HAProxy is switched on in the guests that balance.
+# Started at boot by their packages, here on some guests alone.
+SWITCHED_ON_LATER = ("haproxy.service", "nginx.service")
+# Started at boot by their packages; here they only take time.
 NOT_AT_BOOT = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -36,9 +38,9 @@ NOT_AT_BOOT = (
 )
 
 
-def image(folder):
-    """The path of the image, which is built when it is not there yet. It is never written to afterwards."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+def image(folder, more=()):
+    """The path of the image, with more packages where some are named, which is built when it is not there yet. It is never written to afterwards."""
+    recipe = hashlib.sha256(Path(__file__).read_bytes() + " ".join(more).encode()).hexdigest()[:12]
     path = folder / f"image-{recipe}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "image.lock").open("w") as lock:
@@ -47,15 +49,17 @@ def image(folder):
             print(f"building {path} (half a minute)", flush=True)
             unfinished = folder / "unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            build(unfinished, folder / "image.log")
+            build(unfinished, folder / "image.log", more)
             unfinished.rename(path)
     return path
 
 
-def build(root, log):
+def build(root, log, more):
     # With mounts of its own: nothing stays mounted under the folder, however it ends.
-    command = ["unshare", "--mount", "mmdebstrap", "--variant=apt", "--mode=root", "--include=" + ",".join(PACKAGES)]
+    command = ["unshare", "--mount", "mmdebstrap", "--variant=apt", "--mode=root", "--include=" + ",".join([*PACKAGES, *more])]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    # Java links pages of the manual into a folder that is left out.
+    command.append('--essential-hook=mkdir --parents "$1/usr/share/man/man1"')
     with log.open("w") as stream:
         done = subprocess.run([*command, SUITE, root], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False)
     if done.returncode != 0:
@@ -67,7 +71,8 @@ def build(root, log):
     for unit in NOT_AT_BOOT:
         (root / "etc/systemd/system" / unit).unlink(missing_ok=True)
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
-    (root / "etc/systemd/system/multi-user.target.wants/haproxy.service").unlink()
+    for unit in SWITCHED_ON_LATER:
+        (root / "etc/systemd/system/multi-user.target.wants" / unit).unlink(missing_ok=True)
     (root / "etc/resolv.conf").unlink(missing_ok=True)
     (root / "etc/hostname").unlink(missing_ok=True)
     # A look-up of a name fails at once instead of waiting for a server that does not exist.

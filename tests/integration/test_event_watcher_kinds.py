@@ -12,7 +12,9 @@ import time
 import pytest
 
 from tests.support.guests import booted
-from tests.support.watched import KINDS, Watched, measure
+from tests.support.pages import PACKAGES
+from tests.support.watched import KINDS, Watched, measure, measure_fast_path
+from tests.support.watcher import until
 
 
 @pytest.fixture(scope="module", name="guests")
@@ -56,3 +58,40 @@ def test_a_minute_without_a_receiver_and_one_without_the_metadata_service(guests
         assert logged["action_refused"] >= 3 and logged["no_answer"] >= 1, watched.said()
     finally:
         watched.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_watcher_killed_while_a_host_drains(guests):
+    """systemd ends the playbook with it and starts it again; what it had begun comes to its end."""
+    watched = Watched(guests, "run")
+    try:
+        guests.bed("load-start")
+        event_id = watched.announce("Freeze")
+        until(lambda: watched.state() != "0", 30, watched.said)
+        pid, restarts = guests.shows("MainPID"), int(guests.shows("NRestarts"))
+        guests.says(f"kill -KILL {pid}")
+        event = watched.event(event_id)
+        assert event["EventStatus"] == "Scheduled" and event["Approvals"] == [] and watched.state() != "0", watched.said()
+        watched.see_through(event_id)
+        assert int(guests.shows("NRestarts")) == restarts + 1 and guests.shows("MainPID") != pid
+        until(lambda: guests.ssh("graceful-azure-watcher --status").returncode == 0, 60, watched.said)
+        load = json.loads(guests.bed("load-stop"))
+        assert load["requests_total"] > 500 and load["failures"] == []
+        held = {name: guests.ssh("ls /var/lib/graceful_azure/*.json", name=name).stdout.decode() for name in ("web1", "lb1")}
+        assert all("No such file" in said for said in held.values()), held
+    finally:
+        watched.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_fast_path_of_a_spot_vm(tmp_path):
+    """By docs/one-vm.md: it fails the health probe, the balancer takes the VM out, and 30 s later nobody misses it."""
+    with booted(tmp_path, web=2, balancers=1, packages=PACKAGES) as guests:
+        took, load = measure_fast_path(guests, 2)
+    print(f"answer to command, command to DOWN: {took}; {load['requests_total']} requests")
+    # Checked once a second, out when it fails twice, and a second to spare.
+    assert max(down for _command, down in took) <= 2 + 1
+    assert max(command for command, _down in took) <= 1
+    assert load["requests_total"] > 5000 and load["failures"] == []

@@ -11,16 +11,17 @@ import os
 import re
 import shlex
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 from graceful_azure_watcher.settings import DEFAULTS, Settings
 
+from tests.bed import kernel
 from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
-from tests.support.guests import ENTRY, booted, install_ansible
+from tests.support.guests import ENTRY, booted
+from tests.support.receiver import TOKEN, Webhook, certificate
 from tests.support.watcher import until
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
@@ -236,62 +237,25 @@ def test_installed_changed_killed_and_removed(guest):
     assert changes == 0 and "fast path for" not in said
 
 
-def blocks(page):
-    """The files of a page by their names, and its lines of shell."""
-    found = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    files = {text.split("\n", 1)[0][2:]: text for kind, text in found if text.startswith("# /")}
-    return files, [line for kind, text in found if kind == "shell" for line in text.splitlines()]
-
-
 @pytest.mark.long
-@pytest.mark.timeout(900)
-def test_the_page_for_one_vm_and_no_controller(guest):
-    """As it is printed, but for what comes from the network, and the web server that the guest has."""
-    install_ansible(guest)
-    files, lines = blocks("one-vm.md")
-    for name, text in files.items():
-        text = text.replace("nginx.service", "web.service").replace("[80]", "[8080]").replace("localhost:80", "localhost:8080")
-        guest.says(f"cat > {name}", text.encode())
-    started = [line for line in lines if line.startswith("/opt/graceful-azure/bin/ansible-playbook")]
-    guest.says(f"cd /etc/graceful-azure && {started[0]}", seconds=240)
-    until(lambda: guest.ssh("graceful-azure-watcher --status").returncode == 0, 30)
-    # The guest has no curl.
-    body = re.search(r"-d '(.*)'$", next(line for line in lines if line.startswith("curl"))).group(1)
-    post = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events', {body.encode()!r}).read().decode())"
-    began = time.time()
-    event_id = json.loads(guest.says("python3 -", post.encode()))["EventId"]
-    until(lambda: guest.ssh("test -e /var/lib/out-of-service").returncode == 0, 60)
-    print(f"out after {time.time() - began:.1f} s")
-    until(lambda: len(guest.lines("action_done")) >= 1 and guest.lines("gone"), 240)
-    ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8169/events').read().decode())"
-    (event,) = json.loads(guest.says("python3 -", ask.encode()))
-    assert event["EventId"] == event_id
-    assert [entry["Status"] for entry in event["History"]] == ["Scheduled", "Started", "Completed"]
-    assert [approval["Vm"] for approval in event["Approvals"]] == ["web1"]
-    until(lambda: guest.ssh("test -e /var/lib/out-of-service").returncode == 1, 120)
-    assert guest.says("systemctl is-active web.service") == "active"
-    # What the other tests of this guest left is not its own.
-    until(lambda: event_id not in guest.ssh("cat /var/lib/graceful_azure/*.json").stdout.decode(), 60)
-    inventory = files["/etc/graceful-azure/inventory.yml"].replace("      graceful_azure_imds_url: http://127.0.0.1:8171\n", "")
-    guest.says("cat > /etc/graceful-azure/inventory.yml", inventory.replace("nginx.service", "web.service").encode())
-    for line in started[1:]:
-        guest.says(f"cd /etc/graceful-azure && {line}", seconds=240)
-    until(lambda: "host www_1" in guest.ssh("graceful-azure-watcher --status").stdout.decode(), 30)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_the_timer_of_the_page_on_schedules(guest):
-    install_ansible(guest)
-    files, lines = blocks("cron.md")
-    web1 = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "load_balancer_provider": "none"}
-    play = {"web": {"hosts": {"web1": web1}}}
-    guest.says("cat > /etc/graceful-azure/inventory.yml", json.dumps(play).encode())
-    for name, text in files.items():
-        guest.says(f"cat > {name}", text.replace("OnBootSec=30", "OnBootSec=1").replace("=60", "=5").encode())
-    event_id = guest.event(ImpactSeconds=1, SettleSeconds=1, EventType="Freeze")
-    for line in lines[:2]:
-        guest.says(line)
-    until(lambda: [event for event in json.loads(guest.bed("events")) if event["EventId"] == event_id and event["History"][-1]["Status"] == "Completed"], 240)
-    # The guest was frozen, and may not answer at once.
-    until(lambda: guest.ssh("systemctl disable --now graceful-azure.timer").returncode == 0, 60)
+@pytest.mark.timeout(300)
+def test_the_secret_as_a_credential_of_systemd(guest, tmp_path):
+    """By a drop-in of the user's. The unit is closed, and the file is for root alone."""
+    pem = certificate(tmp_path, "eda.test")
+    end = "-----END CERTIFICATE-----\n"
+    guest.says("cat > /etc/eda.pem", (pem.read_text().partition(end)[0] + end).encode())
+    guest.says(f"echo {guest.gateway} eda.test >> /etc/hosts; mkdir -p /etc/systemd/system/graceful-azure-watcher.service.d")
+    guest.says("umask 077; cat > /root/token", f"{TOKEN}\n".encode())
+    guest.says("cat > /etc/systemd/system/graceful-azure-watcher.service.d/token.conf", b"[Service]\nLoadCredential=token:/root/token\n")
+    with Webhook(tls=pem, listening=kernel.listening_socket(guest.namespace, guest.gateway, 0)) as webhook:
+        given = {"action": "eda", "url": f"https://eda.test:{webhook.port}/endpoint", "ca_file": "/etc/eda.pem", "secret_file": "credential:token"}
+        guest.role(**given)
+        until(lambda: guest.ssh("graceful-azure-watcher --status").returncode == 0, 20)
+        event_id = guest.event()
+        until(lambda: event_id in [event["event_id"] for document in webhook.documents() for event in document["events"]], 20)
+        assert {request["headers"]["Authorization"] for request in webhook.posted()} == {f"Bearer {TOKEN}"}
+        until(lambda: [line for line in guest.lines("action_done") if line["kind"] == "eda"], 20)
+        assert guest.ssh("test -e /etc/graceful-azure-watcher/secret").returncode == 1
+        assert guest.role(**given)[0] == 0
+        guest.role(state="absent")
+    guest.says("rm -r /etc/systemd/system/graceful-azure-watcher.service.d")

@@ -25,12 +25,22 @@ COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
 class Guests:
     """A bed of booted guests with their metadata service. What is said of one is said of web1, unless another is named."""
 
-    def __init__(self, folder, web=1, balancers=0):
+    def __init__(self, folder, web=1, balancers=0, packages=()):
         self.folder = folder
-        self.options = ["--folder", str(folder), "--web", str(web), "--balancers", str(balancers)]
+        self.options = ["--folder", str(folder), "--web", str(web), "--balancers", str(balancers), "--packages", " ".join(packages)]
 
     def bed(self, *words):
-        return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=250)
+        return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=400)
+
+    @property
+    def namespace(self):
+        """Of the network that they are in."""
+        return f"bed{json.loads((self.folder / 'bed.json').read_text())['number']}"
+
+    @property
+    def gateway(self):
+        """The address at which this machine is reached from there."""
+        return f"198.18.{self.namespace[3:]}.1"
 
     def inventory(self):
         return json.loads((self.folder / "inventory.yml").read_text())["all"]
@@ -75,19 +85,20 @@ class Guests:
         return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
 
     def lines(self, what):
-        text = self.says("journalctl --output=cat --unit graceful-azure-watcher")
-        return [line for line in map(parse, text.splitlines()) if line.get("what") == what]
+        """What the watcher has logged, each with the time of the journal."""
+        rows = self.says("journalctl --output=short-unix --unit graceful-azure-watcher").splitlines()
+        return [{**line, "time": float(row.split()[0])} for row, line in ((row, parse(row)) for row in rows) if line.get("what") == what]
 
     def shows(self, name):
         return self.says(f"systemctl show --value --property {name} graceful-azure-watcher")
 
 
 @contextlib.contextmanager
-def booted(folder, web=1, balancers=0):
+def booted(folder, web=1, balancers=0, packages=()):
     """Guests that are up, for as long as it lasts."""
     if os.geteuid() != 0:
         pytest.skip("real hosts are booted by root alone: sudo make test-long")
-    guests = Guests(folder, web, balancers)
+    guests = Guests(folder, web, balancers, packages)
     try:
         guests.bed("up")
         yield guests

@@ -14,6 +14,8 @@ import subprocess
 from tests.support.checkout import BUILD
 from tests.support.site import kill_all
 
+PROJECT = {"handle_events.yml": "- import_playbook: graceful.azure.handle_events"}
+
 
 class Rulebook:
     """A running ansible-rulebook with a rulebook of the collection, or one in its place. ``before`` are words before the command, ``environment``
@@ -44,17 +46,20 @@ class Rulebook:
 
 
 class Job:
-    """One job as AWX starts it: ansible-runner, with a folder that has project, inventory and variables."""
+    """One job as AWX starts it: ansible-runner, with a folder that has project, inventory and variables. ``playbook`` is the name of the
+    playbook, and the texts of the project's files by their names."""
 
-    def __init__(self, folder, inventory, environment=None, **variables):
+    def __init__(self, folder, inventory, environment=None, playbook=("handle_events.yml", PROJECT), **variables):
         for name in ("project", "inventory", "env"):
             (folder / name).mkdir(parents=True)
-        (folder / "project" / "handle_events.yml").write_text("- import_playbook: graceful.azure.handle_events\n")
+        name, project = playbook
+        for path, text in project.items():
+            (folder / "project" / path).write_text(text + "\n")
         shutil.copy(inventory, folder / "inventory" / "hosts.json")
         (folder / "env" / "extravars").write_text(json.dumps(variables))
         (folder / "env" / "envvars").write_text(json.dumps(environment or {}))
         self.events = folder / "artifacts" / "job" / "job_events"
-        command = ["ansible-runner", "run", str(folder), "--playbook", "handle_events.yml", "--ident", "job"]
+        command = ["ansible-runner", "run", str(folder), "--playbook", name, "--ident", "job"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def said(self):

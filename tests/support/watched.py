@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.bed import kernel
 from tests.support.guests import install_ansible
+from tests.support.pages import HEALTH, files_of, start_nginx
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
 from tests.support.watcher import until
@@ -38,7 +39,12 @@ UNITS = {
     "handle.path": f"[Path]\nPathChanged={TOLD}\n\n[Install]\nWantedBy=multi-user.target\n",
     "handle.service": f"[Service]\nType=oneshot\nExecStart={PLAYBOOK}\n",
 }
-# Run on the balancer: each state that the administrator's commands give a server, with its time.
+# What docs/one-vm.md has for a Spot VM.
+FLAG = "/var/lib/out-at-once"
+FAST_PATH = {"fast_path": ["touch", FLAG], "fast_path_undo": ["rm", "-f", FLAG]}
+# The health probe of that page, which its web server answers beside the application.
+PROBE_PORT = 8081
+# Run on the balancer: each state that the administrator's commands and its checks give a server, with its time.
 LOOK = """
 import socket, time
 last = {}
@@ -48,9 +54,9 @@ while True:
         asked.sendall(b"show servers state\\n")
         text = b"".join(iter(lambda: asked.recv(65536), b"")).decode()
     for fields in map(str.split, text.splitlines()):
-        if len(fields) > 6 and fields[0].isdigit() and last.get(fields[3]) != fields[6]:
-            last[fields[3]] = fields[6]
-            print(time.time(), fields[3], fields[6], flush=True)
+        if len(fields) > 6 and fields[0].isdigit() and last.get(fields[3]) != fields[5:7]:
+            last[fields[3]] = fields[5:7]
+            print(time.time(), fields[3], fields[6], fields[5], flush=True)
     time.sleep(0.02)
 """
 
@@ -74,14 +80,23 @@ class RunningAwx(Awx):
         threading.Thread(target=await_it, daemon=True).start()
         return job
 
-    def first_tasks(self):
-        """Of each job, the seconds from its launch to its playbook's first task."""
+    def first_tasks(self, started):
+        """Of each job, the seconds to its playbook's first task: from the line in the watcher's journal that says that its action
+        was started (``started`` has the times of these), and from the launch as it was received."""
         launches = [request["time"] for request in self.posted() if request["path"].endswith("/launch/")]
-        begun = []
-        for job in self.jobs:
+        told = {"said": [], "received": []}
+        for job, received in zip(self.jobs, launches, strict=True):
             events = map(json.loads, (path.read_text() for path in (self.folder / f"job-{job['id']}").glob("artifacts/job/job_events/*.json")))
-            begun.append(min(datetime.fromisoformat(event["created"]) for event in events if event["event"] == "playbook_on_task_start"))
-        return [when.replace(tzinfo=when.tzinfo or timezone.utc).timestamp() - launch for launch, when in zip(launches, begun, strict=True)]
+            begun = min(datetime.fromisoformat(event["created"]) for event in events if event["event"] == "playbook_on_task_start")
+            begun = begun.replace(tzinfo=begun.tzinfo or timezone.utc).timestamp()
+            told["said"].append(begun - said_before(received, started))
+            told["received"].append(begun - received)
+        return told
+
+
+def said_before(received, started):
+    """The last time before a launch was received. The line and the request go out at once, so it may be some milliseconds later, too."""
+    return max(when for when in started if when <= received + 0.1)
 
 
 class Watched:
@@ -93,9 +108,8 @@ class Watched:
         # One bed may see the same kind more than once.
         self.folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=guests.folder))
         self.stack = contextlib.ExitStack()
-        self.namespace = f"bed{json.loads((guests.folder / 'bed.json').read_text())['number']}"
-        # The bridge of the guests' network.
-        self.address = guests.address("lb1").rpartition(".")[0] + ".1"
+        self.namespace = guests.namespace
+        self.address = guests.gateway
         self.role = getattr(self, f"_{kind}")()
         self.changes = self.folder / "changes"
         with self.changes.open("wb") as changes:
@@ -151,6 +165,15 @@ class Watched:
         connect = f"import socket; socket.create_connection(({self.address!r}, 5000), 1)"
         until(lambda: self.guests.ssh(f'python3 -c "{connect}"').returncode == 0, 90, self.rulebook.text)
 
+    def _fast_path(self):
+        """Nobody but the fast path acts: no playbook runs, and nothing is approved."""
+        health = files_of("one-vm.md")[HEALTH]
+        for name in ("web1", "web2"):
+            self.guests.says(f"cat > {HEALTH}", health.encode(), name=name)
+            start_nginx(self.guests, name)
+        self.guests.says(f"sed -i 's/weight 100$/& port {PROBE_PORT}/' /etc/haproxy/haproxy.cfg && systemctl restart haproxy", name="lb1")
+        return {"action": "file", **FAST_PATH}
+
     def _inventory(self):
         """For Ansible on the controller."""
         inventory = self.guests.inventory()
@@ -178,8 +201,19 @@ class Watched:
 
     def states(self):
         """Of web1 on the balancer, each with the time since when."""
+        return [(when, state) for when, state, _checked in self._changes()]
+
+    def _changes(self):
         rows = [line.split() for line in self.changes.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        return [(float(row[0]), row[2]) for row in rows if len(row) == 3 and row[1] == "web1"]
+        return [(float(row[0]), row[2], row[3] == "2") for row in rows if len(row) == 4 and row[1] == "web1"]
+
+    def is_up(self):
+        """Whether the balancer's checks have web1 up."""
+        return self._changes()[-1][2]
+
+    def down_after(self, moment):
+        """When the balancer's checks took web1 out first after that; None while they have not."""
+        return next((when for when, _state, up in self._changes() if when >= moment and not up), None)
 
     def state(self):
         return self.states()[-1][1] if self.states() else None
@@ -201,9 +235,13 @@ class Watched:
         thread.join()
         return told[0]
 
-    def announce(self, event_type):
-        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": 900, "ImpactSeconds": 8, "SettleSeconds": 1}
+    def announce(self, event_type, notice=900):
+        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": notice, "ImpactSeconds": 8, "SettleSeconds": 1}
         return self.ask_simulator("/events", event)["EventId"]
+
+    def event(self, event_id):
+        (event,) = [event for event in self.ask_simulator("/events") if event["EventId"] == event_id]
+        return event
 
     def at_work(self):
         """Whether a job still runs: it would take the next event for its own, beside the one that is started for it."""
@@ -214,7 +252,7 @@ class Watched:
         deadline = time.monotonic() + seconds
         while True:
             time.sleep(0.5)
-            (event,) = [event for event in self.ask_simulator("/events") if event["EventId"] == event_id]
+            event = self.event(event_id)
             if event["EventStatus"] == "Completed" and self.state() == "0" and not self.at_work():
                 break
             if time.monotonic() > deadline:
@@ -222,6 +260,23 @@ class Watched:
         began = event["History"][0]["Time"]
         assert [approval["Vm"] for approval in event["Approvals"]] == ["www_1"], event["Approvals"]
         return next(when for when, state in self.states() if when >= began and state != "0") - began
+
+    def see_evicted(self):
+        """A Preempt with the notice of a Spot VM, to its end: seconds from the answer that showed it until the fast path's command ran,
+        and from then until the balancer had web1 down."""
+        event_id = self.announce("Preempt", notice=30)
+        began = self.event(event_id)["History"][0]["Time"]
+        down = until(lambda: self.down_after(began), 20, self.said)
+        # What the command makes says when it ran.
+        ran = float(self.guests.says(f"stat --format=%.9Y {FLAG}"))
+        shown = max(request["Time"] for request in self.ask_simulator("/requests") if request["Vm"] == "www_1" and began <= request["Time"] <= ran)
+        event = until(lambda: (event := self.event(event_id))["EventStatus"] == "Completed" and event, 60, self.said)
+        assert event["Approvals"] == []
+        # It stayed out while the VM was off and when it came back: the flag is on the disk.
+        assert not [when for when, _state, up in self._changes() if up and down < when < event["History"][-1]["Time"]]
+        until(self.is_up, 60, self.said)
+        assert self.guests.ssh(f"test -e {FLAG}").returncode == 1
+        return ran - shown, down - ran
 
     def said(self):
         """What may explain a failure."""
@@ -231,12 +286,23 @@ class Watched:
 
 def measure(guests, kind, event_types):
     """Sees these events through under load; the seconds until out of rotation of each, what became of the requests, and with AWX
-    the seconds from a launch to the first task."""
+    the seconds from a launch to the first task, see RunningAwx.first_tasks."""
     watched = Watched(guests, kind)
     try:
         guests.bed("load-start")
         out = [watched.see_through(watched.announce(event_type)) for event_type in event_types]
-        first_tasks = watched.awx.first_tasks() if kind == "awx" else []
+        first_tasks = watched.awx.first_tasks([line["time"] for line in guests.lines("action_started")]) if kind == "awx" else {}
         return out, json.loads(guests.bed("load-stop")), first_tasks
+    finally:
+        watched.close()
+
+
+def measure_fast_path(guests, rounds):
+    """Evictions under load, one after the other: what see_evicted tells of each, and what became of the requests."""
+    watched = Watched(guests, "fast_path")
+    try:
+        guests.bed("load-start")
+        took = [watched.see_evicted() for _round in range(rounds)]
+        return took, json.loads(guests.bed("load-stop"))
     finally:
         watched.close()

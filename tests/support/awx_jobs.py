@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""An AWX that can be set up and that runs what is launched: the stand-in of its API, over TLS, with jobs by ansible-runner."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+import urllib.parse
+from datetime import datetime, timezone
+
+from tests.support.awx import PREFIX, Awx
+from tests.support.programs import Job
+from tests.support.site import kill_all
+
+PASSWORD = "passw0rd"
+
+
+class JobsAwx(Awx):
+    """It listens with the socket ``listening``. A user is whoever knows PASSWORD. ``project`` are the project's files, ``inventory`` is a file, which
+    each job reads anew; ``environment`` is that of its jobs."""
+
+    def __init__(self, folder, pem, listening, environment):
+        super().__init__("t0ken")
+        self.close()
+        self.folder = folder
+        self.environment = environment
+        self.project = self.inventory = None
+        for kind, name in (("organizations", "Default"), ("credentials", "ssh")):
+            self.add(kind, name=name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
+        self._server.daemon_threads = True
+        self.processes = []
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for job in self.processes:
+            if job.process.poll() is None:
+                kill_all(job.process.pid)
+        self.close()
+
+    def ended(self, template):
+        """The first job of a template, once it has ended."""
+        wanted = self.one("job_templates", template)["id"]
+        jobs = [job for job in self.objects.get("jobs", {}).values() if job["job_template"] == wanted]
+        return jobs[0] if jobs and jobs[0]["finished"] else None
+
+    def answer(self, method, path, query, document):
+        parts = path[len(PREFIX) :].strip("/").split("/")
+        if parts[0] == "job_templates" and len(parts) > 1:
+            if not parts[1].isdigit():
+                # By name and organization.
+                name, _plus, organization = urllib.parse.unquote(parts[1]).partition("++")
+                assert organization == "Default"
+                parts[1] = str(self.one("job_templates", name)["id"])
+            if parts[2:] == ["jobs"]:
+                return 200, self._jobs_of(int(parts[1]), query)
+        return super().answer(method, PREFIX + "/".join(parts) + "/", query, document)
+
+    def _jobs_of(self, template, query):
+        wanted = query.get("status__in") or query.get("status")
+        jobs = [job for job in self.objects.get("jobs", {}).values() if job["job_template"] == template and job["status"] in wanted.split(",")]
+        jobs.sort(key=lambda job: job[query["order_by"].lstrip("-")], reverse=True)
+        return {"count": len(jobs), "results": jobs[: int(query["page_size"])]}
+
+    def _launch(self, kind, number, variables):
+        template = self.objects[kind][number]
+        ignored = {} if template.get("ask_variables_on_launch") else variables
+        status, answer = super()._launch(kind, number, {} if ignored else variables)
+        if status == 201:
+            job = self.objects["jobs"][answer["id"]]
+            job.update(job_template=number, status="running", finished="")
+            folder = self.folder / f"job-{job['id']}"
+            process = Job(folder, self.inventory, self.environment, playbook=(template["playbook"], self.project), **json.loads(job["extra_vars"]))
+            self.processes.append(process)
+            threading.Thread(target=self._await, args=(job, process), daemon=True).start()
+            answer.update(job=job["id"], ignored_fields={"extra_vars": ignored} if ignored else {})
+        return status, answer
+
+    @staticmethod
+    def _await(job, process):
+        output, _nothing = process.process.communicate()
+        status = "successful" if process.process.returncode == 0 else "failed"
+        job.update(said=output, status=status, finished=datetime.now(timezone.utc).isoformat())
+
+    def _handler(self):
+        awx = self
+
+        class Handler(super()._handler()):
+            def answer(self):
+                """Tokens for users, which the modules take and give back; all else is for who has one."""
+                if not self.path.startswith(f"{PREFIX}tokens/"):
+                    return super().answer()
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                user = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode(errors="replace")
+                known = user.partition(":")[2] == PASSWORD
+                status = 401 if not known else 204 if self.command == "DELETE" else 201
+                content = json.dumps({"id": 1, "token": awx.token}).encode() if status == 201 else b""
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                return None
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer
+
+        return Handler

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The pages of docs/ as a reader follows them: their files written, their lines of shell typed at a terminal."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import textwrap
+
+from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.watcher import until
+
+# What the pages have apt-get install, and what they take to be there. A guest has no network.
+PACKAGES = ("cron", "curl", "default-jre-headless", "git", "nginx", "python3-venv", "sudo")
+HEALTH = "/etc/nginx/conf.d/health.conf"
+REPOSITORY = "https://github.com/graceful-azure/graceful.azure.git"
+# What stays in front until it is ended with Ctrl-C.
+STAYS = re.compile(r"ansible-rulebook|journalctl .*--follow")
+
+
+def blocks(page):
+    """The code blocks of a page in their order: language and text."""
+    text = (ROOT / page).read_text()
+    return [(kind, textwrap.dedent(content)) for _indent, kind, content in re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)]
+
+
+def steps(page):
+    """What a reader does, in order: ("file", path, text), named by the first line, and ("line", text)."""
+    found = []
+    for kind, text in blocks(f"docs/{page}"):
+        named = re.match(r"# (\S+)\n", text)
+        if kind == "shell":
+            lines = text.replace("\\\n", "").splitlines()
+            found += [("line", line) for line in lines if line.strip() and not line.startswith("#")]
+        elif named:
+            found.append(("file", named.group(1), text))
+    return found
+
+
+def files_of(page):
+    return {step[1]: step[2] for step in steps(page) if step[0] == "file"}
+
+
+def lines_of(page):
+    return [step[1] for step in steps(page) if step[0] == "line"]
+
+
+def prepare(guest):
+    """What a guest needs to install without a network what the pages install: pip finds the same packages in a folder, and git finds
+    this checkout at the collection's address."""
+    # What packages need with the guests' Python alone, pip looks up for the Python that it runs with.
+    names = sorted({"typing_extensions"} | {name for page in ("one-vm.md", "eda.md") for line in lines_of(page) for name in installed_by_pip(line)})
+    wheels = BUILD / f"guest-wheels-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}"
+    if not wheels.exists():
+        unfinished = wheels.with_suffix(".unfinished")
+        words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(unfinished)]
+        must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", *names, timeout=300)
+        unfinished.rename(wheels)
+    send(guest, ["--directory", str(wheels), "."], "/srv/wheels")
+    send(guest, ["--directory", str(ROOT), *map(str, checkout_files())], "/srv/graceful.azure")
+    guest.says("cat > /etc/pip.conf", b"[global]\nno-index = true\nfind-links = /srv/wheels\n")
+    guest.says(
+        "cd /srv/graceful.azure && git init --quiet && git add --all && git -c user.name=Test -c user.email=test@example.com commit --quiet -m Checkout"
+        f" && git config --system url.file:///srv/graceful.azure/.git.insteadOf {REPOSITORY}"
+    )
+
+
+def start_nginx(guest, name="web1"):
+    """The web server of a reader's VM. The bed's metadata service has taken port 80 of one address, so it must not want that of all."""
+    guest.says("sed -i 's/listen 80 /listen 127.0.0.1:80 /; /listen .::.:80 /d' /etc/nginx/sites-available/default", name=name)
+    guest.says("systemctl enable --now nginx", name=name)
+
+
+def installed_by_pip(line):
+    words = line.partition("pip install ")[2].split()
+    return [word for word in words if not word.startswith("-")]
+
+
+def send(guest, what, folder):
+    with subprocess.Popen(["tar", "--create", *what], stdout=subprocess.PIPE) as archive:
+        guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
+
+
+class Terminal:
+    """A shell in which one types, line after line; all that it says lies in a file. ``words`` are those of a command that starts it."""
+
+    def __init__(self, words, path):
+        self.path = path
+        self.typed = 0
+        with path.open("wb") as stream:
+            self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=stream, stderr=subprocess.STDOUT, bufsize=0)
+
+    @classmethod
+    def on(cls, guest, name):
+        """On a guest, with a tty: Ctrl-C reaches what runs."""
+        ssh, *words = guest.reach("web1")
+        shell = "stty -echo; TERM=dumb PS1= PS2= exec bash --norc --noediting -i"
+        return cls([ssh, "-tt", *words, shell], guest.folder / f"terminal-{name}.txt")
+
+    def text(self):
+        return self.path.read_text(errors="replace").replace("\r", "")
+
+    def type(self, line):
+        self.process.stdin.write(f"{line}\n".encode())
+
+    def run(self, line, seconds=240):
+        """Types a line, and waits until its command has ended well."""
+        self.typed += 1
+        mark = f"line {self.typed} ended with "
+        self.type("{ " + line + "\n}; printf '\\n%s%s\\n' '" + mark + "' $?")
+        ended = until(lambda: re.search(f"^{mark}([0-9]+)$", self.text(), re.MULTILINE), seconds, lambda: f"{line!r} does not end:\n{self.text()[-4000:]}")
+        assert ended.group(1) == "0", f"{line!r} failed:\n{self.text()[-4000:]}"
+
+    def interrupt(self):
+        """Ctrl-C, and the shell is there again."""
+        self.process.stdin.write(b"\x03")
+        self.run("true", 60)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
