@@ -244,8 +244,22 @@ class Watched:
         return event
 
     def at_work(self):
-        """Whether a job still runs: it would take the next event for its own, beside the one that is started for it."""
-        return self.kind == "awx" and any(job["status"] == "running" for job in self.awx.jobs)
+        """Whether a run of the playbook is under way: it would take the next event for its own, which is then not what was started for it."""
+        if self.kind == "awx":
+            return any(job["status"] == "running" for job in self.awx.jobs)
+        if self.kind == "eda":
+            return self.rulebook.runs() > self.rulebook.text().count("PLAY RECAP")
+        return self.guests.ssh("pgrep --full [h]andle_events").returncode == 0
+
+    def rest(self):
+        """Waits until nothing has been at work for five seconds on end: what was over is often looked at once more."""
+        idle_since = time.monotonic()
+        deadline = idle_since + 120
+        while time.monotonic() < idle_since + 5:
+            if self.at_work():
+                idle_since = time.monotonic()
+            assert idle_since < deadline, f"{self.kind}: a run does not end\n{self.said()}"
+            time.sleep(0.3)
 
     def see_through(self, event_id, seconds=150):
         """An event to its end: seconds from its notice until web1 was out of rotation."""
@@ -253,7 +267,7 @@ class Watched:
         while True:
             time.sleep(0.5)
             event = self.event(event_id)
-            if event["EventStatus"] == "Completed" and self.state() == "0" and not self.at_work():
+            if event["EventStatus"] == "Completed" and self.state() == "0":
                 break
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.kind}: {event['EventType']} is {event['EventStatus']}, web1 {self.states()}\n{self.said()}")
@@ -290,7 +304,11 @@ def measure(guests, kind, event_types):
     watched = Watched(guests, kind)
     try:
         guests.bed("load-start")
-        out = [watched.see_through(watched.announce(event_type)) for event_type in event_types]
+        out = []
+        for event_type in event_types:
+            watched.rest()
+            out.append(watched.see_through(watched.announce(event_type)))
+        watched.rest()
         first_tasks = watched.awx.first_tasks([line["time"] for line in guests.lines("action_started")]) if kind == "awx" else {}
         return out, json.loads(guests.bed("load-stop")), first_tasks
     finally:
