@@ -116,7 +116,14 @@ def test_what_is_put_there(tmp_path, core):
 
 
 # Where the role puts what the user cannot choose, for a role that is run on the machine of the tests.
-PLACES = {"unit_file": "unit", "command_file": "command", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data", "run_directory": "run"}
+PLACES = {
+    "unit_file": "unit",
+    "command_file": "command",
+    "config_directory": "etc",
+    "config_file": "etc/config.json",
+    "data_directory": "data",
+    "run_directory": "run",
+}
 
 
 @pytest.mark.timeout(environments.MAKE_SECONDS + 300)
