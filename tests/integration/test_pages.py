@@ -23,7 +23,7 @@ from tests.support.awx_jobs import PASSWORD, JobsAwx
 from tests.support.checkout import BUILD
 from tests.support.guests import booted
 from tests.support.others import fetch
-from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
+from tests.support.pages import HEALTH, PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
 from tests.support.receiver import certificate
 from tests.support.watcher import until
 
@@ -72,6 +72,7 @@ def seen_through(guest, event_id=None):
 
 
 def test_one_vm_and_no_controller(guest, terminal):
+    write(guest, HEALTH, files_of("one-vm-why.md")[HEALTH])
     start_nginx(guest)
     shell = terminal("shell")
     todo = iter(steps("one-vm.md"))

@@ -33,12 +33,13 @@ def steps(page):
     """What a reader does, in order: ("file", path, text), named by the first line, and ("line", text)."""
     found = []
     for kind, text in blocks(f"docs/{page}"):
-        named = re.match(r"# (\S+)\n", text)
         if kind == "shell":
             lines = text.replace("\\\n", "").splitlines()
             found += [("line", line) for line in lines if line.strip() and not line.startswith("#")]
-        elif named:
-            found.append(("file", named.group(1), text))
+        else:
+            # More than one file may be in one block.
+            files = re.findall(r"^# (\S+)\n(.*?)(?=^# \S+\.yml\n|\Z)", text, re.DOTALL | re.MULTILINE)
+            found += [("file", name, f"# {name}\n{content}") for name, content in files]
     return found
 
 

@@ -167,7 +167,7 @@ class Watched:
 
     def _fast_path(self):
         """Nobody but the fast path acts: no playbook runs, and nothing is approved."""
-        health = files_of("one-vm.md")[HEALTH]
+        health = files_of("one-vm-why.md")[HEALTH]
         for name in ("web1", "web2"):
             self.guests.says(f"cat > {HEALTH}", health.encode(), name=name)
             start_nginx(self.guests, name)
