@@ -133,15 +133,16 @@ class Store:
     def locked(self, create=False):
         """Hold the lock of the folder; ``create`` makes the folder when it is missing (never when ``dry``).
 
+        Tells whether it is held: where there is no folder there is nothing to lock, and somebody else may make it meanwhile.
         The lock lies on the folder itself: no lock file is left behind, and none can be in the way.
         """
         fd = self._open_folder(create and not self.dry)
         if fd is None:
-            yield
+            yield False
             return
         try:
             self._lock(fd)
-            yield
+            yield True
         finally:
             os.close(fd)
 

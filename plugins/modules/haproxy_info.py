@@ -241,9 +241,13 @@ LOOK_SECONDS = 0.5
 
 
 def observe(haproxy, store, names):
-    with store.locked():
-        look = haproxy.look()
-        holds = [record for record in store.records(KIND) if record["subject"]["socket"] == haproxy.path]
+    while True:
+        with store.locked() as locked:
+            look = haproxy.look()
+            holds = [record for record in store.records(KIND) if record["subject"]["socket"] == haproxy.path]
+        # Without a lock what is held now may have been put after the look.
+        if locked or not holds:
+            break
     sticky = haproxy.sticky_backends(look)
     records = {(record["subject"]["backend"], record["subject"]["server"]): record for record in holds}
     backends = [

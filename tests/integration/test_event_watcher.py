@@ -75,6 +75,8 @@ def test_a_command_from_appeared_to_gone(simulator, watcher, tmp_path):
     watcher.wait_for("action_started", 2)  # repeated, since something stands
     simulator.start(event_id)
     watcher.wait_for("changed")
+    # One that was under way ends first.
+    until(lambda: "changed" in [document["why"] for document in noted(tmp_path / "noted")])
     simulator.complete(event_id)
     watcher.wait_for("gone")
     until(lambda: noted(tmp_path / "noted")[-1]["gone"])

@@ -254,6 +254,23 @@ class TestWhatItSees:
             player.join()
         assert set(seen) == {"none", "held"}
 
+    def test_the_first_hold_of_all_is_put_just_after_the_look(self, balancer, monkeypatch):
+        """Before it there is no folder that could be locked."""
+        one = balancer()
+        looked = []
+        look = haproxy_info.Haproxy.look
+
+        def look_and_be_overtaken(haproxy):
+            seen = look(haproxy)
+            looked.append(seen)
+            if len(looked) == 1:
+                monkeypatch.setattr(haproxy_info.Haproxy, "look", look)
+                one.hold()
+            return seen
+
+        monkeypatch.setattr(haproxy_info.Haproxy, "look", look_and_be_overtaken)
+        assert one.server()["condition"] == "held"
+
     def test_a_damaged_record(self, balancer, tmp_path):
         one = balancer()
         one.hold()
