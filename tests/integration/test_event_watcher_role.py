@@ -126,6 +126,7 @@ PLACES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(environments.MAKE_SECONDS + 300)
 def test_what_is_removed(tmp_path):
     """What was put there, and what it wrote; nothing else of a folder that is shared, nothing at all of one that is another's."""

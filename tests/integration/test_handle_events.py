@@ -247,6 +247,7 @@ def test_a_damaged_record_is_put_aside(site):
     assert record.read_text() == newer
 
 
+@pytest.mark.long
 def test_the_hold_for_a_vm_that_is_gone_for_good(site):
     site.simulator.post_event(EventType="Terminate", Resources=["web1"])
     site.run(handle_events_wait=False)
