@@ -236,7 +236,7 @@ class Watched:
         return told[0]
 
     def announce(self, event_type, notice=900):
-        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": notice, "ImpactSeconds": 8, "SettleSeconds": 1}
+        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": notice, "ImpactSeconds": 8 if event_type == "Reboot" else 3, "SettleSeconds": 1}
         return self.ask_simulator("/events", event)["EventId"]
 
     def event(self, event_id):
@@ -252,10 +252,10 @@ class Watched:
         return self.guests.ssh("pgrep --full [h]andle_events").returncode == 0
 
     def rest(self):
-        """Waits until nothing has been at work for five seconds on end: what was over is often looked at once more."""
+        """Waits until nothing has been at work for three seconds on end: what was over is often looked at once more."""
         idle_since = time.monotonic()
         deadline = idle_since + 120
-        while time.monotonic() < idle_since + 5:
+        while time.monotonic() < idle_since + 3:
             if self.at_work():
                 idle_since = time.monotonic()
             assert idle_since < deadline, f"{self.kind}: a run does not end\n{self.said()}"
