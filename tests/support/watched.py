@@ -236,7 +236,8 @@ class Watched:
         return told[0]
 
     def announce(self, event_type, notice=900):
-        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": notice, "ImpactSeconds": 8 if event_type == "Reboot" else 3, "SettleSeconds": 1}
+        impact = 8 if event_type == "Reboot" else 3
+        event = {"EventType": event_type, "Resources": ["www_1"], "NoticeSeconds": notice, "ImpactSeconds": impact, "SettleSeconds": 1}
         return self.ask_simulator("/events", event)["EventId"]
 
     def event(self, event_id):
