@@ -20,7 +20,7 @@ import pytest
 
 from tests.bench.figures import SHELL_LOOP
 from tests.bench.stage import StageError, cpu_of
-from tests.support.guests import Guests
+from tests.support.guests import Guests, booted
 from tests.support.pages import PACKAGES
 from tests.support.simulator import Simulator
 from tests.support.watched import KINDS, measure, measure_fast_path
@@ -200,14 +200,11 @@ def fast_path(stage, rounds=20):
     """A Spot VM with 30 s of notice, nobody but the fast path acting: until the command, until the balancer's checks have the VM out."""
     if os.geteuid() != 0:
         raise StageError("real hosts are booted by root alone")
-    guests = Guests(stage.folder / "spot", web=2, balancers=1, packages=PACKAGES)
     try:
-        guests.bed("up")
-        took, load = measure_fast_path(guests, rounds)
+        with booted(stage.folder / "spot", web=2, balancers=1, packages=PACKAGES) as guests:
+            took, load = measure_fast_path(guests, rounds)
     except (AssertionError, pytest.fail.Exception) as failure:
         raise StageError(str(failure)) from failure
-    finally:
-        guests.bed("down")
     command, down = zip(*took, strict=True)
     return [
         {

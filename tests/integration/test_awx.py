@@ -106,7 +106,7 @@ class TestSetUp:
         self.judge_all_of_it()
 
         # By the other way to log in.
-        login = None if self.awx.real else {"CONTROLLER_USERNAME": self.awx.user[0], "CONTROLLER_PASSWORD": self.awx.user[1]}
+        login = None if self.awx.real else {"CONTROLLER_USERNAME": self.awx.users[0], "CONTROLLER_PASSWORD": self.awx.password}
         status, output, changes = self.run(login=login, **wanted)
         assert (status, changes) == (0, []), output
         assert "changed=0" in output

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 
 from tests.support.guests import booted
 from tests.support.pages import PACKAGES
-from tests.support.watched import KINDS, Watched, measure, measure_fast_path
+from tests.support.watched import KINDS, measure, measure_fast_path, watched_under_load
 from tests.support.watcher import until
 
 
@@ -39,9 +38,7 @@ def test_a_reboot_and_a_freeze(guests, kind):
 @pytest.mark.timeout(900)
 def test_a_minute_without_a_receiver_and_one_without_the_metadata_service(guests):
     """The event is handled once both are back: the watcher goes on trying, and takes silence for no news."""
-    watched = Watched(guests, "eda")
-    try:
-        guests.bed("load-start")
+    with watched_under_load(guests, "eda") as watched:
         # What other tests of these guests had logged is not this one's.
         before = {what: len(guests.lines(what)) for what in ("action_refused", "no_answer")}
         watched.end_rulebook()
@@ -53,20 +50,16 @@ def test_a_minute_without_a_receiver_and_one_without_the_metadata_service(guests
         began = time.monotonic()
         watched.see_through(watched.announce("Freeze"), 210)
         assert time.monotonic() - began > 60
-        assert json.loads(guests.bed("load-stop"))["failures"] == []
         logged = {what: len(guests.lines(what)) - count for what, count in before.items()}
         assert logged["action_refused"] >= 3 and logged["no_answer"] >= 1, watched.said()
-    finally:
-        watched.close()
+    assert watched.load["failures"] == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_watcher_killed_while_a_host_drains(guests):
     """systemd ends the playbook with it and starts it again; what it had begun comes to its end."""
-    watched = Watched(guests, "run")
-    try:
-        guests.bed("load-start")
+    with watched_under_load(guests, "run") as watched:
         event_id = watched.announce("Freeze")
         until(lambda: watched.state() != "0", 30, watched.said)
         pid, restarts = guests.shows("MainPID"), int(guests.shows("NRestarts"))
@@ -76,12 +69,9 @@ def test_the_watcher_killed_while_a_host_drains(guests):
         watched.see_through(event_id)
         assert int(guests.shows("NRestarts")) == restarts + 1 and guests.shows("MainPID") != pid
         until(lambda: guests.ssh("graceful-azure-watcher --status").returncode == 0, 60, watched.said)
-        load = json.loads(guests.bed("load-stop"))
-        assert load["requests_total"] > 500 and load["failures"] == []
         held = {name: guests.ssh("ls /var/lib/graceful_azure/*.json", name=name).stdout.decode() for name in ("web1", "lb1")}
         assert all("No such file" in said for said in held.values()), held
-    finally:
-        watched.close()
+    assert watched.load["requests_total"] > 500 and watched.load["failures"] == []
 
 
 @pytest.mark.long

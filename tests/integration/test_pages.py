@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.bed import kernel
-from tests.support.awx_jobs import PASSWORD, JobsAwx
+from tests.support.awx_jobs import JobsAwx
 from tests.support.checkout import BUILD
 from tests.support.guests import booted
 from tests.support.others import fetch
@@ -268,7 +268,8 @@ def follow_awx(site, own, awx):
     awx.project = dict(re.findall(r"\| `(\w+\.yml)` +\| `(- import_playbook: .*?)` +\|", page))
     assert set(awx.project) == {"handle_events.yml", "holds.yml"}
 
-    secrets = {"CONTROLLER_PASSWORD=...": f"CONTROLLER_PASSWORD={PASSWORD}", "--user watcher": f"--user watcher:{PASSWORD}"}
+    password = shlex.quote(awx.password)
+    secrets = {"CONTROLLER_PASSWORD=...": f"CONTROLLER_PASSWORD={password}", "--user watcher": f"--user watcher:{password}"}
     token, begun = None, False
     for kind, *said in steps("awx.md"):
         line = said[0]

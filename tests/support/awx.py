@@ -31,7 +31,8 @@ class Awx:
 
     real = False
     organization = "Default"
-    user = ("admin", "the password")
+    password = "the password"
+    users = ("admin",)
 
     def __init__(self, token="the token"):
         self.token = token
@@ -80,11 +81,11 @@ class Awx:
     # Requests
 
     def knows(self, authorization):
-        """Whether that is a token, or the user and his password."""
+        """Whether that is a token, or a user and the password."""
         return authorization in (f"Bearer {token}" for token in (self.token, *self.tokens.values())) or self._is_user(authorization)
 
     def _is_user(self, authorization):
-        return authorization == "Basic " + base64.b64encode(":".join(self.user).encode()).decode()
+        return authorization in ("Basic " + base64.b64encode(f"{user}:{self.password}".encode()).decode() for user in self.users)
 
     def log_in_or_out(self, method, path, authorization):
         """A token is given for a password alone."""

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.server
 import json
 import ssl
@@ -18,15 +17,15 @@ from tests.support.awx import PREFIX, Awx
 from tests.support.programs import Job
 from tests.support.site import kill_all
 
-PASSWORD = "passw0rd"
-
 
 class JobsAwx(Awx):
-    """It listens with the socket ``listening``. A user is whoever knows PASSWORD. ``project`` are the project's files, ``inventory`` is a file, which
+    """It listens with the socket ``listening``. ``project`` are the project's files, ``inventory`` is a file, which
     each job reads anew; ``environment`` is that of its jobs."""
 
+    users = ("admin", "watcher")
+
     def __init__(self, folder, pem, listening, environment):
-        super().__init__("t0ken")
+        super().__init__()
         self.close()
         self.folder = folder
         self.environment = environment
@@ -94,27 +93,3 @@ class JobsAwx(Awx):
         output, _nothing = process.process.communicate()
         status = "successful" if process.process.returncode == 0 else "failed"
         job.update(said=output, status=status, finished=datetime.now(timezone.utc).isoformat())
-
-    def _handler(self):
-        awx = self
-
-        class Handler(super()._handler()):
-            def answer(self):
-                """Tokens for users, which the modules take and give back; all else is for who has one."""
-                if not self.path.startswith(f"{PREFIX}tokens/"):
-                    return super().answer()
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                user = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode(errors="replace")
-                known = user.partition(":")[2] == PASSWORD
-                status = 401 if not known else 204 if self.command == "DELETE" else 201
-                content = json.dumps({"id": 1, "token": awx.token}).encode() if status == 201 else b""
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-                return None
-
-            do_GET = do_POST = do_PATCH = do_DELETE = answer
-
-        return Handler

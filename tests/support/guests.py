@@ -70,6 +70,11 @@ class Guests:
         assert done.returncode == 0, done.stdout.decode()
         return done.stdout.decode().strip()
 
+    def unpack(self, what, folder):
+        """Sends what these words tell tar to pack."""
+        with subprocess.Popen(["tar", "--create", *what], stdout=subprocess.PIPE) as archive:
+            self.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
+
     def role(self, *words, **variables):
         """Runs the role; the number of changes, and what was said."""
         play = [{"hosts": "web1", "gather_facts": False, "roles": [ENTRY]}]
@@ -112,10 +117,8 @@ def install_ansible(guest):
     if not (packages / "bin").exists():
         words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(packages)]
         must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", "ansible-core==2.19.*", "requests", "jmespath", timeout=300)
-    pack = "tar --create --directory {} --exclude=__pycache__ {}"
-    for source, what, folder in ((packages, ".", "/opt/graceful-azure/packages"), (ROOT, "galaxy.yml plugins roles playbooks meta", COLLECTION)):
-        with subprocess.Popen(pack.format(source, what).split(), stdout=subprocess.PIPE) as archive:
-            guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
+    guest.unpack(["--directory", str(packages), "--exclude=__pycache__", "."], "/opt/graceful-azure/packages")
+    guest.unpack(["--directory", str(ROOT), "--exclude=__pycache__", "galaxy.yml", "plugins", "roles", "playbooks", "meta"], COLLECTION)
     program = "#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook \"$@\"\n"
     guest.says("mkdir -p /opt/graceful-azure/bin /etc/graceful-azure && cat > /opt/graceful-azure/bin/ansible-playbook", program.encode())
     guest.says("chmod +x /opt/graceful-azure/bin/ansible-playbook")

@@ -62,8 +62,8 @@ def prepare(guest):
         words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(unfinished)]
         must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", *names, timeout=300)
         unfinished.rename(wheels)
-    send(guest, ["--directory", str(wheels), "."], "/srv/wheels")
-    send(guest, ["--directory", str(ROOT), *map(str, checkout_files())], "/srv/graceful.azure")
+    guest.unpack(["--directory", str(wheels), "."], "/srv/wheels")
+    guest.unpack(["--directory", str(ROOT), *map(str, checkout_files())], "/srv/graceful.azure")
     guest.says("cat > /etc/pip.conf", b"[global]\nno-index = true\nfind-links = /srv/wheels\n")
     guest.says(
         "cd /srv/graceful.azure && git init --quiet && git add --all && git -c user.name=Test -c user.email=test@example.com commit --quiet -m Checkout"
@@ -80,11 +80,6 @@ def start_nginx(guest, name="web1"):
 def installed_by_pip(line):
     words = line.partition("pip install ")[2].split()
     return [word for word in words if not word.startswith("-")]
-
-
-def send(guest, what, folder):
-    with subprocess.Popen(["tar", "--create", *what], stdout=subprocess.PIPE) as archive:
-        guest.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
 
 
 class Terminal:

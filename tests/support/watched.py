@@ -299,29 +299,33 @@ class Watched:
         return "\n".join([journal, *(path.read_text(errors="replace")[-4000:] for path in sorted(self.folder.glob("*.txt")))])
 
 
-def measure(guests, kind, event_types):
-    """Sees these events through under load; the seconds until out of rotation of each, what became of the requests, and with AWX
-    the seconds from a launch to the first task, see RunningAwx.first_tasks."""
+@contextlib.contextmanager
+def watched_under_load(guests, kind):
+    """A Watched for as long as it lasts; what became of the requests is in its ``load`` afterwards."""
     watched = Watched(guests, kind)
     try:
         guests.bed("load-start")
+        yield watched
+        watched.load = json.loads(guests.bed("load-stop"))
+    finally:
+        watched.close()
+
+
+def measure(guests, kind, event_types):
+    """Sees these events through under load; the seconds until out of rotation of each, what became of the requests, and with AWX
+    the seconds from a launch to the first task, see RunningAwx.first_tasks."""
+    with watched_under_load(guests, kind) as watched:
         out = []
         for event_type in event_types:
             watched.rest()
             out.append(watched.see_through(watched.announce(event_type)))
         watched.rest()
         first_tasks = watched.awx.first_tasks([line["time"] for line in guests.lines("action_started")]) if kind == "awx" else {}
-        return out, json.loads(guests.bed("load-stop")), first_tasks
-    finally:
-        watched.close()
+    return out, watched.load, first_tasks
 
 
 def measure_fast_path(guests, rounds):
     """Evictions under load, one after the other: what see_evicted tells of each, and what became of the requests."""
-    watched = Watched(guests, "fast_path")
-    try:
-        guests.bed("load-start")
+    with watched_under_load(guests, "fast_path") as watched:
         took = [watched.see_evicted() for _round in range(rounds)]
-        return took, json.loads(guests.bed("load-stop"))
-    finally:
-        watched.close()
+    return took, watched.load
