@@ -118,8 +118,9 @@ class Account:
             return False
         if any(self.world.hosts[name].observed for name in event.members):
             return True
-        deleted = event.event_type in DELETED and (event.facts.get("seen_started") or self._past_not_before(event))
-        return bool(deleted) and all(self._silent_for(self.world.hosts[name]) >= PATIENCE for name in event.members)
+        # A hold without a NotBefore was put when the event had started.
+        started = event.facts.get("seen_started") or (event.facts.get("recalled") and event.not_before_at is None) or self._past_not_before(event)
+        return bool(event.event_type in DELETED and started) and all(self._silent_for(self.world.hosts[name]) >= PATIENCE for name in event.members)
 
     def _left_behind(self, event):
         """Whether nothing but the hold for a VM that was deleted is left of the event: no reason for a run that watches to end."""
@@ -134,11 +135,11 @@ class Account:
 
     def _state(self, host, event):
         """State, reason and, where one is known, until when, of one host in one event."""
-        if event.standing and event.action == "ignore" and not host.fatal:
-            return "in_service", f"rule {event.facts['rule']!r}: left alone", None
+        if event.ignored and event.key not in host.held_ids and not host.fatal:
+            return "in_service", f"rule {event.rule['name']!r}: left alone", None
         if host.fatal:
             return "needs_person", "; ".join(host.fatal), None
-        if not event.standing:
+        if event.ignored or not event.standing:
             return self._state_after(host, event)
         if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
             return "needs_person", "; ".join(host.conflicts), event.deadline
@@ -165,7 +166,7 @@ class Account:
     def _state_after(self, host, event):
         """The same for an event that no longer stands, or of which nobody can tell."""
         silent = "silent: " + (host.seen.get("error") or "not observed")
-        if not self._gone(event):
+        if not event.ignored and not self._gone(event):
             return "unobserved", silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:
@@ -185,7 +186,7 @@ class Account:
         )
         if not host.observed:
             return "unobserved", "; ".join(part for part in (silent, held) if part), None
-        if host.events:
+        if host.needed:
             return "restoring", "another event still names it", None
         since = host.memory.get("restoring_since", self.world.now)
         why = host.memory.get("failure") or host.memory.get("restoring") or held or "holds remain"
@@ -309,12 +310,10 @@ class Account:
 
     def _over(self, event, states):
         """Whether a run has nothing more to wait for in this event."""
-        if event.action == "ignore" and event.standing:
-            return True
         hosts = [self.world.hosts[name] for name in event.facts["hosts"]]
         if hosts and all(host.fatal for host in hosts):
             return True
-        return not event.standing and self._gone(event) and self._settled(event, states)
+        return (event.ignored or self._gone(event)) and self._settled(event, states)
 
     def _next_act_is_later(self, event):
         """Whether the next act for a standing event lies beyond this run's end."""

@@ -51,9 +51,11 @@ class _Plan:
             if host.fatal:
                 continue
             preparing = [event for event in host.events if event.prepares and self._due(host, event)]
+            # An event that is not due yet keeps nobody out.
+            host.needed = bool(preparing) or not all(event.prepares for event in host.events)
             if preparing:
                 self._prepare(host, preparing, leaving)
-            elif not host.events and host.held_ids and host.observed:
+            elif not host.needed and host.held_ids and host.observed:
                 self._restore(host)
         self._take_out(leaving)
         for event in self.world.events.values():
@@ -163,7 +165,7 @@ class _Plan:
         return bool(host.events) and not (host.step or host.busy or host.waiting or host.fatal) and host.memory["looks"] < LOOKS
 
     def _restore(self, host):
-        gone = [event for event in self.world.events.values() if event.key in host.held_ids and not event.standing]
+        gone = [event for event in self.world.events.values() if event.key in host.held_ids and (event.ignored or not event.standing)]
         if not gone:
             # Its own service shows the event no more, another's, with a newer document, still does.
             return

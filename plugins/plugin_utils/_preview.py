@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import rule_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration, step
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import RESERVE
 
@@ -74,13 +72,12 @@ def _rule(planned, facts, now):
     if facts.get("mistake"):
         return [facts["mistake"]]
     settings = planned["settings"][facts["hosts"][0]]
-    try:
-        rule = rule_for(settings["rules"], facts["document"])
-    except SelectionError as error:
-        return [str(error)]
+    rule = facts["rule"]
     what = _ACTIONS[rule["action"]]
     because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"].startswith("built-in: ") else " (for every event)"
     lines = [f"rule {rule['name']!r} decides{because}: {what}"]
+    if facts.get("unasked"):
+        lines.insert(0, facts["unasked"])
     if rule["action"] == "ignore":
         return lines
     if facts["status"] == "Started":

@@ -40,6 +40,8 @@ PRESETS = {
 # What decides where no rule of the user's does.
 _KNOWN = dict(_DEFAULTS, name="built-in: known event type")
 _UNKNOWN = dict(_DEFAULTS, name="built-in: unknown event type", action="prepare")
+UNASKED = dict(_DEFAULTS, name="built-in: a rule cannot be asked of it", action="prepare")
+"""What decides where one of the user's rules breaks on an event."""
 
 
 def _seconds(value):
@@ -116,3 +118,8 @@ def rule_for(rules, event):
         if when is None or _is_true(compile_expression(when, EVENT_KEYS).search(event)):
             return dict(_DEFAULTS, **rule)
     return dict(_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN)
+
+
+def kept_rule(details):
+    """The rule that had decided when a hold was put, as far as the hold's details tell of it."""
+    return dict(_DEFAULTS, name=str(details.get("rule")), when="decided before it started", action=details["action"])

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, rule_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, UNASKED, kept_rule, rule_for
 
 APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
@@ -66,7 +66,6 @@ class Event:
         self.shown_by = []
         self.members = []
         self.strangers = []
-        self.rule = None
 
     def __getattr__(self, name):
         try:
@@ -91,6 +90,11 @@ class Event:
         return self.action in ("prepare_and_approve", "approve")
 
     @property
+    def ignored(self):
+        """Whether it stands and a rule has it left alone."""
+        return self.standing and self.action == "ignore" and not self.facts.get("mistake")
+
+    @property
     def started(self):
         return self.facts["status"] == "Started"
 
@@ -105,7 +109,8 @@ class Event:
 
     def details(self):
         """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
-        return {key: self.facts.get(key) for key in ("event_type", "resources", "not_before", "action", "targets")}
+        kept = {key: self.facts.get(key) for key in ("event_type", "resources", "not_before", "action", "targets")}
+        return dict(kept, rule=(self.facts.get("rule") or {}).get("name"))
 
 
 class Host:
@@ -125,6 +130,7 @@ class Host:
         self.held_ids = set()   # event ids (folded) of every hold for this host
         self.foreign_ids = set()  # ids that hold it and are no event's: a person's
         self.step = None        # the one step that is decided for it
+        self.needed = False     # whether an event wants it out
         self.waiting = None     # (why, until) where preparing has not begun
         self.leaves_again = False  # whether its former step was to go out already
         self.busy = ""          # what keeps it from being drained
@@ -368,7 +374,7 @@ class World:
                         host.foreign_ids.add(event_id)  # no event of Azure's: a person holds it, and a person releases it
                         continue
                     host.held_ids.add(fold(event_id))
-                    self._recall(host, event_id, details)
+                    self._recall(host, event_id, details, clock)
                     self._note_hold(host, self.events[fold(event_id)], record, entry, clock)
 
     def _note_hold(self, host, event, record, entry, clock):
@@ -379,9 +385,7 @@ class World:
                 # A start that is long in coming: approve again at once.
                 event.facts.setdefault("approved_at", self.now - APPROVAL_REPEAT)
             else:
-                # By the clock of the machine that has the record: the service's, as near as can be had.
-                until, clock = _seconds(details.get("not_before")), _seconds(clock)
-                event.facts["approving_until"] = None if until is None or clock is None else self.now + until - clock
+                event.facts["approving_until"] = self._by_our_clock(details.get("not_before"), clock)
             return
         held = event.facts.setdefault("held", [])
         if host.name not in held:
@@ -392,8 +396,13 @@ class World:
             out = self.now if now is None or then is None else self.now - max(0.0, now - then)
             host.memory.setdefault("held_since", {}).setdefault(event.key, out)
 
-    def _recall(self, host, event_id, details):
-        """An event that no service shows any more is known by its hold."""
+    def _by_our_clock(self, moment, clock):
+        """A date by the clock of a machine that has a record (the service's, as near as can be had), as Unix seconds of ours; None where either is unknown."""
+        moment, clock = _seconds(moment), _seconds(clock)
+        return None if moment is None or clock is None else self.now + moment - clock
+
+    def _recall(self, host, event_id, details, clock):
+        """An event that no service shows any more is known by its hold; of one that has started, the hold knows what was decided before."""
         key = fold(event_id)
         event = self.events.get(key)
         if event is None:
@@ -402,7 +411,7 @@ class World:
                 "event_type": details.get("event_type"),
                 "resources": details.get("resources") or [],
                 "not_before": details.get("not_before"),
-                "not_before_at": _seconds(details.get("not_before")),
+                "not_before_at": self._by_our_clock(details.get("not_before"), clock),
                 "status": None,
                 "hosts": [],
                 "action": details.get("action") if details.get("action") in ACTIONS else "prepare",
@@ -412,6 +421,8 @@ class World:
             }
             self.remembered[key] = facts
             event = self.events[key] = Event(facts)
+        elif event.standing and event.started and details.get("action") in ACTIONS:
+            event.facts["action"] = event.facts.setdefault("rule", kept_rule(details))["action"]
         known = event.facts.setdefault("hosts", [])
         also = self._bearers(details.get("targets")) if event.facts.get("recalled") else []
         known.extend(name for name in (host.name, *also) if name not in known)
@@ -425,38 +436,42 @@ class World:
         return [names[0] for names in found if len(names) == 1]
 
     def _judge_events(self):
-        """The rule for each event; members whose rules differ forbid every act for it."""
+        """The rule for each event. What was decided stands once it has started: by then a rule that looks at the time sees nothing."""
         for event in self.events.values():
-            if event.standing and event.members:
-                rules = []
-                unreadable = None
-                for name in event.members:
-                    try:
-                        rule = rule_for(self.hosts[name].settings["rules"], event.facts["document"])
-                    except SelectionError as error:
-                        rule = rule_for((), event.facts["document"])
-                        unreadable = f"{event.label}: graceful_azure_rules: a rule cannot be asked of this event: {error}"
-                    if rule not in rules:
-                        rules.append(rule)
-                event.rule = rules[0]
-                event.facts["action"] = rules[0]["action"]
-                event.facts["rule"] = rules[0]["name"]
-                event.facts["mistake"] = unreadable
-                if len(rules) > 1:
-                    event.facts["mistake"] = (
-                        f"{event.label}: graceful_azure_rules differ between its hosts ({', '.join(event.members)}):"
-                        f" {', '.join(repr(rule['name']) for rule in rules)}; give them the same rules"
-                    )
+            if event.standing and event.members and not (event.started and event.facts.get("rule")):
+                self._judge(event)
             event.facts.setdefault("action", "prepare")
-            event.facts.setdefault("rule", None)
             mistake = event.facts.get("mistake")
             if event.standing and (mistake or event.action != "ignore"):
                 for name in event.members:
                     self.hosts[name].events.append(event)
                     if mistake:
                         self.hosts[name].fatal.append(mistake)
+            if event.facts.get("unasked"):
+                self.messages.append(event.facts["unasked"])
         for host in self.hosts.values():
             host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
+
+    def _judge(self, event):
+        """Members whose rules differ forbid every act for it. A rule that cannot be asked keeps nobody in rotation, and nothing is approved by it."""
+        rules = []
+        facts = event.facts
+        facts["mistake"] = facts["unasked"] = None
+        for name in event.members:
+            try:
+                rule = rule_for(self.hosts[name].settings["rules"], facts["document"])
+            except SelectionError as error:
+                rule = UNASKED
+                facts["unasked"] = f"{event.label}: graceful_azure_rules: a rule cannot be asked of this event, which is not approved by us: {error}"
+            if rule not in rules:
+                rules.append(rule)
+        facts["rule"] = rules[0]
+        facts["action"] = rules[0]["action"]
+        if len(rules) > 1:
+            facts["mistake"] = (
+                f"{event.label}: graceful_azure_rules differ between its hosts ({', '.join(event.members)}):"
+                f" {', '.join(repr(rule['name']) for rule in rules)}; give them the same rules"
+            )
 
     def _take_results(self):
         """What the steps of the former pass said."""

@@ -465,6 +465,38 @@ def test_a_watch_goes_on_beside_the_hold_for_a_vm_that_was_deleted():
     assert model.in_rotation("web1") == ["lb1"]
 
 
+def test_a_vm_that_was_deleted_without_notice_is_gone_for_every_later_run():
+    model = Model()
+    model.announce("e1", "web1", event_type="Preempt", status="Started")
+    model.go()
+    model.hosts["web1"]["silent"] = True
+    model.over("e1")
+    for _run in range(2):
+        outcome = model.finish()
+        assert not outcome["failed_run"], outcome["messages"]
+        assert result(outcome, "e1")["hosts"]["web1"]["state"] == "unobserved" and model.held("web1")
+        model.killed()
+    # Nor does it hold up what else there is.
+    model.announce("e2", "web2")
+    model.until(lambda outcome: model.posted)
+    model.over("e2")
+    began = model.now
+    model.finish()
+    assert model.now - began < 60
+
+
+def test_what_a_hold_tells_is_read_by_the_clock_of_its_machine():
+    model = Model(rules=[{"name": "by hand", "action": "prepare"}])
+    model.skew = {"lb1": 3600.0, "web1": 3600.0}
+    model.announce("e1", "web1", notice=60)
+    model.go()
+    model.servers["lb1"]["web1"]["record"]["events"]["e1"]["details"]["not_before"] = iso(model.now + 3600 + 58)
+    model.killed()
+    model.now += 120
+    model.over("e1")
+    assert result(model.finish(), "e1")["outcome"] == "completed"
+
+
 @pytest.mark.parametrize(("action", "outcome"), [("prepare_and_approve", "not_approved"), ("prepare", "completed"), (None, "completed"), ({}, "completed")])
 def test_what_the_rule_asked_is_known_from_the_hold(action, outcome):
     model = Model()
@@ -590,6 +622,50 @@ class TestRules:
         for _pass in range(20):
             model.go()
         assert model.posted == []
+
+    def test_a_rule_that_comes_to_ignore_gives_back(self):
+        """What was taken out is not left out, whether the same run took it or one before it."""
+        for killed in (False, True):
+            model = Model()
+            model.announce("e1", "web1")
+            model.until(lambda outcome: not model.in_rotation("web1"))  # noqa: B023
+            if killed:
+                model.killed()
+            for settings in model.settings.values():
+                settings["rules"] = [{"name": "leave it", "action": "ignore"}]
+            assert state(model.go(), "web1") == "restoring" and not model.outcome["finished"]
+            outcome = model.finish()
+            assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+            assert result(outcome, "e1")["hosts"]["web1"] == {"state": "in_service", "reason": "rule 'leave it': left alone"}
+
+    @pytest.mark.parametrize("killed", [False, True])
+    @pytest.mark.parametrize("when", ["not_before < '2027-01-16'", "seconds_until_not_before > `0`", "event_status == 'Scheduled'"])
+    def test_what_was_decided_stands_once_it_has_started(self, when, killed):
+        """By then a rule that looks at the time sees nothing."""
+        model = Model(rules=[{"name": "by hand", "when": when, "action": "prepare"}, {"name": "else", "action": "ignore"}])
+        model.announce("e1", "web1", notice=30)
+        model.until(lambda outcome: not model.in_rotation("web1"))
+        model.now += 30
+        model.start("e1")
+        if killed:
+            model.killed()
+        assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+        model.over("e1")
+        outcome = model.finish()
+        assert result(outcome, "e1")["outcome"] == "completed" and model.in_rotation("web1") == ["lb1"]
+
+    def test_an_event_that_is_not_due_keeps_nobody_out(self):
+        model = Model(rules=[{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": 600}])
+        model.announce("b", "web1", event_type="Redeploy", notice=5 * 86400)
+        model.announce("a", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("a")
+        model.go()
+        model.over("a")
+        model.until(lambda outcome: model.in_rotation("web1"), 4)
+        outcome = model.finish()
+        assert result(outcome, "a")["outcome"] == "completed" and result(outcome, "b")["hosts"]["web1"]["state"] == "waiting"
+        assert not outcome["failed_run"], outcome["messages"]
 
     def test_different_rules_in_one_event(self):
         model = Model()
@@ -854,13 +930,19 @@ def test_a_host_that_cannot_go_out_does_not_stop_the_others():
     assert model.posted[0][1] == "e1"
 
 
-def test_a_rule_that_cannot_be_asked_is_told_and_costs_nobody_else_anything():
+def test_a_rule_that_cannot_be_asked_is_told_and_leaves_nobody_in_rotation():
     model = Model(hosts=3)
     model.settings["web1"]["rules"] = [{"name": "live", "when": "contains(description, 'live')"}]
     model.announce("e1", "web1", description=None)
     model.announce("e2", "web2")
-    model.until(lambda outcome: model.posted, 8)
-    assert model.outcome["failed_run"] and model.in_rotation("web1") == ["lb1"]
+    for _pass in range(12):
+        model.go()
+    assert [event_id for _at, event_id, _by in model.posted] == ["e2"] and model.in_rotation("web1") == []
+    model.over("e1")
+    model.over("e2")
+    outcome = model.finish()
+    assert model.in_rotation("web1") == ["lb1"]
+    assert outcome["failed_run"] and any("a rule cannot be asked of this event" in message for message in outcome["messages"])
 
 
 def test_services_that_do_not_stop_are_no_reason_to_wait_where_the_rule_says_approve():
