@@ -71,7 +71,7 @@ class Account:
         messages = list(world.messages)
         if world.time_is_over:
             limit = f"handle_events_timeout ({world.run['timeout']:g} s)"
-            messages.extend(f"{e.label}: not over when {limit} ran out" for e in left if not self._next_act_is_later(e))
+            messages.extend(f"{e.label}: not over when {limit} ran out{self._waited_for(e, results)}" for e in left if not self._next_act_is_later(e))
         for host in world.hosts.values():
             messages.extend(f"{host.name}: {sentence}" for sentence in host.fatal)
             if self._unread(host) and (self._patient(host) or world.time_is_over or not world.run["wait"]):
@@ -81,6 +81,13 @@ class Account:
         for entry in results:
             messages.extend(f"{name}: {said['reason']}" for name, said in entry["hosts"].items() if said["state"] == "needs_person")
         return list(dict.fromkeys(messages))
+
+    @staticmethod
+    def _waited_for(event, results):
+        """Which hosts are not through with an event, and why."""
+        (hosts,) = [entry["hosts"] for entry in results if entry["event_id"] == event.event_id]
+        waited = [f"{name}: {said['state']}: {said['reason']}" for name, said in hosts.items() if said["state"] not in ("in_service", "restored")]
+        return f" ({'; '.join(waited)})" if waited else ""
 
     @staticmethod
     def _unread(host):

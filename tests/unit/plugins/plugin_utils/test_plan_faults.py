@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Faults of docs/faults.md that take long: how long a run bears them, what it says then, and that the next one carries on."""
+
+from __future__ import annotations
+
+from tests.support.model import Model
+
+
+def seconds_to_the_end(model):
+    outcome = model.finish()
+    return model.now - model.run["started"], outcome
+
+
+def test_a_vm_that_does_not_come_back():
+    """The run does what else there is, says for whom it waited, and the next one puts the host back once it answers."""
+    model = Model(timeout=600.0)
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.hosts["web1"]["silent"] = True
+    model.go()
+    model.over("e1")
+    model.announce("e2", "web2", event_type="Freeze")
+    model.until(lambda outcome: len(model.posted) == 2)
+    model.over("e2")
+    model.until(lambda outcome: model.in_rotation("web2"))
+    lasted, outcome = seconds_to_the_end(model)
+    assert outcome["failed_run"] and lasted >= 600
+    assert [message for message in outcome["messages"] if "Reboot e1: not over when" in message and "web1: unobserved: silent" in message]
+    assert not [message for message in outcome["messages"] if "e2" in message]
+    assert model.in_rotation("web1") == []
+    model.killed()
+    model.hosts["web1"]["silent"] = False
+    outcome = model.finish()
+    assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+
+def test_the_run_after_one_whose_time_was_over_carries_on():
+    model = Model(timeout=30.0)
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    lasted, outcome = seconds_to_the_end(model)
+    assert outcome["failed_run"] and 30 <= lasted < 36 and model.posted == []
+    model.killed()
+    model.servers["lb1"]["web1"]["sessions"] = 0
+    model.until(lambda outcome: model.posted, 4)
+    model.over("e1")
+    assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+
+def test_a_metadata_service_that_is_not_there_is_borne_for_half_a_minute():
+    model = Model()
+    model.hosts["web1"]["service_silent"] = True
+    lasted, outcome = seconds_to_the_end(model)
+    assert outcome["failed_run"] and 30 <= lasted < 40
+    assert outcome["messages"] == ["web1: its metadata service cannot be read: no answer"]
+
+
+def test_a_balancer_that_stays_away_is_borne_for_half_a_minute():
+    model = Model()
+    model.announce("e1", "web1")
+    model.down_balancers["lb1"] = {"reached": False, "fatal": "no socket", "error": "no socket"}
+    lasted, outcome = seconds_to_the_end(model)
+    assert outcome["failed_run"] and 30 <= lasted < 40 and model.posted == []
+    assert outcome["hosts"]["web1"]["state"] == "needs_person"
