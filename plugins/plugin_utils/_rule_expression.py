@@ -8,16 +8,26 @@ JMESPath takes nearly everything and yields null or false where a word is misspe
 not fit, so that a rule would silently never decide. Here the parsed expression is walked with
 what is known of an event: the types of its fields, and the words that some of them take. Only
 what can never be meant is a mistake. An event type that nobody knows yet is none.
+
+Then it is asked of events that may come, since a function fails on a field that is null only
+when such an event stands. What is guarded against it passes by itself.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import math
+import random
 import re
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, compile_expression
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, _nodes, compile_expression
+
+# What a rule may look up: null without backticks is a key that no event has, and so is null, as it is meant.
+RULE_KEYS = (*EVENT_KEYS, "null")
 
 _ANY = frozenset(("string", "number", "boolean", "array", "object", "null"))
 _NULL = frozenset(("null",))
@@ -25,7 +35,20 @@ _NO_CONSTANT = object()
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DATE_BEGINS = re.compile(r"\d{4}(-\d\d(-\d\d(T[0-9:.]*Z?)?)?)?")
 _OPERATORS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_NAMED = "a rule is asked only for the hosts that the event names, so that affects_host is always true"
 _ARTICLES = {"string": "a string", "number": "a number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
+
+# What may be null in an event of a known type and status, and what can be said in its place.
+_INSTEAD = {
+    "not_before": "''",
+    "seconds_until_not_before": "`0`",
+    "description": "''",
+    "duration_in_seconds": "`-1`",
+    "event_source": "''",
+    "resource_type": "''",
+}
+# More events than these are not made for one expression.
+_MOST_EVENTS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +72,7 @@ def _kind(*types, **more):
     return _Kind(types=frozenset(types), **more)
 
 
-# Only event_id is in every version's document; a list that is missing is an empty one.
+# Only event_id is in every version's document; a list that is missing is an empty one. Rules are asked for the hosts that the event names.
 _EVENT = _kind(
     "object",
     keys={
@@ -62,7 +85,7 @@ _EVENT = _kind(
         "not_before": _kind("string", "null", date=True),
         "description": _kind("string", "null"),
         "duration_in_seconds": _kind("number", "null"),
-        "affects_host": _kind("boolean", "null"),
+        "affects_host": _kind("boolean", constant=True),
         "seconds_until_not_before": _kind("number", "null"),
     },
 )
@@ -91,14 +114,106 @@ def expression_mistakes(text):
     try:
         if parsed is not None:
             reader.read(parsed)
+        if not reader.mistakes:
+            compile_expression(text, RULE_KEYS)
+            reader.mistakes = _failures(text)
+    except SelectionError as error:
+        return [f"{error}{_hint(text)}"]
     except RecursionError:
         reader.mistakes = [f"{clip(text)} is nested too deeply"]
-    if not reader.mistakes:
-        try:
-            compile_expression(text, EVENT_KEYS)
-        except SelectionError as error:
-            return [f"{error}{_hint(text)}"]
     return list(dict.fromkeys(reader.mistakes))
+
+
+def is_true(value):
+    """Truth as JMESPath has it: null, false and everything empty are false, numbers never are."""
+    return value is not None and value is not False and value not in ("", [], {})
+
+
+@functools.cache
+def _failures(text):
+    """What fails for an event that may come, a sentence each. Hosts have the same rules, so that the same is asked for every one."""
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+    from jmespath.visitor import TreeInterpreter
+
+    class Asker(TreeInterpreter):
+        def visit_function_expression(self, node, value):
+            calls.append(node)
+            result = super().visit_function_expression(node, value)
+            calls.pop()
+            return result
+
+    asker = Asker()
+    parsed = jmespath.compile(text).parsed
+    found = {}  # per innermost call that fails: which of its fields were null, the first such event, and the error
+    for event in _events(parsed):
+        calls = []
+        try:
+            asker.visit(parsed, event)
+        except (JMESPathError, RecursionError, TypeError, ValueError) as error:
+            call = calls[-1] if calls else parsed
+            null = frozenset(name for name in _fields(call) if calls and name in _INSTEAD and event[name] is None)
+            found.setdefault(id(call), (call, {}))[1].setdefault(null, (event, error))
+    return [
+        _fails_at_null(call, [name for name in EVENT_KEYS if name in null]) if null else _fails(parsed, *which)
+        for call, failures in found.values()
+        for null, which in failures.items()
+        if not any(less < null for less in failures)
+    ]
+
+
+def _fails_at_null(call, names):
+    when = "once the event has started or " if {"not_before", "seconds_until_not_before"}.intersection(names) else ""
+    return (
+        f"{_written(call)} fails where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} null, as {when}where Azure leaves it out;"
+        f" write {_written(_with_instead(call, names))}, or {' && '.join(names)} && {_written(call)}"
+    )
+
+
+def _fails(parsed, event, error):
+    fields = _fields(parsed)
+    shown = ", ".join(f"{name} {json.dumps(event[name])}" for name in EVENT_KEYS if name in fields)
+    return f"cannot be evaluated for an event with {shown}: {' '.join(str(error).split())}"
+
+
+def _fields(node):
+    return {each["value"] for each in _nodes(node) if each["type"] == "field"}
+
+
+def _with_instead(node, names):
+    """A node with what can be said in place of these fields."""
+    if node["type"] == "field" and node["value"] in names:
+        return dict(node, value=f"{node['value']} || {_INSTEAD[node['value']]}")
+    return dict(node, children=[_with_instead(child, names) if isinstance(child, dict) else child for child in node["children"]])
+
+
+def _events(parsed):
+    """Events that may come, as far as the fields differ that an expression looks at: what it says of them itself is among their values."""
+    fields = _fields(parsed)
+    said = [node["value"] for node in _nodes(parsed) if node["type"] == "literal"]
+    said = [value for each in said for value in (each if isinstance(each, list) else [each])]
+    texts = list(dict.fromkeys(value for value in said if isinstance(value, str)))
+    dates = [text for text in texts if _DATE_BEGINS.fullmatch(text)]
+    near = sorted({value + step for value in said if isinstance(value, (int, float)) and not isinstance(value, bool) for step in (-1, 0, 1)})
+    values = {
+        "event_id": ["602d9444-d2cd-49c7-8624-8643e7171297"],
+        "event_type": list(dict.fromkeys((*EVENT_TYPES, *texts))),
+        "event_status": EVENT_STATUSES,
+        "event_source": ["Platform", "User", None],
+        "resource_type": ["VirtualMachine", None],
+        "resources": [["vm_0"], [*texts, "vm_0", "vm_1"]],
+        "not_before": ["2026-01-31T12:00:00Z", *dates, None],
+        "description": ["Host server is undergoing maintenance.", *texts, " ".join(texts), None],
+        "duration_in_seconds": [5, -1, 0, *near, None],
+        "affects_host": [True],
+        "seconds_until_not_before": [900.0, *near, None],
+    }
+    columns = [options if name in fields else options[:1] for name, options in values.items()]
+    rows = itertools.product(*columns)
+    if math.prod(len(options) for options in columns) > _MOST_EVENTS:
+        some = random.Random(0)
+        rows = ([some.choice(options) for options in columns] for _number in range(_MOST_EVENTS))
+    return (dict(zip(values, row)) for row in rows)
 
 
 def _hint(text):
@@ -147,6 +262,19 @@ def _written(node):
     return text if len(text) <= 120 else text[:117] + "..."
 
 
+def _sides(node):
+    """What stands between the signs of a || b || c, or of a | b | c."""
+    left, right = node["children"]
+    return [*(_sides(left) if left["type"] == node["type"] else [left]), right]
+
+
+def _one_of(comparison, subject, sides):
+    """The condition that a value is one of these texts; None where they are none, or it is no comparison for equality."""
+    if comparison["value"] in ("eq", "ne") and all(side["type"] == "literal" and isinstance(side["value"], str) for side in sides):
+        return f"{'!' if comparison['value'] == 'ne' else ''}contains([{', '.join(_written(side) for side in sides)}], {_written(subject)})"
+    return None
+
+
 def _types_in_words(kind):
     types = sorted(kind.types - _NULL) or ["null"]
     return " or ".join(_ARTICLES[name] for name in types)
@@ -189,6 +317,7 @@ class _Reader:
         self.mistakes = []
         self.made = set()     # keys of objects that the expression itself makes
         self.functions = {}
+        self.path = []        # the nodes from the top to the one that is walked
 
     def read(self, parsed):
         from jmespath.functions import Functions
@@ -205,30 +334,42 @@ class _Reader:
                 self._note_made(child)
 
     def _condition(self, node, scope):
-        """Walk what is asked for its truth alone."""
-        if node["type"] in ("or_expression", "and_expression", "not_expression"):
+        """Walk what is asked for its truth alone; returns what is known of its value."""
+        if node["type"] in ("or_expression", "and_expression"):
             for child in node["children"]:
-                self._condition(child, scope)
-            return
+                kind = self._condition(child, scope)
+                if node["type"] == "or_expression" and kind.constant is True:
+                    because = "" if child["type"] == "literal" else f": {_NAMED}"
+                    self.mistakes.append(f"{_written(node)} is always true, since {_written(child)} is; leave that out{because}")
+            return _Kind()
+        if node["type"] == "pipe":
+            scope = self._piped(node, scope)
+            return _Kind() if scope is None else self._condition(_sides(node)[-1], scope)
         kind = self._walk(node, scope)
-        if node["type"] == "literal" and isinstance(node["value"], str) and node["value"]:
-            self.mistakes.append(f"{_written(node)} stands alone and is always true; say what it is compared with, such as {self._owner(node)}")
-        elif kind.types == {"number"}:
+        if kind.types == {"number"}:
             self.mistakes.append(f"{_written(node)} is a number, and every number is true in JMESPath, 0 too; compare it, such as {_written(node)} > `0`")
+        elif kind.is_constant and kind.constant is not True and is_true(kind.constant) or node["type"] in ("multi_select_list", "multi_select_dict"):
+            self.mistakes.append(f"{_written(node)} stands alone and is always true; {self._compared(kind.constant)}")
+        return kind
 
     @staticmethod
-    def _owner(node):
-        """The comparison that was probably meant by a word alone."""
-        text = node["value"]
-        for name, kind in _EVENT.keys.items():
-            for word in kind.words:
-                if _fold(word) == _fold(text):
-                    return f"{name} == '{word}'"
-        return f"event_type == '{text}'"
+    def _compared(constant):
+        """The comparison that was probably meant by something that stands alone."""
+        words = constant if isinstance(constant, list) else [constant]
+        if not all(isinstance(word, str) for word in words):
+            return "join conditions with && or ||"
+        owners = {_fold(word): (name, word) for name, kind in _EVENT.keys.items() for word in kind.words}
+        names, words = zip(*(owners.get(_fold(word), ("event_type", word)) for word in words))
+        listed = ", ".join(f"'{word}'" for word in words)
+        meant = f"contains([{listed}], {names[0]})" if isinstance(constant, list) else f"{names[0]} == {listed}"
+        return f"say what it is compared with, such as {meant}"
 
     def _walk(self, node, scope):
         """Note the mistakes below a node; returns what is known of its value."""
-        return getattr(self, "_walk_" + node["type"], self._walk_unknown)(node, scope)
+        self.path.append(node)
+        kind = getattr(self, "_walk_" + node["type"], self._walk_unknown)(node, scope)
+        self.path.pop()
+        return kind
 
     def _walk_unknown(self, node, _scope):
         for child in node["children"]:
@@ -238,6 +379,11 @@ class _Reader:
 
     def _walk_field(self, node, scope):
         name = node["value"]
+        if name == "null" and name not in self.made:
+            return _of_constant(None)
+        if name in ("true", "false") and name not in self.made:
+            self.mistakes.append(f"{name} stands in backticks: `{name}`")
+            return _Kind()
         if name not in EVENT_KEYS and name not in self.made:
             self.mistakes.append(
                 f"the word {clip(name)} is no key of an event, so it would never match. "
@@ -273,7 +419,24 @@ class _Reader:
             scope = self._walk(child, scope)
         return scope
 
-    _walk_subexpression = _walk_index_expression = _walk_pipe = _walk_chain
+    _walk_subexpression = _walk_index_expression = _walk_chain
+
+    def _walk_pipe(self, node, scope):
+        scope = self._piped(node, scope)
+        return _Kind() if scope is None else self._walk(_sides(node)[-1], scope)
+
+    def _piped(self, node, scope):
+        """What a pipe hands to its last side; None, and a mistake, where | is written for or."""
+        first, *others = _sides(node)
+        scope = self._walk(first, scope)
+        if scope.types <= {"boolean", "null"} and not any(each["type"] == "current" for side in others for each in _nodes(side)):
+            meant = _one_of(first, first["children"][0], [first["children"][1], *others]) if first["type"] == "comparator" else None
+            meant = meant or " || ".join(_written(side) for side in (first, *others))
+            self.mistakes.append(f"{_written(first)} | {_written(others[0])}: | hands on what stands before it and is no or; write {meant}")
+            return None
+        for side in others[:-1]:
+            scope = self._walk(side, scope)
+        return scope
 
     def _element(self, kind, what):
         """What is known of the entries of a list; a mistake where it is none."""
@@ -315,14 +478,36 @@ class _Reader:
         return _kind("array", "null", element=self._walk(right, _Kind()))
 
     def _walk_or_expression(self, node, scope):
-        left, right = (self._walk(child, scope) for child in node["children"])
-        return _alternative(left, right)
+        sides = _sides(node)
+        known, *kinds = [self._walk(side, scope) for side in sides]
+        for number, kind in enumerate(kinds):
+            if known.is_constant and is_true(known.constant):
+                self.mistakes.append(f"{_written(node)} is always {_written(sides[number])}; write {self._apart(node, sides)}")
+                return known
+            known = _alternative(known, kind)
+        return known
+
+    def _apart(self, node, sides):
+        """What was probably meant by the alternatives in place of one value: the condition once for each."""
+        around = self.path[-2] if len(self.path) > 1 else None
+        if around is not None and around["type"] in ("comparator", "function_expression"):
+            if around["type"] == "comparator":
+                (subject,) = [child for child in around["children"] if child is not node]
+                meant = _one_of(around, subject, sides)
+                if meant:
+                    return meant
+            each = (dict(around, children=[side if child is node else child for child in around["children"]]) for side in sides)
+            return (" && " if around["value"] == "ne" else " || ").join(_written(one) for one in each)
+        return ", ".join(_written(side) for side in sides)
 
     def _walk_and_expression(self, node, scope):
         return _Kind(types=frozenset().union(*(self._walk(child, scope).types for child in node["children"])))
 
     def _walk_not_expression(self, node, scope):
-        self._condition(node["children"][0], scope)
+        (child,) = node["children"]
+        kind = self._condition(child, scope)
+        if kind.constant is True and child["type"] != "literal":
+            self.mistakes.append(f"{_written(node)} is never true: {_NAMED}")
         return _kind("boolean")
 
     def _walk_multi_select_list(self, node, scope):
@@ -357,6 +542,10 @@ class _Reader:
             if said:
                 self.mistakes.append(f"{_written(node)} {always}: {said}")
                 return
+            named = one.constant is True and any(child["type"] != "literal" for child in node["children"])
+            if named and other.constant is (node["value"] == "ne"):
+                self.mistakes.append(f"{_written(node)} is never true: {_NAMED}")
+                return
 
     def _ordered(self, node, left, right):
         if not any(name in left.types and name in right.types for name in ("number", "string")):
@@ -374,7 +563,7 @@ class _Reader:
         sides = (node["children"][0], left, right), (node["children"][1], right, left)
         for written, kind, other in sides:
             name = _written(written)
-            plain = not kind.is_constant
+            plain = not kind.is_constant or written["type"] == "field"
             text = other.constant if isinstance(other.constant, str) else None
             if plain and kind.types == {"array"} and other.types - _NULL == {"string"}:
                 wanted = f"'{text}'" if text is not None else "..."
@@ -388,8 +577,9 @@ class _Reader:
         for written, _itself, other in sides:
             if other.types == _NULL:
                 return f"{_written(written)} is never null"
-        described = [f"{_written(written)} is {_types_in_words(kind)}" for written, kind, _other in sides if not kind.is_constant]
-        constants = [_types_in_words(kind) for _node, kind, _other in sides if kind.is_constant]
+        plain = [(written, kind) for written, kind, _other in sides if not kind.is_constant or written["type"] == "field"]
+        described = [f"{_written(written)} is {_types_in_words(kind)}" for written, kind in plain]
+        constants = [_types_in_words(kind) for written, kind, _other in sides if kind.is_constant and written["type"] != "field"]
         return " and ".join(described + ([f"not {constants[0]}"] if described and constants else [])) or "these constants never change"
 
     @staticmethod

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
-from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import expression_mistakes
+from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
 ON_DRAIN_TIMEOUT = ("hold", "approve")
@@ -106,16 +105,11 @@ def rules_of(value):
     return [dict(rule, lead_time=_seconds(rule["lead_time"])) if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
 
 
-def _is_true(value):
-    """Truth as JMESPath has it: null, false and everything empty are false, numbers never are."""
-    return value is not None and value is not False and value not in ("", [], {})
-
-
 def rule_for(rules, event):
     """The first rule whose C(when) is true for the event, completed with defaults; the built-in one where none is."""
     for rule in rules or ():
         when = rule.get("when")
-        if when is None or _is_true(compile_expression(when, EVENT_KEYS).search(event)):
+        if when is None or is_true(compile_expression(when, RULE_KEYS).search(event)):
             return dict(_DEFAULTS, **rule)
     return dict(_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN)
 

@@ -82,6 +82,14 @@ def test_two_hosts_in_one_event_and_one_that_is_cancelled(four):
     assert set(four.admin_states().values()) == {"ready"}
 
 
+def test_the_preset_approves_with_the_host_in_rotation(site):
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], DurationInSeconds=2)
+    run = site.run(handle_events_wait=False, graceful_azure_rules="azure_sample")
+    assert run.status == 0, run.output
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"}
+
+
 def test_an_event_without_notice(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], EventStatus="Started", ImpactSeconds=None, SettleSeconds=0)
     process = site.start("handle_events")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import jmespath
 import pytest
@@ -38,10 +39,21 @@ OTHERS = {
     "not_before": ["2027-01-01T00:00:00Z", None],
     "description": ["", "Reboot", "vm1", None],
     "duration_in_seconds": [-1, 0, 60, None],
-    "affects_host": [False, None],
     "seconds_until_not_before": [-3.5, 60.0, None],
 }
 EVENTS = [FULL] + [dict(FULL, **{key: value}) for key, values in OTHERS.items() for value in values]
+# Each meets one of the conditions that stand before a call below.
+EVENTS_OF_GUARDS = [
+    dict(FULL, event_status="Started", event_source="User"),
+    dict(FULL, event_type="Freeze"),
+    dict(FULL, event_type="Teleport"),
+    dict(FULL, event_source=None),
+    dict(FULL, duration_in_seconds=75),
+    dict(FULL, seconds_until_not_before=90000.0),
+    dict(FULL, not_before="2026-12-24T18:29:47Z"),
+    dict(FULL, resources=["db-1"]),
+    dict(FULL, description="Live"),
+]
 
 SENSIBLE = [
     "event_type == 'Reboot'",
@@ -69,7 +81,9 @@ SENSIBLE = [
     "not_before == `null`",
     "not_before < '2026-12-24'",
     "not_before >= '2026-12-24T08:00' && not_before < '2027-01-02T00:00:00Z'",
-    "starts_with(not_before, '2026-12-24')",
+    "starts_with(not_before || '', '2026-12-24')",
+    "not_before && starts_with(not_before, '2026-12-24')",
+    "not_before != `null` && starts_with(not_before, '2026-12-24')",
     "description && contains(description, 'Live Migration')",
     "contains(description || '', 'Spot')",
     "(event_source || 'Platform') == 'Platform'",
@@ -77,11 +91,13 @@ SENSIBLE = [
     "not_null(event_source, 'nobody') == 'nobody'",
     "affects_host == `true`",
     "affects_host",
-    "!affects_host",
+    "affects_host && event_type == 'Freeze'",
+    "!(affects_host && event_type == 'Freeze')",
     "event_id == '602d9444-d2cd-49c7-8624-8643e7171297'",
     "event_type == `null`",
     "`true`",
     "`false`",
+    "`true` == `false`",
     "@.event_type == 'Reboot'",
     "@ | event_type == 'Reboot'",
     "{kind: event_type, names: resources} | kind == 'Reboot' && names[0] == 'web_0'",
@@ -90,7 +106,7 @@ SENSIBLE = [
     "type(not_before) == 'null'",
     "to_string(duration_in_seconds) == '5'",
     "to_number('5') == duration_in_seconds",
-    "max([duration_in_seconds, `0`]) < `10`",
+    "max([duration_in_seconds || `0`, `0`]) < `10`",
     "sort(resources)[0] == 'web_0'",
     "join(',', resources) == 'web_0,web_1'",
     "max_by(resources, &length(@)) == 'web_10'",
@@ -100,6 +116,34 @@ SENSIBLE = [
     "resources[:2] == ['web_0', 'web_1']",
     "resources[*] == ['web_0']",
     "keys(@)[?@ == 'event_id']",
+    "contains(['Freeze', 'Reboot'], event_type)",
+    "contains(['Freeze', 'Reboot', null], event_type)",
+    "event_type == 'Freeze' || event_type == 'Reboot' || event_type == 'Redeploy'",
+    "event_type == 'Freeze' | @ && `true`",
+    "event_type == 'Freeze' && (event_source == 'User' || length(resources) == `1`)",
+    "!(event_type == 'Freeze' || event_type == 'Reboot')",
+    "not_null(event_type, 'none') != 'none'",
+    "(description || event_source || '') != ''",
+    "duration_in_seconds != null && duration_in_seconds < `10`",
+    "duration_in_seconds != `null` && abs(duration_in_seconds) < `10`",
+    "duration_in_seconds && to_string(duration_in_seconds) == '-1'",
+    "not_before == null || contains(not_before, 'T0')",
+    "event_status == 'Scheduled' && ends_with(not_before || '', '00:00Z')",
+    "description != null && (contains(description, 'Live') || contains(description, 'live'))",
+    "type(description) == 'string' && starts_with(description, 'Host')",
+    "contains(description || '', 'x')",
+    "contains(not_null(description, ''), 'x')",
+    "length(not_null(description, event_source, '')) > `3`",
+    "contains([description, event_source], 'User')",
+    "contains(to_string(description), 'migration')",
+    "resources[?contains(@, 'web') || contains(@, 'api')]",
+    "length(resources) == `1` && starts_with(resources[0], 'web')",
+    "length(resources) > `1` && starts_with(resources[1], 'web')",
+    "contains(join(',', resources), 'web')",
+    "floor(seconds_until_not_before || `0`) > `60`",
+    "seconds_until_not_before != `null` && ceil(seconds_until_not_before) > `60`",
+    "not_before > '2026-12-23' && not_before < '2027-01-07' && contains(description || '', 'x')",
+    "sort([event_type || '', event_source || ''])[0] == 'Freeze'",
 ]
 
 
@@ -161,6 +205,35 @@ def test_no_false_alarm(when):
         ("event_type == 'Reboot' || 'redeploy'", ["always true", "event_type == 'Redeploy'"]),
         ("'User'", ["always true", "event_source == 'User'"]),
         ("length(resources)", ["every number is true", "length(resources) > `0`"]),
+        ("['Freeze', 'Reboot']", ["always true", "contains(['Freeze', 'Reboot'], event_type)"]),
+        ("`[\"User\"]`", ["always true", "contains(['User'], event_source)"]),
+        ("[event_type == 'Freeze', event_source == 'User']", ["always true", "&& or ||"]),
+        ("{a: event_type}", ["always true", "&& or ||"]),
+        ("`5`", ["every number is true"]),
+        ("resources | 'web_0'", ["'web_0' stands alone", "always true"]),
+        ("{a: event_type} | length(a || '')", ["every number is true"]),
+        ("event_type == 'Freeze' | 'Reboot'", ["is no or", "contains(['Freeze', 'Reboot'], event_type)"]),
+        ("event_type == 'Freeze' | 'Reboot' | 'Redeploy'", ["is no or", "contains(['Freeze', 'Reboot', 'Redeploy'], event_type)"]),
+        ("event_type != 'Freeze' | 'Reboot'", ["is no or", "!contains(['Freeze', 'Reboot'], event_type)"]),
+        ("event_type == 'Freeze' | event_type == 'Reboot'", ["is no or", "event_type == 'Freeze' || event_type == 'Reboot'"]),
+        ("contains(resources, 'a') | contains(resources, 'b')", ["is no or", "contains(resources, 'a') || contains(resources, 'b')"]),
+        # What is never reached.
+        ("event_type == ('Reboot' || 'Redeploy')", ["always 'Reboot'", "contains(['Reboot', 'Redeploy'], event_type)"]),
+        ("('Reboot' || 'Redeploy' || 'Freeze') == event_type", ["always 'Reboot'", "contains(['Reboot', 'Redeploy', 'Freeze'], event_type)"]),
+        ("event_type != ('Reboot' || 'Redeploy')", ["always 'Reboot'", "!contains(['Reboot', 'Redeploy'], event_type)"]),
+        ("contains(event_type, 'Reboot' || 'Redeploy')", ["always 'Reboot'", "contains(event_type, 'Reboot') || contains(event_type, 'Redeploy')"]),
+        ("starts_with(event_type, 'Re' || event_source)", ["always 'Re'", "starts_with(event_type, 'Re') || starts_with(event_type, event_source)"]),
+        ("duration_in_seconds < (`5` || `9`)", ["always `5`", "duration_in_seconds < `5` || duration_in_seconds < `9`"]),
+        ("contains(['Reboot' || 'Redeploy'], event_type)", ["always 'Reboot'", "'Reboot', 'Redeploy'"]),
+        # A rule is asked for the hosts that the event names.
+        ("!affects_host", ["never true", "only for the hosts that the event names"]),
+        ("affects_host == `false`", ["never true", "only for the hosts that the event names"]),
+        ("affects_host != `true`", ["never true", "only for the hosts that the event names"]),
+        ("event_type == 'Freeze' && !affects_host", ["never true"]),
+        ("affects_host || event_type == 'Freeze'", ["always true, since affects_host is; leave that out", "asked only for the hosts that the event names"]),
+        ("`true` || event_type == 'Freeze'", ["always true, since `true` is; leave that out"]),
+        ("event_type == 'Freeze' || event_source == 'User' || affects_host", ["always true, since affects_host is"]),
+        ("affects_host == true", ["true stands in backticks: `true`"]),
         # Unknown words, wherever they stand.
         ("event_type == Freeze", ["'Freeze'", "single quotes"]),
         ("length(resource) > `1`", ["'resource'"]),
@@ -183,6 +256,70 @@ def test_each_mistake_says_what_is_wrong(when, words):
     assert "..." not in mistake
 
 
+@pytest.mark.parametrize(
+    ("when", "null", "cures"),
+    [
+        ("starts_with(not_before, '2027-01')", "not_before", ["starts_with(not_before || '', '2027-01')", "not_before && starts_with(not_before, '2027-01')"]),
+        ("contains(description, 'Live')", "description", ["contains(description || '', 'Live')", "description && contains(description, 'Live')"]),
+        ("length(description) > `5`", "description", ["length(description || '')"]),
+        ("ends_with(event_source, 'r')", "event_source", ["ends_with(event_source || '', 'r')"]),
+        ("starts_with(resource_type, 'V')", "resource_type", ["starts_with(resource_type || '', 'V')"]),
+        ("abs(duration_in_seconds) < `5`", "duration_in_seconds", ["abs(duration_in_seconds || `-1`)"]),
+        ("floor(seconds_until_not_before) < `5`", "seconds_until_not_before", ["floor(seconds_until_not_before || `0`)"]),
+        ("max([duration_in_seconds, `0`]) < `10`", "duration_in_seconds", ["max([duration_in_seconds || `-1`, `0`])"]),
+        # Guarded, but not against null.
+        ("event_type == 'Freeze' && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
+        ("event_type == 'Teleport' && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
+        ("event_status == 'Started' && event_source == 'User' && starts_with(not_before, '2027')", "not_before", ["starts_with(not_before || '', '2027')"]),
+        ("event_source == null && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
+        ("duration_in_seconds > `60` && duration_in_seconds < `90` && contains(description, 'x')", "description", ["description || ''"]),
+        ("seconds_until_not_before > `86400` && contains(description, 'x')", "description", ["description || ''"]),
+        ("not_before >= '2026-12-23' && not_before < '2027-01-07' && contains(description, 'x')", "description", ["description || ''"]),
+        ("contains(resources, 'db-1') && contains(description, 'x')", "description", ["description || ''"]),
+        ("length(resources) > `1` && contains(description, 'x')", "description", ["description || ''"]),
+        ("contains(description || '', 'Live') && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
+        ("event_source && contains(description, 'x') || event_type == 'Freeze'", "description", ["description || ''"]),
+        ("contains(description, 'x') || description && contains(description, 'y')", "description", ["contains(description || '', 'x')"]),
+        ("!contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
+        ("resources[?starts_with(@, 'db-')] && contains(description, 'x')", "description", ["description || ''"]),
+        # Where several are null at once.
+        ("length(not_null(description, event_source)) > `3`", "event_source and description", ["length(not_null(description || '', event_source || ''))"]),
+    ],
+)
+def test_what_fails_where_a_field_is_null(when, null, cures):
+    (mistake,) = expression_mistakes(when)
+    assert f"fails where {null} " in mistake
+    for cure in cures:
+        assert cure in mistake
+    assert "..." not in mistake
+    if len(cures) > 1:
+        assert [expression_mistakes(cure) for cure in cures] == [[], []]
+    if " and " not in null:
+        assert any("error" in answers(when, [dict(event, **{null: None})]) for event in [*EVENTS, *EVENTS_OF_GUARDS])
+
+
+def test_each_call_that_fails_is_told_by_itself():
+    mistakes = expression_mistakes("contains(description, 'x') || starts_with(not_before || '', '2027') || starts_with(not_before, '2028')")
+    assert [words in mistake for words, mistake in zip(("contains(description || ''", "starts_with(not_before || '', '2028')"), mistakes)] == [True, True]
+    assert len(mistakes) == 2
+
+
+def test_what_fails_for_another_reason_tells_the_event():
+    (mistake,) = expression_mistakes("starts_with(resources[1], 'web')")
+    assert "an event with resources [\"vm_0\"]" in mistake and "cannot be evaluated" in mistake and "starts_with()" in mistake
+
+
+def test_the_check_of_a_long_rule_takes_no_time():
+    words = ", ".join(f"'word {number}'" for number in range(30))
+    when = " || ".join(f"{field} && contains([{words}], {field})" for field in ("description", "event_id", "event_type", "resources[0]"))
+    when += " || " + " || ".join(f"duration_in_seconds < `{number}` && seconds_until_not_before > `{number}`" for number in range(30))
+    began = time.process_time()
+    assert expression_mistakes(when) == []
+    assert time.process_time() - began < 5
+    (mistake,) = expression_mistakes(when + " || contains(description, 'x')")
+    assert "contains(description || '', 'x')" in mistake
+
+
 def test_all_mistakes_of_all_rules_at_once_each_with_its_rule():
     mistakes = check_rules(
         [
@@ -200,6 +337,9 @@ def test_all_mistakes_of_all_rules_at_once_each_with_its_rule():
 def test_nested_too_deeply():
     (mistake,) = expression_mistakes("!" * 700 + "affects_host")
     assert "nested too deeply" in mistake or "no JMESPath expression" in mistake
+    for depth in range(20, 700, 20):
+        mistakes = expression_mistakes("!" * depth + "description")
+        assert all("deep" in mistake or "recursion" in mistake or "no JMESPath" in mistake for mistake in mistakes), depth
 
 
 VALUES = [*EVENT_KEYS, "resources[0]", "length(resources)", "@", "[event_type]", "(event_source || 'none')", "!affects_host", "to_string(duration_in_seconds)"]
@@ -209,11 +349,11 @@ LITERALS = [
 ]  # fmt: skip
 
 
-def answers(text):
+def answers(text, events=None):
     """What an expression yields for each of the events; 'error' where it cannot be evaluated."""
     expression = jmespath.compile(text)
     found = []
-    for event in EVENTS:
+    for event in events or EVENTS:
         try:
             found.append(bool(expression.search(event)))
         except (ValueError, TypeError):
@@ -229,14 +369,18 @@ def test_what_is_a_mistake_answers_the_same_for_every_event(operator):
     for value, literal in itertools.product(VALUES, LITERALS):
         text = called.get(operator, "{0} " + operator + " {1}").format(value, literal)
         found = answers(text)
-        if expression_mistakes(text):
+        mistakes = expression_mistakes(text)
+        if any(" fails where " in mistake for mistake in mistakes):
+            assert found[0] != "error" and "error" in found, text
+        elif mistakes:
             flagged += 1
             # Letters can be put into an order whether or not they are a date.
             if not (value == "not_before" and operator in ("<", ">=")):
                 assert len(set(found) - {"error"}) <= 1, text
         else:
-            # With every field there, it can be evaluated.
-            assert found[0] != "error", text
+            # It can be evaluated whatever is null of what a version may lack.
+            known = [event for event in EVENTS if event["event_type"] and event["event_status"] and event["resources"]]
+            assert "error" not in answers(text, known), text
     assert flagged
 
 

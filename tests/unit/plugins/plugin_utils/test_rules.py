@@ -45,6 +45,7 @@ EVENT = {
         ([{"name": "a", "when": 7}], ["(a)", "when", "7"]),
         ([{"name": "a", "when": "event_type =="}], ["(a)", "when"]),
         ([{"name": "a", "when": "event_type == Freeze"}], ["(a)", "Freeze"]),
+        ([{"name": "a", "when": "contains(description, 'x')"}], ["(a)", "description is null", "contains(description || '', 'x')"]),
         ([{"name": "a"}, {"name": "a"}], ["twice"]),
     ],
 )
@@ -79,6 +80,13 @@ def test_the_first_that_is_true_decides():
 )
 def test_truth_is_that_of_jmespath(when, true):
     assert (rule_for([{"name": "mine", "when": when}], EVENT)["name"] == "mine") is true
+
+
+@pytest.mark.parametrize(("when", "true"), [("description != null", True), ("not_before == null", True), ("not_before != null", False)])
+def test_null_may_stand_without_backticks(when, true):
+    rules = [{"name": "mine", "when": when}]
+    assert check_rules(rules) == []
+    assert (rule_for(rules, EVENT)["name"] == "mine") is true
 
 
 def test_without_rules_known_types_are_approved_and_unknown_ones_are_not():
