@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.support.roles import RoleBed
@@ -91,6 +93,25 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
 
 
+def test_too_few_others_in_service(bed):
+    def other(state):
+        bed.haproxy["lb1"].ask(f"set server www/web2 state {state}")
+
+    def stays():
+        assert bed.admin() == 0 and bed.records("lb1") == {}
+        threading.Timer(1, other, ["ready"]).start()
+
+    other("maint")
+    least = {"load_balancer_min_in_service": 1}
+    waits = out(**least, load_balancer_timeout=60)
+    run = bed.run(out(**least, load_balancer_wait=False), out(**least, load_balancer_timeout=0), stays, waits, rolespec=False)
+    step, in_vain, later = run.steps
+    reason = "lb1: web1 stays: 1 of 2 in service in www, 1 must stay."
+    assert step.result == {"done": False, "changed": False, "reason": reason, "failed_hosts": [], "conflicts": []} and step.failure == ""
+    assert in_vain.failure == reason
+    assert later.result["done"] and bed.admin() == 8 and bed.admin("lb1", "web2") == 0, run.output
+
+
 @pytest.mark.long
 def test_what_an_operator_did(bed):
     def operator(state):
@@ -135,6 +156,7 @@ BAD = [
     ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
     ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts names lb8, lb9, which the inventory does not have."),
     ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts is lb1. It must be a list of names from the inventory."),
+    ({"load_balancer_min_in_service": "many"}, "min_in_service: 'many' is neither a number of servers from 0 up nor a percentage"),
     ({"load_balancer_event_ids": []}, "load_balancer_event_ids is an empty list. Name at least one event, or leave it out."),
     ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
     ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in must both be set for the provider custom."),

@@ -812,7 +812,7 @@ class TestMinimumInService:
     def test_a_backup_server_is_no_part_of_a_percentage(self):
         model = Model(hosts=4, min_in_service="50%")
         for name in ("web3", "web4"):
-            model.servers["lb1"][name]["backup"] = True
+            model.servers["lb1"][name].update(backup=True, up=False)
         model.announce("e1", "web1")
         model.go()
         assert model.in_rotation("web1") == []
