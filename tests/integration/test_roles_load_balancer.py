@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import yaml
 
 from tests.support.roles import RoleBed
 
@@ -235,6 +236,19 @@ def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom
     assert [one.result["done"] for one in run.steps] == [False, True, False, True, True], run.output
     assert rounds(custom) == ["out", "out", "in", "out"]
     assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
+
+
+def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, custom):
+    """The other's way out ends before this way in, which has the last word."""
+    hold = {"name": "load_balancer_custom", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}
+    way_in = bed.folder / "in.yml"
+    way_in.write_text(yaml.safe_dump([{"name": "Another run", "graceful.azure.task_hold": hold}, *yaml.safe_load(way_in.read_text())]))
+    custom.write_text("out\nin\n")  # so that every round is a second one
+    step = dict(CUSTOM, load_balancer_wait=False)
+    run = bed.run(out("E1", **step), back("E1", **step), out("E2", **step), rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [True] * 3, run.output
+    assert rounds(custom)[2:] == ["out", "in", "out"]
+    assert bed.records("web1") == {"load_balancer_custom": ["E2"]}
 
 
 def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):
