@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     new_record,
     same_content,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 
 KIND = "haproxy_server"
 DEFAULT_SOCKET = "/run/haproxy/admin.sock"
@@ -384,13 +385,15 @@ def same_process(one, other):
 class Holder:
     """Puts and releases holds on one server in its backends: record, check and change in one go."""
 
-    def __init__(self, haproxy, store, request, server, backends, out_state):
+    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None):
         self._haproxy = haproxy
         self._store = store
         self._request = request
         self._server = server
         self._backends = backends
         self._out_state = out_state
+        self._min_in_service = min_in_service
+        self.refused = []
 
     def run(self):
         """A list of outcomes, one per backend, and the process."""
@@ -409,7 +412,11 @@ class Holder:
     def _run(self):
         look = self._haproxy.look()
         backends = self._targets(look)
-        outcomes = collections.OrderedDict()
+        outcomes = collections.OrderedDict((backend, self._outcome(look, backend)) for backend in backends)
+        if self._request.present and self._min_in_service is not None:
+            self.refused = self._too_few(look, outcomes.values())
+        if self.refused:
+            return list(outcomes.values()), look.process
         sticky = None
         for _dummy in range(ROUNDS):
             if sticky is None and self._request.present and self._out_state is None:
@@ -417,11 +424,9 @@ class Holder:
             acted = False
             for backend in backends:
                 server = look.servers.get((backend, self._server))
-                outcome = outcomes.get(backend)
+                outcome = outcomes[backend]
                 subject = subject_of(self._haproxy.path, backend, self._server)
                 record = self._store.read(KIND, subject)
-                if outcome is None:
-                    outcome = outcomes[backend] = Outcome(backend, self._server, server, record, look.process)
                 if server is None:
                     self._forget(outcome, record)
                     continue
@@ -435,6 +440,26 @@ class Holder:
         raise HaproxyError(
             "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
         )
+
+    def _outcome(self, look, backend):
+        record = self._store.read(KIND, subject_of(self._haproxy.path, backend, self._server))
+        return Outcome(backend, self._server, look.servers.get((backend, self._server)), record, look.process)
+
+    def _too_few(self, look, outcomes):
+        """Where the server would go out and too few would stay in service, a sentence each."""
+        found = []
+        for outcome in outcomes:
+            if not outcome.server.in_service or outcome.condition == CHANGED_MEANWHILE:
+                continue
+            backend = [
+                {"server": server.name, "in_service": server.in_service, "backup": server.backup}
+                for server in look.servers.values()
+                if server.backend == outcome.backend
+            ]
+            short = shortage(self._min_in_service, self._server, backend, outcome.backend)
+            if short:
+                found.append("%s stays: %s." % (self._server, short))
+        return found
 
     def _targets(self, look):
         """The backends to act on. All that the user named must have the server, or nothing is touched."""

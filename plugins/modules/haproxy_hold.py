@@ -55,6 +55,14 @@ options:
         way round.
     type: str
     choices: [drain, maint]
+  min_in_service:
+    description:
+      - How many servers of each backend must stay in service, a number or a percentage such as V(50%).
+      - With O(state=present) it is counted under the lock under which the server is taken out. Where too few would stay, nothing
+        is changed in any backend, and RV(refused) says so.
+      - Backup servers are not counted, unless the server is one itself.
+      - When not given, nothing is counted.
+    type: str
 notes:
   - A health check by an agent that answers C(ready), C(drain) or C(maint) acts as an operator does, and counts as one.
 seealso:
@@ -144,6 +152,12 @@ conflicts:
   type: list
   elements: str
   sample: []
+refused:
+  description: Where too few servers would have stayed in service (O(min_in_service)), a sentence each. Then nothing was changed.
+  returned: success
+  type: list
+  elements: str
+  sample: ["web1 stays: 1 of 2 in service in www, 1 must stay."]
 process:
   description: The process of HAProxy that answered.
   returned: success
@@ -177,12 +191,19 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     Store,
     hold_argument_spec,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 
 
 def run(params, check_mode):
     request = Request.from_params(params)
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
+    least = params["min_in_service"]
+    if least is not None:
+        try:
+            least = parse_minimum(least)
+        except ValueError as error:
+            raise ValueError("min_in_service: %s." % error) from None
     haproxy = Haproxy(os.path.realpath(params["socket"]))
     store = Store(params["state_dir"], dry=check_mode)
     holder = Holder(
@@ -192,6 +213,7 @@ def run(params, check_mode):
         params["server"],
         params["backends"],
         params["out_state"],
+        least,
     )
     outcomes, process = holder.run()
     places = {outcome: "%s/%s" % (outcome.backend, outcome.name) for outcome in outcomes}
@@ -199,6 +221,7 @@ def run(params, check_mode):
         "changed": any(outcome.changed for outcome in outcomes),
         "servers": [outcome.result() for outcome in outcomes],
         "conflicts": [outcome.conflict for outcome in outcomes if outcome.conflict],
+        "refused": holder.refused,
         "process": {"pid": process.pid, "started": process.started},
         "diff": {
             "before": {place: outcome.before for outcome, place in places.items()},
@@ -215,6 +238,7 @@ def main():
             server={"type": "str", "required": True},
             backends={"type": "list", "elements": "str"},
             out_state={"type": "str", "choices": [DRAIN, MAINT]},
+            min_in_service={"type": "str"},
         ),
         required_if=[("state", "present", ("event_ids",))],
         supports_check_mode=True,

@@ -34,8 +34,10 @@ options:
       - With O(state=present), whether the tasks have done their job. What was recorded as done stays so until the hold is
         released, or until the tasks that undo it begin.
       - With O(state=absent), whether the tasks that undo it have done theirs. V(false) keeps the hold of the last event and
-        records that what was done is no longer so; a new event that comes meanwhile then has it done again.
-      - When not given, nothing is done yet with O(state=present), and everything is with O(state=absent).
+        records that what was done is no longer so; a new event that comes meanwhile then has it done again. V(true) says that they have
+        run. Events that hold it still came meanwhile, so for them, too, what was done is no longer so.
+      - When not given, nothing is done yet with O(state=present). With O(state=absent) the hold is released, and what was done stays so for
+        the events that hold it still.
     type: bool
 """
 
@@ -73,6 +75,7 @@ EXAMPLES = r"""
     name: load_balancer_custom
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    done: "{{ release.last | ternary(true, omit) }}"
 """
 
 RETURN = r"""
@@ -120,7 +123,9 @@ def wanted(request, record, name, done):
     if not request.present:
         remaining = request.taken_from(record["events"]) if record else {}
         if remaining:
-            return dict(record, events=remaining)
+            # Others came to hold it after it was begun to be undone, and now it is undone.
+            undone = {"done": False, "phase": CHANGING} if done else {}
+            return dict(record, events=remaining, **undone)
         return dict(record, done=False, phase=CHANGING) if record and done is False else None
     if record is None:
         record = new_record(KIND, {"name": name}, {}, {}, {}, done=False)

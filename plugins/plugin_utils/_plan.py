@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._account import Account
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, fold
 
@@ -181,14 +182,16 @@ class _Plan:
             return (not started, at is None, at or 0, item[1][0].key, item[0].name)
 
         for host, preparing in sorted(leaving, key=urgency):
-            short = None if self._must_yield(host, preparing) else self._below_minimum(host)
+            least = None if self._must_yield(host, preparing) else host.settings["min_in_service"]
+            short = None if least is None else self._below_minimum(host)
             if short:
                 if host.waiting is None:
                     host.waiting = (short, self._yields_at(host, preparing))
                 continue
             self.leaving.add(host.name)
             host.waiting = None
-            host.take("load_balancer", preparing, "out")
+            # Another controller may be about to take out another: who has the balancer's lock counts again.
+            host.take("load_balancer", preparing, "out", min_in_service=least)
 
     def _yields_at(self, host, events):
         ends = [event.not_before_at for event in events if event.not_before_at is not None]
@@ -211,10 +214,10 @@ class _Plan:
                 for left in other.servers
                 if (left["balancer"], left["backend"]) == (server["balancer"], server["backend"])
             }
-            serving = sum(1 for s in backend if s["in_service"] and s["server"] not in lost)
-            least = minimum(host.settings["min_in_service"], len(backend))
-            if serving - 1 < least:
-                return f"{serving} of {len(backend)} in service in {server['backend']} on {server['machine']}, {least} must stay"
+            place = f"{server['backend']} on {server['machine']}"
+            short = shortage(host.settings["min_in_service"], server["server"], backend, place, lost)
+            if short:
+                return short
         return None
 
     def _approve(self, event):
@@ -272,10 +275,3 @@ class _Plan:
         if event.key not in since and not host.in_rotation and not host.blind:
             since[event.key] = self.world.now
         return since.get(event.key)
-
-
-def minimum(value, servers):
-    """How many servers C(graceful_azure_min_in_service) asks for in a backend of that many."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        return math.ceil(servers * float(value.strip()[:-1]) / 100)
-    return int(value)

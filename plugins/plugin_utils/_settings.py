@@ -17,13 +17,14 @@ import os
 
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 
 # Options of the roles that the passes set themselves.
-_SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason")
+_SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_in_service")
 
 # What else users set, or what a run itself leaves on the hosts.
 VARIABLES = (
@@ -65,13 +66,11 @@ def _check_number(mistakes, variables, name, least, default):
 def _check_minimum(mistakes, value):
     if value is None:
         return 1
-    text = str(value).strip()
-    if text.endswith("%") and text[:-1].isdigit() and int(text[:-1]) <= 100:
-        return text
-    if not isinstance(value, bool) and text.isdigit():
-        return int(text)
-    mistakes.append(f"graceful_azure_min_in_service: {value!r} is neither a number of servers from 0 up nor a percentage such as \"50%\"")
-    return 1
+    try:
+        return parse_minimum(value)
+    except ValueError as error:
+        mistakes.append(f"graceful_azure_min_in_service: {error}")
+        return 1
 
 
 def read_settings(hosts, known_hosts):

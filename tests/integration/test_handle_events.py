@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from tests.support.module import run_module
 from tests.support.site import Site, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
@@ -53,6 +54,20 @@ def test_one_pass(site):
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "in_progress"
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+@pytest.mark.long
+def test_another_server_goes_out_between_the_look_and_the_step(site):
+    """As by another controller: the module that takes web1 out finds web2 gone."""
+    interpreter = site.folder / "python-lb1"
+    other = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{site.haproxy.socket}'); s.sendall(b'set server www/web2 state maint\\n'); s.recv(9)"
+    payload = site.folder / "payload"
+    interpreter.write_text(f'#!/bin/sh\ncat > {payload}\ngrep -q modules.haproxy_hold {payload} && {site.python} -c "{other}"\nexec {site.python} {payload}\n')
+    interpreter.chmod(0o755)
+    site.write_inventory(lb1={"ansible_python_interpreter": str(interpreter)})
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    assert site.run(handle_events_wait=False).status == 0
+    assert site.admin_states() == {"web1": "ready", "web2": "maint"} and site.records() == []
 
 
 def test_a_target_by_the_names_that_azure_gives(site):
@@ -270,6 +285,28 @@ def test_the_hold_for_a_vm_that_is_gone_for_good(site):
     assert released.status == 0, released.output
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}
     assert site.records() == []
+
+
+def test_the_hold_for_a_vm_that_has_left_the_inventory(four):
+    """As a dynamic inventory leaves out a VM that was deleted."""
+    for name in ("web1", "web4"):
+        held = {"server": name, "event_ids": ["E1"], "reason": "{{ 7 * 7 }}", "state_dir": str(four.folder / "state" / "lb1")}
+        run_module("haproxy_hold", dict(held, socket=four.haproxy.socket))
+    inventory = json.loads(four.inventory.read_text())
+    del inventory["all"]["children"]["web"]["hosts"]["web4"]
+    four.inventory.write_text(json.dumps(inventory))
+    refused = four.run("holds", holds_release=True, holds_servers=["web4", "web9", "web1"])
+    assert refused.status != 0 and "{{ 7 * 7 }}" in refused.output
+    assert refused.output.count('"lb1, held for no host of the inventory"') == 1, refused.output
+    assert "haproxy_server www/web4" in refused.output
+    assert "'web9': no record on the balancers of the targets names it" in refused.output
+    assert "'web1': it belongs to a host of the inventory" in refused.output
+    assert {name for name, state in four.admin_states().items() if state == "drain"} == {"web1", "web4"}
+    released = four.run("holds", holds_release=True, holds_servers="web4")
+    assert released.status == 0, released.output
+    assert {name for name, state in four.admin_states().items() if state == "drain"} == {"web1"}
+    (record,) = four.records()
+    assert "web1" in record.name
 
 
 @pytest.mark.long

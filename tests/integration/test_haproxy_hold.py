@@ -65,6 +65,7 @@ def hold(tmp_path):
             "server": "web1",
             "backends": None,
             "out_state": None,
+            "min_in_service": None,
         }
         return haproxy_hold.run(dict(params, **more), check)
 
@@ -266,6 +267,39 @@ class TestAnotherProcess:
         assert list((tmp_path / "state").iterdir()) == []
 
 
+class TestMinimumInService:
+    def test_one_backend_that_would_be_short_forbids_all(self, start, hold, tmp_path):
+        haproxy = start()
+        before = haproxy.servers()
+        result = hold(haproxy, min_in_service="1")
+        assert result["refused"] == ["web1 stays: 1 of 1 in service in api, 1 must stay."]
+        assert not result["changed"] and conditions(result) == {"www": "none", "api": "none"} and haproxy.servers() == before
+        assert list((tmp_path / "state").iterdir()) == []
+        assert hold(haproxy, min_in_service="1", check=True)["refused"] == result["refused"]
+        assert hold(haproxy, min_in_service="0")["refused"] == []
+
+    def test_what_is_out_already_is_held_for_one_more_event(self, start, hold, release):
+        haproxy = start()
+        hold(haproxy)
+        assert hold(haproxy, ["B"], min_in_service="100%")["servers"][0]["held_by"] == ["A", "B"]
+        # It is back in rotation, and so it would have to go out anew.
+        haproxy.reload()
+        assert len(hold(haproxy, ["B"], min_in_service="100%")["refused"]) == 2
+        assert not release(haproxy, min_in_service="100%")["refused"]
+
+    def test_what_somebody_else_put_back_is_left_to_that(self, start, hold):
+        haproxy = start()
+        hold(haproxy)
+        haproxy.ask("set server www/web1 state ready")
+        result = hold(haproxy, min_in_service="100%")
+        assert result["refused"] == [] and len(result["conflicts"]) == 1
+
+    @pytest.mark.parametrize("least", ["many", "-1", "101%", "1.5", ""])
+    def test_what_is_no_minimum(self, start, hold, least):
+        with pytest.raises(ValueError, match="min_in_service: '%s' is neither a number of servers from 0 up nor a percentage" % least):
+            hold(start(), min_in_service=least)
+
+
 class TestSomebodyActed:
     @pytest.mark.parametrize("state", ["ready", "maint"])
     def test_reported_and_untouched(self, start, hold, release, state, tmp_path):
@@ -451,6 +485,21 @@ class TestTogether:
         assert haproxy.flags("www", "web1") == (READY, 10)
         assert list((tmp_path / "state").iterdir()) == []
 
+    def test_two_at_once_on_two_servers_of_which_one_must_stay(self, start, tmp_path):
+        """Two controllers, each of which has seen both in service."""
+        haproxy = start("backend www\n  server web1 127.0.0.1:1\n  server web2 127.0.0.1:2\n  server sorry 127.0.0.1:3 backup\n")
+        common = {"socket": haproxy.socket, "state_dir": str(tmp_path / "state"), "min_in_service": 1}
+        for _round in range(3):
+            modules = {n: run_module("haproxy_hold", dict(common, server=n, event_ids=["for " + n]), wait=False) for n in ("web1", "web2")}
+            results = {name: finish() for name, finish in modules.items()}
+            (out,) = [name for name, result in results.items() if result["changed"]]
+            (stays,) = {"web1", "web2"} - {out}
+            assert results[out]["refused"] == [] and haproxy.flags("www", out)[0] == DRAIN
+            assert results[stays]["refused"] == [stays + " stays: 1 of 2 in service in www, 1 must stay."]
+            assert results[stays]["servers"][0]["condition"] == "none" and haproxy.flags("www", stays)[0] == READY
+            assert len(list((tmp_path / "state").iterdir())) == 1
+            run_module("haproxy_hold", dict(common, server=out, state="absent"))
+
     @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
     def test_killed_processes(self, start, hold, release, tmp_path, stride):
         """SIGKILL before one of its calls of the kernel's, one after the other; the next run puts it right."""
@@ -490,7 +539,8 @@ for name in ("open", "write", "fsync", "rename", "unlink", "mkdir"):
     setattr(os, name, counting(getattr(os, name)))
 socket.socket.connect = counting(socket.socket.connect)
 socket.socket.sendall = counting(socket.socket.sendall)
-haproxy_hold.run(dict(dict(state="present", event_ids=["A"], event_details={}, reason="", backends=None, out_state=None), **params), False)
+common = dict(state="present", event_ids=["A"], event_details={}, reason="", backends=None, out_state=None, min_in_service=None)
+haproxy_hold.run(dict(common, **params), False)
 """
 
 

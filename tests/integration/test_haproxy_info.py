@@ -119,6 +119,7 @@ class Balancer:
             "server": "web1",
             "backends": None,
             "out_state": None,
+            "min_in_service": None,
         }
         return haproxy_hold.run(dict(params, **more), False)
 

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+import yaml
 
 from tests.support.roles import RoleBed
 
@@ -91,6 +94,25 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
 
 
+def test_too_few_others_in_service(bed):
+    def other(state):
+        bed.haproxy["lb1"].ask(f"set server www/web2 state {state}")
+
+    def stays():
+        assert bed.admin() == 0 and bed.records("lb1") == {}
+        threading.Timer(1, other, ["ready"]).start()
+
+    other("maint")
+    least = {"load_balancer_min_in_service": 1}
+    waits = out(**least, load_balancer_timeout=60)
+    run = bed.run(out(**least, load_balancer_wait=False), out(**least, load_balancer_timeout=0), stays, waits, rolespec=False)
+    step, in_vain, later = run.steps
+    reason = "lb1: web1 stays: 1 of 2 in service in www, 1 must stay."
+    assert step.result == {"done": False, "changed": False, "reason": reason, "failed_hosts": [], "conflicts": []} and step.failure == ""
+    assert in_vain.failure == reason
+    assert later.result["done"] and bed.admin() == 8 and bed.admin("lb1", "web2") == 0, run.output
+
+
 @pytest.mark.long
 def test_what_an_operator_did(bed):
     def operator(state):
@@ -135,6 +157,7 @@ BAD = [
     ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
     ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts names lb8, lb9, which the inventory does not have."),
     ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts is lb1. It must be a list of names from the inventory."),
+    ({"load_balancer_min_in_service": "many"}, "min_in_service: 'many' is neither a number of servers from 0 up nor a percentage"),
     ({"load_balancer_event_ids": []}, "load_balancer_event_ids is an empty list. Name at least one event, or leave it out."),
     ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
     ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in must both be set for the provider custom."),
@@ -213,6 +236,19 @@ def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom
     assert [one.result["done"] for one in run.steps] == [False, True, False, True, True], run.output
     assert rounds(custom) == ["out", "out", "in", "out"]
     assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
+
+
+def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, custom):
+    """The other's way out ends before this way in, which has the last word."""
+    hold = {"name": "load_balancer_custom", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}
+    way_in = bed.folder / "in.yml"
+    way_in.write_text(yaml.safe_dump([{"name": "Another run", "graceful.azure.task_hold": hold}, *yaml.safe_load(way_in.read_text())]))
+    custom.write_text("out\nin\n")  # so that every round is a second one
+    step = dict(CUSTOM, load_balancer_wait=False)
+    run = bed.run(out("E1", **step), back("E1", **step), out("E2", **step), rolespec=False)
+    assert [one.result["done"] for one in run.steps] == [True] * 3, run.output
+    assert rounds(custom)[2:] == ["out", "in", "out"]
+    assert bed.records("web1") == {"load_balancer_custom": ["E2"]}
 
 
 def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):

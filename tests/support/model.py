@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import math
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 
@@ -32,7 +33,7 @@ class Model:
         self.settings = {name: self._settings(name, balancers, settings) for name in self.names}
         self.servers = {
             lb: {
-                name: {"admin_state": "ready", "sessions": 0, "queue": 0, "up": True, "process": 1, "record": None}
+                name: {"admin_state": "ready", "sessions": 0, "queue": 0, "up": True, "backup": False, "process": 1, "record": None}
                 for name in self.names
             }
             for lb in balancers
@@ -158,7 +159,7 @@ class Model:
                 {
                     "backend": "www", "server": name, "admin_state": server["admin_state"], "sessions": server["sessions"],
                     "queue": server["queue"], "condition": condition, "held_by": list(record["events"]) if record else [],
-                    "in_service": server["admin_state"] == "ready" and server["up"], "source_address": "10.0.0.4",
+                    "in_service": self._serves(server), "backup": server["backup"], "source_address": "10.0.0.4",
                 }
             )
         return {"reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds}
@@ -187,9 +188,15 @@ class Model:
 
     def go(self):
         """One pass; returns the plan's outcome."""
+        self.decide()
+        return self.act()
+
+    def decide(self):
         self.number += 1
         self.outcome = plan(copy.deepcopy(self.world()))
         self.memory = self.outcome["memory"]
+
+    def act(self):
         for name, decision in self.outcome["hosts"].items():
             if decision["step"]:
                 self._take(name, decision["step"])
@@ -213,6 +220,14 @@ class Model:
         self.results = {name: {} for name in self.names}
         self.number = 0
         self.run = dict(self.run, started=self.now)
+
+    def another(self):
+        """A second controller of the same machines, with a clock of its own that the test sets."""
+        other = copy.copy(self)
+        other.seen = {}
+        other.outcome = None
+        other.killed()
+        return other
 
     def _take(self, name, step):
         self.steps.append((self.now, name, step["role"], tuple(step["event_ids"])))
@@ -238,12 +253,24 @@ class Model:
                 continue
             if record and server["admin_state"] != record["left"] and record["process"] == server["process"]:
                 continue
+            if step["min_in_service"] is not None and self._too_few(servers, server, step["min_in_service"]):
+                continue
             if record is None:
                 record = server["record"] = {"left": "drain", "events": {}}
             record["events"] = dict(self._entries(step, lb), **record["events"])
             record["process"] = server["process"]
             server["admin_state"] = "drain"
-        self.results[name]["load_balancer"] = {"done": True, "reason": "out"}
+        self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "reason": "as far as enough others serve"}
+
+    @staticmethod
+    def _serves(server):
+        return server["admin_state"] == "ready" and server["up"]
+
+    def _too_few(self, servers, leaving, least):
+        counted = [server for server in servers.values() if leaving["backup"] or not server["backup"]]
+        if isinstance(least, str):
+            least = math.ceil(len(counted) * int(least.rstrip("%")) / 100)
+        return self._serves(leaving) and sum(map(self._serves, counted)) <= least
 
     def _drain_host(self, name, step):
         for task in ("services", "drained"):

@@ -62,6 +62,15 @@ def test_what_is_being_undone_is_done_no_more(hold):
     assert hold(None, "absent", done=True) == (True, True, False, [])
 
 
+def test_an_event_that_comes_before_the_undoing_has_ended(hold):
+    hold(["A"], done=True)
+    assert hold(["A"], "absent", done=False) == (True, True, False, ["A"])
+    # Another run does it again for B, before what undoes it has come to its end.
+    assert hold(["A", "B"], done=True) == (True, True, True, ["A", "B"])
+    assert hold(["A"], "absent", done=True) == (True, True, False, ["B"])
+    assert hold(["B"]) == (False, True, False, ["B"])
+
+
 def test_whether_these_are_the_last(tmp_path):
     params = {"name": ["n", "m"], "state": "present", "done": None, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
     assert task_hold.run(params, False)["last"] is False

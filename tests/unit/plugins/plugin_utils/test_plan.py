@@ -839,6 +839,69 @@ class TestMinimumInService:
         model.go()
         assert model.in_rotation("web1") == []
 
+    def test_two_controllers_of_which_one_has_not_seen_all(self):
+        one = Model(hosts=2)
+        one.announce("e2", "web2", notice=800)
+        one.decide()
+        one.announce("e1", "web1", notice=700)
+        two = one.another()
+        two.decide()
+        one.act()
+        two.act()
+        assert one.in_rotation("web1") == ["lb1"] and one.in_rotation("web2") == []
+        for _pass in range(8):
+            one.go()
+            two.go()
+            assert one.in_rotation("web1") == ["lb1"]
+        assert {event_id for _at, event_id, _by in one.posted} == {"e2"}
+        assert state(two.outcome, "web1") == "waiting"
+        one.over("e2")
+        for _pass in range(8):
+            one.go()
+            two.go()
+        assert one.in_rotation("web2") == ["lb1"] and one.in_rotation("web1") == []
+        assert {event_id for _at, event_id, _by in one.posted} == {"e1", "e2"}
+
+    def test_a_late_step_of_a_run_that_was_killed(self):
+        late = Model(hosts=2)
+        late.announce("e2", "web2", notice=800)
+        late.decide()
+        late.announce("e1", "web1", notice=700)
+        late.another().go()
+        late.act()
+        assert late.in_rotation("web1") == [] and late.in_rotation("web2") == ["lb1"]
+
+    def test_a_step_that_yields_goes_out_whatever_stays(self):
+        model = Model(hosts=1)
+        model.announce("e1", "web1", notice=100)
+        assert model.go()["hosts"]["web1"]["step"]["min_in_service"] is None and model.in_rotation("web1") == []
+
+    def test_a_backup_server_does_not_stand_in(self):
+        model = Model(hosts=3)
+        model.servers["lb1"]["web3"]["backup"] = True
+        model.announce("e1", "web1", notice=700)
+        model.announce("e2", "web2", notice=800)
+        outcome = model.go()
+        assert model.in_rotation("web1") == [] and model.in_rotation("web2") == ["lb1"]
+        assert "1 of 2 in service in www on lb1, 1 must stay" in outcome["hosts"]["web2"]["reason"]
+
+    def test_a_backup_server_is_no_part_of_a_percentage(self):
+        model = Model(hosts=4, min_in_service="50%")
+        for name in ("web3", "web4"):
+            model.servers["lb1"][name].update(backup=True, up=False)
+        model.announce("e1", "web1")
+        model.go()
+        assert model.in_rotation("web1") == []
+
+    @pytest.mark.parametrize(("others", "stays"), [(True, []), (False, ["lb1"])])
+    def test_a_backup_server_itself_goes_where_another_serves(self, others, stays):
+        model = Model(hosts=2)
+        model.servers["lb1"]["web1"]["up"] = others
+        model.servers["lb1"]["web2"]["backup"] = True
+        model.announce("e1", "web2")
+        model.go()
+        assert model.in_rotation("web2") == stays
+
     def test_counts_what_really_serves(self):
         model = Model(hosts=3, min_in_service="50%")
         model.servers["lb1"]["web3"]["up"] = False

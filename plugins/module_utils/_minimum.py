@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""How many servers of a backend must stay in service, and whether one of them may leave. Pure.
+
+The plan asks before it decides, and the module that takes a server out asks again under the balancer's lock.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def parse_minimum(value):
+    """The value as it is meant: a number of servers, or the text of a percentage."""
+    text = str(value).strip()
+    if text.endswith("%") and text[:-1].isdigit() and int(text[:-1]) <= 100:
+        return text
+    if not isinstance(value, bool) and text.isdigit():
+        return int(text)
+    raise ValueError('%r is neither a number of servers from 0 up nor a percentage such as "50%%"' % (value,))
+
+
+def minimum(value, servers):
+    """How many servers C(graceful_azure_min_in_service) asks for in a backend of that many."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return math.ceil(servers * float(value.strip()[:-1]) / 100)
+    return int(value)
+
+
+def shortage(value, name, backend, place, leaving=()):
+    """A phrase where too few would stay in service without the server of that name, or None.
+
+    ``backend`` is all servers of its backend, each with its ``server``, ``in_service`` and ``backup``; those that are
+    ``leaving`` serve no more. A backup server takes nothing as long as another serves, so it counts for a backup alone.
+    """
+    backup = any(server["backup"] for server in backend if server["server"] == name)
+    counted = [server for server in backend if backup or not server["backup"]]
+    serving = sum(1 for server in counted if server["in_service"] and server["server"] not in leaving)
+    least = minimum(value, len(counted))
+    if serving - 1 >= least:
+        return None
+    return "%d of %d in service in %s, %d must stay" % (serving, len(counted), place, least)
