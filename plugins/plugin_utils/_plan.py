@@ -241,10 +241,11 @@ class _Plan:
         approved_at = event.facts.get("approved_at")
         if approved_at is not None and self.world.now - approved_at < APPROVAL_REPEAT:
             return
-        doubt = self._doubt(event)
+        doubt = self.doubt(event)
         if doubt:
-            for host in members:
-                host.waiting = doubt
+            if not event.prepares:
+                for host in members:
+                    host.waiting = (doubt, event.not_before_at)
             return
         # One whose attempt has failed lets another try.
         for host in sorted(members, key=lambda host: "failure" in host.memory):
@@ -255,19 +256,19 @@ class _Plan:
                 host.take("approve_event", [event], "approved", ready_resources=ready)
                 return
 
-    def _doubt(self, event):
-        """Why an event that is ready cannot be approved yet, and until when; or None."""
+    def doubt(self, event):
+        """Why an event whose members are ready cannot be approved yet, or None."""
         if not any(name in event.shown_by for name in event.members):
-            return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}", event.not_before_at
+            return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
         if not event.strangers:
             return None
         strangers = {name.lower() for name in event.strangers}
         since = min([event.first_seen, *(self.world.hosts[name].memory.get("held_since", {}).get(event.key, self.world.now) for name in event.members)])
         for host in self.world.hosts.values():
             if not host.resource_name:
-                return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)", event.not_before_at
+                return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
             if host.resource_name.lower() in strangers and not (host.observed and host.seen["at"] >= since + LAG):
-                return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name", since + LAG
+                return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
         return None
 
     def forbidden(self, event):

@@ -178,7 +178,7 @@ def test_what_only_a_silent_service_could_approve_waits_for_it():
     for _pass in range(8):
         outcome = model.go()
     assert "services" in model.hosts["web1"]["tasks"] and model.posted == []
-    assert state(outcome, "web1") == "waiting" and "waits for the metadata service of web1" in outcome["hosts"]["web1"]["reason"]
+    assert state(outcome, "web1") == "ready" and "waits for the metadata service of web1" in outcome["hosts"]["web1"]["reason"]
     model.hosts["web1"]["service_silent"] = False
     model.until(lambda outcome: model.posted, 3)
 
@@ -587,7 +587,7 @@ class TestStrangersIgnored:
         model.outcome["pace"]["web2"]["rest"] = REST_IDLE
         model.announce("e1", "web1", "web2")
         outcome = model.go()
-        assert model.posted == [] and state(outcome, "web1") == "waiting" and "web2" in outcome["hosts"]["web1"]["reason"]
+        assert model.posted == [] and state(outcome, "web1") == "ready" and "web2" in outcome["hosts"]["web1"]["reason"]
         self.both_are_ready(model)
 
     @pytest.mark.parametrize("fault", [{"fatal": "x.json: cut in half"}, {"silent": True}, {"service_silent": True}], ids=lambda fault: next(iter(fault)))
@@ -636,14 +636,18 @@ class TestStrangersIgnored:
         model.announce("e1", "web1", "elsewhere")
         model.until(lambda outcome: model.posted, 2)
 
+    def test_approved_unprepared(self):
+        model = self.model(rules=[{"name": "quick", "action": "approve"}])
+        model.announce("e1", "web1", "web2", shown_to=["web1"])
+        for _pass in range(4):
+            assert "waits for a later look at web2" in model.go()["hosts"]["web1"]["reason"] and model.posted == []
+        model.until(lambda outcome: model.posted, 15)
+
     def test_a_vm_of_that_name_in_another_set_is_none_of_them_after_some_seconds(self):
         model = self.model()
         model.announce("e1", "web1", "vm_web2", shown_to=["web1"])
-        model.go()
-        until = model.go()["hosts"]["web1"]["until"]
-        assert until == model.run["started"] + LAG
         model.until(lambda outcome: model.posted, 15)
-        assert until <= model.posted[0][0] <= until + REST_IDLE and model.in_rotation("web2") == ["lb1"]
+        assert LAG <= model.posted[0][0] - model.run["started"] <= LAG + 2 * REST_IDLE and model.in_rotation("web2") == ["lb1"]
 
 
 class TestRules:
