@@ -101,12 +101,16 @@ class Lives(RuleBasedStateMachine):
         return sorted(self.model.events)[number % len(self.model.events)]
 
     @precondition(lambda self: self.model.events)
-    @rule(number=st.integers(0, 2))
-    def start(self, number):
+    @rule(number=st.integers(0, 2), cancelled=st.sampled_from([False, False, True]))
+    def goes_on(self, number, cancelled):
         event_id = self.pick(number)
         event = self.model.events[event_id]
         posted = any(posted == event_id for _at, posted, _by in self.model.posted)
-        if event["event_status"] == "Scheduled" and (posted or event["not_before_at"] <= self.model.now):
+        if event["event_status"] == "Started":
+            self.over(event_id)
+        elif cancelled:
+            self.goes(event_id)
+        elif posted or event["not_before_at"] <= self.model.now:
             self.model.start(event_id)
 
     @precondition(lambda self: self.model.events)
@@ -121,54 +125,34 @@ class Lives(RuleBasedStateMachine):
             known["ends"] = [*(known["ends"] if self.model.now - known["moved"] < STALE else known["ends"][-1:]), event["not_before_at"]]
             known["moved"] = self.model.now
 
-    @precondition(lambda self: self.model.events)
-    @rule(number=st.integers(0, 2))
-    def over(self, number):
-        event_id = self.pick(number)
+    def over(self, event_id):
         event = self.model.events[event_id]
-        if event["event_status"] == "Started" and event["event_type"] in DELETING:
-            for name in NAMES:
-                if self.model.hosts[name]["azure_name"] in event["resources"]:
-                    self.deletes(name)
-        if event_id in self.model.events:
-            self.goes(event_id)
+        for name in NAMES if event["event_type"] in DELETING else ():
+            if self.model.hosts[name]["azure_name"] in event["resources"]:
+                # A VM that is deleted does not come back.
+                self.deleted.add(name)
+                self.model.hosts[name]["silent"] = True
+        self.goes(event_id)
 
     def goes(self, event_id):
         self.model.over(event_id)
         self.known[event_id]["over"] = self.model.now
 
-    def deletes(self, name):
-        """A VM that is deleted does not come back, and what else named it alone is over, too."""
-        self.deleted.add(name)
-        self.model.hosts[name]["silent"] = True
-        left = {self.model.hosts[other]["azure_name"] for other in NAMES if other not in self.deleted}
-        for event_id, event in list(self.model.events.items()):
-            if not left & set(event["resources"]):
-                self.goes(event_id)
-
-    @rule(host=HOSTS, sessions=st.integers(0, 2))
-    def sessions(self, host, sessions):
+    @rule(host=HOSTS, sessions=st.sampled_from([0, 0, 1]), connections=st.sampled_from([0, 0, 1]))
+    def work(self, host, sessions, connections):
         for server in self.servers(host):
             server["sessions"] = sessions
-
-    @rule(host=HOSTS, connections=st.integers(0, 1))
-    def connections(self, host, connections):
         self.model.hosts[host]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}] * connections
 
-    @rule(host=HOSTS, silent=st.booleans(), which=st.sampled_from(["silent", "service_silent"]))
-    def silence(self, host, silent, which):
-        if host not in self.deleted:
-            self.model.hosts[host][which] = silent
+    @rule(host=HOSTS, fault=st.sampled_from([{}, {}, {"silent": True}, {"service_silent": True}, {"fatal": "a record: cut in half"}]))
+    def host(self, host, fault):
+        self.model.hosts[host].update(dict({"silent": host in self.deleted, "service_silent": False, "fatal": None}, **fault))
 
-    @rule(host=HOSTS, damaged=st.booleans())
-    def record(self, host, damaged):
-        self.model.hosts[host]["fatal"] = "a record: cut in half" if damaged else None
-
-    @rule(down=st.booleans(), fatal=st.booleans())
-    def balancer(self, down, fatal):
+    @rule(fault=st.sampled_from([None, None, {"reached": False, "error": "gone"}, {"reached": True, "error": "gone", "fatal": "no right"}]))
+    def balancer(self, fault):
         self.model.down_balancers.clear()
-        if down:
-            self.model.down_balancers["lb1"] = {"reached": fatal, "error": "gone", **({"fatal": "no right"} if fatal else {})}
+        if fault:
+            self.model.down_balancers["lb1"] = fault
 
     @rule()
     def reload(self):
@@ -192,6 +176,7 @@ class Lives(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, 2.0, 30.0, 400.0]))
     def time_passes(self, seconds):
         self.model.now += seconds
+        self.one_pass()
 
     @precondition(lambda self: self.rules != "impatient")
     @rule(machine=st.sampled_from([*NAMES, "lb1", "lb2"]), seconds=st.sampled_from([-3600.0, 0.0, 3600.0]))
@@ -214,10 +199,14 @@ class Lives(RuleBasedStateMachine):
                 setattr(self.model, name, value)
         self.other = mine
 
-    @rule(passes=st.integers(1, 4))
+    @rule(passes=st.integers(1, 6))
     def passes(self, passes):
         for _pass in range(passes):
             self.one_pass()
+
+    @rule(passes=st.integers(6, 8))
+    def many_passes(self, passes):
+        self.passes(passes)
 
     # What must hold
 
