@@ -240,7 +240,7 @@ class Account:
         if not event.asks_approval:
             return f"rule {event.rule['name']!r}: prepared, not approved"
         unready = [name for name in event.members if not self.plan.is_ready(self.world.hosts[name], event)]
-        return f"waits for {', '.join(unready)}" if unready else "is being approved"
+        return f"waits for {', '.join(unready)}" if unready else self.plan.doubt(event) or "is being approved"
 
     def _decision(self, host, states):
         """The host's step, and what a person is told of it: the most pressing of its events."""

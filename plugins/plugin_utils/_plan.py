@@ -19,6 +19,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPRO
 
 LOOKS = 2
 """Idle looks running after which a host is drained."""
+LAG = 10.0
+"""Seconds after which a VM that does not show the event of another one is not of its set."""
 
 
 def plan(observed):
@@ -109,7 +111,7 @@ class _Plan:
 
     def _drain_step_needed(self, host, wanted):
         """Whether the role drain_host has anything to do besides looking, which every pass does anyway."""
-        if not host.observed or self._impacted(host):
+        if host.seen.get("holds") is None or self._impacted(host):
             return False
         if wanted <= host.drained:
             return False
@@ -244,6 +246,12 @@ class _Plan:
         approved_at = event.facts.get("approved_at")
         if approved_at is not None and self.world.now - approved_at < APPROVAL_REPEAT:
             return
+        doubt = self.doubt(event)
+        if doubt:
+            if not event.prepares:
+                for host in members:
+                    host.waiting = (doubt, event.not_before_at)
+            return
         # One whose attempt has failed lets another try.
         for host in sorted(members, key=lambda host: "failure" in host.memory):
             if host.name in event.shown_by and (host.step is None or host.step["role"] == "drain_host"):
@@ -252,6 +260,21 @@ class _Plan:
                 ready = [member.resource_name for member in members] + list(event.strangers)
                 host.take("approve_event", [event], "approved", ready_resources=ready)
                 return
+
+    def doubt(self, event):
+        """Why an event whose members are ready cannot be approved yet, or None."""
+        if not any(name in event.shown_by for name in event.members):
+            return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
+        if not event.strangers:
+            return None
+        strangers = {name.lower() for name in event.strangers}
+        since = min([event.first_seen, *(self.world.hosts[name].memory.get("held_since", {}).get(event.key, self.world.now) for name in event.members)])
+        for host in self.world.hosts.values():
+            if not host.resource_name:
+                return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
+            if host.resource_name.lower() in strangers and not (host.observed and host.seen["at"] >= since + LAG):
+                return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
+        return None
 
     def forbidden(self, event):
         """Whether the event names somebody besides the targets and is therefore not ours to approve."""

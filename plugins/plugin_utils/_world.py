@@ -390,7 +390,7 @@ class World:
         held = event.facts.setdefault("held", [])
         if host.name not in held:
             held.append(host.name)
-        if record["kind"] == "haproxy_server":
+        if self._tells_since_when_out(host, event, record):
             # By the clock of the machine that holds it, so that a run that was killed is no new beginning.
             now, then = _seconds(clock), _seconds(since)
             out = self.now if now is None or then is None else self.now - max(0.0, now - then)
@@ -400,6 +400,16 @@ class World:
         """A date by the clock of a machine that has a record (the service's, as near as can be had), as Unix seconds of ours; None where either is unknown."""
         moment, clock = _seconds(moment), _seconds(clock)
         return None if moment is None or clock is None else self.now + moment - clock
+
+    def _tells_since_when_out(self, host, event, record):
+        """Whether the host was out for the event when the record was put, as far as anybody can tell."""
+        provider, name = host.balancer["provider"], record["subject"].get("name")
+        if provider == "custom":
+            # It is put when the user's tasks begin. A run that sees their end for itself knows better.
+            return name == "load_balancer_custom" and record["done"] and event.first_seen == self.now
+        if provider == "none":
+            return name in ("drain_host_before", DRAINED)
+        return record["kind"] == "haproxy_server"
 
     def _recall(self, host, event_id, details, clock):
         """An event that no service shows any more is known by its hold; of one that has started, the hold knows what was decided before."""

@@ -40,7 +40,10 @@ class Model:
         }
         self.down_balancers = {}
         self.hosts = {
-            name: {"azure_name": f"vm_{name}", "silent": False, "service_silent": False, "fatal": None, "connections": [], "tasks": {}}
+            name: {
+                "azure_name": f"vm_{name}", "silent": False, "service_silent": False, "fatal": None, "connections": [], "tasks": {},
+                "own_balancer": "ready", "undone": set(),
+            }
             for name in self.names
         }
         self.events = {}
@@ -100,7 +103,18 @@ class Model:
         self.incarnation += 1
         del self.events[event_id]
 
+    def provider(self, name):
+        return self.settings[name]["load_balancer"]["provider"]
+
+    def idle(self, name):
+        """Whether nobody is connected to it but the balancers' pools, and none has anything for it to do."""
+        servers = [servers[name] for servers in self.servers.values()] if self.provider(name) == "haproxy" else []
+        busy = any(server["sessions"] or server["queue"] for server in servers)
+        return not busy and all(connection["peer"] == "10.0.0.4" for connection in self.hosts[name]["connections"])
+
     def in_rotation(self, name):
+        if self.provider(name) != "haproxy":
+            return ["its own"] if self.provider(name) == "custom" and self.hosts[name]["own_balancer"] == "ready" else []
         return [lb for lb, servers in self.servers.items() if servers[name]["admin_state"] == "ready"]
 
     def held(self, name):
@@ -117,9 +131,10 @@ class Model:
         return shown
 
     def _task_record(self, name, task, entry):
+        done = task not in self.hosts[name]["undone"]
         if task == "services":
             return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
-        return {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": True, "events": entry}
+        return {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
 
     def observe_host(self, name):
         host = self.hosts[name]
@@ -243,7 +258,18 @@ class Model:
     def _entries(self, step, machine):
         return {i: {"since": self._clock(machine), "reason": step["reason"], "details": step["event_details"][i]} for i in step["event_ids"]}
 
+    def _put(self, name, task, step):
+        """A record on the host; whoever holds it already keeps its place."""
+        entries = self.hosts[name]["tasks"].setdefault(task, {})
+        entries.update(dict(self._entries(step, name), **entries))
+
     def _load_balancer(self, name, step):
+        if self.provider(name) == "custom":
+            # A task file that needs more than one pass leaves its record undone.
+            self._put(name, "load_balancer_custom", step)
+            if "load_balancer_custom" not in self.hosts[name]["undone"]:
+                self.hosts[name]["own_balancer"] = "out"
+            return
         for lb, servers in self.servers.items():
             server = servers[name]
             if lb in self.down_balancers:
@@ -273,8 +299,12 @@ class Model:
         return self._serves(leaving) and sum(map(self._serves, counted)) <= least
 
     def _drain_host(self, name, step):
+        if self.settings[name]["drain_host"]["before"]:
+            self._put(name, "drain_host_before", step)
+        if self.in_rotation(name) or not self.idle(name):
+            return
         for task in ("services", "drained"):
-            self.hosts[name]["tasks"].setdefault(task, {}).update(self._entries(step, name))
+            self._put(name, task, step)
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 
     def _approve_event(self, name, step):
@@ -284,12 +314,12 @@ class Model:
             assert not stranger, stranger
             assert self.hosts[name]["azure_name"] in event["resources"]
             self.posted.append((self.now, event_id, name))
-            self.hosts[name]["tasks"].setdefault("approved", {}).update(self._entries(step, name))
+            self._put(name, "approved", step)
         self.results[name]["approve_event"] = {"done": True, "approved": step["event_ids"], "reason": "approved"}
 
     def _restore_service(self, name, step):
         ids = {i.lower() for i in step["event_ids"]}
-        self.hosts[name]["tasks"] = {}
+        self.hosts[name].update(tasks={}, own_balancer="ready")
         for lb, servers in self.servers.items():
             server = servers[name]
             if lb in self.down_balancers or not server["record"]:

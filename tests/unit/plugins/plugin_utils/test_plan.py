@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._plan import LAG, plan
 
 from tests.support.model import Model, iso
 
@@ -159,6 +159,38 @@ def test_services_are_stopped_after_the_connections_and_before_the_approval():
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted)
     assert [role for _at, _name, role, _ids in model.steps] == ["load_balancer", "drain_host", "approve_event"]
+
+
+def test_a_host_whose_service_is_silent_is_drained_to_the_end_and_approved_through_another():
+    model = Model(hosts=3, min_in_service=0, drain_host={"services": ["nginx"]})
+    model.settings["web1"]["resource_name"] = "vm_web1"
+    model.hosts["web1"]["service_silent"] = True
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: model.posted, 10)
+    assert "services" in model.hosts["web1"]["tasks"] and [by for _at, _event_id, by in model.posted] == ["web2"]
+
+
+def test_what_only_a_silent_service_could_approve_waits_for_it():
+    model = Model(drain_host={"services": ["nginx"]})
+    model.settings["web1"]["resource_name"] = "vm_web1"
+    model.hosts["web1"]["service_silent"] = True
+    model.announce("e1", "web1")
+    for _pass in range(8):
+        outcome = model.go()
+    assert "services" in model.hosts["web1"]["tasks"] and model.posted == []
+    assert state(outcome, "web1") == "ready" and "waits for the metadata service of web1" in outcome["hosts"]["web1"]["reason"]
+    model.hosts["web1"]["service_silent"] = False
+    model.until(lambda outcome: model.posted, 3)
+
+
+def test_no_step_is_taken_on_a_host_whose_records_cannot_be_read():
+    model = Model(drain_host={"services": ["nginx"], "before": True})
+    model.settings["web1"]["resource_name"] = "vm_web1"
+    model.hosts["web1"]["silent"] = True
+    model.announce("e1", "web1")
+    for _pass in range(8):
+        model.go()
+    assert [role for _at, _name, role, _ids in model.steps] == ["load_balancer"]
 
 
 def test_a_cancelled_event_restores():
@@ -561,6 +593,95 @@ def test_all_whom_an_event_named_are_told_when_only_a_hold_knows_it():
     assert model.servers["lb1"]["web2"]["admin_state"] == "maint"
 
 
+class TestStrangersIgnored:
+    """What may turn out a target is no stranger yet."""
+
+    @staticmethod
+    def model(**more):
+        model = Model(hosts=3, min_in_service=0, unknown_resources="ignore", **more)
+        model.settings["web1"]["load_balancer"]["provider"] = "none"
+        return model
+
+    @staticmethod
+    def both_are_ready(model, passes=20):
+        model.until(lambda outcome: model.posted, passes)
+        assert model.in_rotation("web2") == []
+
+    @pytest.mark.parametrize("age", [0.1, 3.0], ids=["a moment older", "rested"])
+    @pytest.mark.parametrize("provider", ["none", "haproxy"])
+    def test_a_target_that_was_last_read_before_the_event_appeared(self, provider, age):
+        model = self.model()
+        model.settings["web1"]["load_balancer"]["provider"] = provider
+        model.servers["lb1"]["web1"]["admin_state"] = "maint"
+        for _pass in range(3):
+            model.go()
+        model.seen["web2"] = dict(model.observe_host("web2"), at=model.now - age)
+        model.outcome["pace"]["web2"]["rest"] = REST_IDLE
+        model.announce("e1", "web1", "web2")
+        outcome = model.go()
+        assert model.posted == [] and state(outcome, "web1") == "ready" and "web2" in outcome["hosts"]["web1"]["reason"]
+        self.both_are_ready(model)
+
+    @pytest.mark.parametrize("fault", [{"fatal": "x.json: cut in half"}, {"silent": True}, {"service_silent": True}], ids=lambda fault: next(iter(fault)))
+    def test_a_target_whose_name_is_not_known(self, fault):
+        model = self.model()
+        model.hosts["web2"].update(fault)
+        model.announce("e1", "web1", "web2")
+        for _pass in range(40):
+            outcome = model.go()
+        assert model.posted == [] and "waits for web2" in outcome["hosts"]["web1"]["reason"]
+        model.hosts["web2"].update(fatal=None, silent=False, service_silent=False)
+        self.both_are_ready(model)
+
+    def test_a_target_whose_own_document_lags_behind(self):
+        model = self.model()
+        model.announce("e1", "web1", "web2", shown_to=["web1"])
+        for _pass in range(4):
+            model.go()
+        model.events["e1"]["shown_to"] = model.names
+        self.both_are_ready(model)
+
+    def test_a_target_that_is_silent_and_may_be_another_of_its_name(self):
+        model = self.model()
+        for name in ("web2", "web3"):
+            model.hosts[name]["azure_name"] = model.settings[name]["resource_name"] = "set_0"
+        model.hosts["web2"]["silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web1", "web2"])
+        for _pass in range(20):
+            outcome = model.go()
+        assert model.posted == [] and "waits for a later look at web2" in outcome["hosts"]["web1"]["reason"]
+        model.hosts["web2"]["silent"] = False
+        self.both_are_ready(model)
+        assert model.in_rotation("web3") == ["lb1"]
+
+    def test_a_silent_target_that_alone_bears_the_name_is_a_member(self):
+        model = self.model()
+        model.settings["web2"]["resource_name"] = "VM_web2"
+        model.hosts["web2"]["silent"] = True
+        model.announce("e1", "web1", "web2")
+        for _pass in range(20):
+            model.go()
+        assert model.posted == [] and model.in_rotation("web2") == []
+
+    def test_an_outsider_is_not_waited_for(self):
+        model = self.model()
+        model.announce("e1", "web1", "elsewhere")
+        model.until(lambda outcome: model.posted, 2)
+
+    def test_approved_unprepared(self):
+        model = self.model(rules=[{"name": "quick", "action": "approve"}])
+        model.announce("e1", "web1", "web2", shown_to=["web1"])
+        for _pass in range(4):
+            assert "waits for a later look at web2" in model.go()["hosts"]["web1"]["reason"] and model.posted == []
+        model.until(lambda outcome: model.posted, 15)
+
+    def test_a_vm_of_that_name_in_another_set_is_none_of_them_after_some_seconds(self):
+        model = self.model()
+        model.announce("e1", "web1", "vm_web2", shown_to=["web1"])
+        model.until(lambda outcome: model.posted, 15)
+        assert LAG <= model.posted[0][0] - model.run["started"] <= LAG + 2 * REST_IDLE and model.in_rotation("web2") == ["lb1"]
+
+
 class TestRules:
     def test_ignore_leaves_the_host_alone_and_is_not_waited_for(self):
         model = Model(rules=[{"name": "no freezes", "when": "event_type == 'Freeze'", "action": "ignore"}])
@@ -666,6 +787,39 @@ class TestRules:
         outcome = model.finish()
         assert result(outcome, "a")["outcome"] == "completed" and result(outcome, "b")["hosts"]["web1"]["state"] == "waiting"
         assert not outcome["failed_run"], outcome["messages"]
+
+    @pytest.mark.parametrize("moved", [0.0, 40.0, -20.0])
+    def test_on_drain_timeout_approve_never_waits_past_the_deadline(self, moved):
+        model = Model(rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1", notice=60)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        assert model.go()["hosts"]["web1"]["until"] == model.run["started"] + 60 - 15
+        model.events["e1"]["not_before_at"] += moved
+        deadline = model.run["started"] + 60 + moved - 15
+        assert model.go()["hosts"]["web1"]["until"] == deadline
+        model.until(lambda outcome: model.posted, 60)
+        assert deadline <= model.posted[0][0] < deadline + model.pass_seconds
+
+    @pytest.mark.parametrize(("notice", "until"), [(None, 120), (900, 120), (100, 85)])
+    def test_a_drain_is_told_to_end_when_its_time_is_over_and_never_past_the_deadline(self, notice, until):
+        model = Model()
+        model.announce("e1", "web1", notice=notice)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        assert model.go()["hosts"]["web1"]["until"] == model.run["started"] + until
+
+    def test_the_time_to_drain_begins_when_the_users_own_way_out_is_at_its_end(self):
+        model = Model(drain_host={"timeout": 20.0}, load_balancer={"provider": "custom"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1")
+        model.hosts["web1"].update(undone={"load_balancer_custom"}, connections=[{"port": 80, "peer": "10.0.0.77", "count": 1}])
+        for _pass in range(20):
+            model.go()
+        assert model.posted == []
+        model.hosts["web1"]["undone"].clear()
+        out_at = model.now
+        model.until(lambda outcome: model.posted, 20)
+        assert model.posted[0][0] >= out_at + 20
 
     def test_different_rules_in_one_event(self):
         model = Model()
@@ -1065,6 +1219,30 @@ class TestOnePass:
         model.servers["lb1"]["web1"]["sessions"] = 0
         self.run(model)
         assert len(model.posted) == 1 and model.number == 2
+
+    @pytest.mark.parametrize("skew", [0, -3600])
+    @pytest.mark.parametrize(("provider", "before"), [("haproxy", False), ("custom", False), ("none", True)])
+    def test_the_time_to_drain_goes_on_from_one_to_the_next(self, provider, before, skew):
+        rules = [{"name": "impatient", "on_drain_timeout": "approve"}]
+        model = Model(rules=rules, load_balancer={"provider": provider}, drain_host={"before": before})
+        model.skew = {"web1": skew, "lb1": skew}
+        model.announce("e1", "web1")
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+        for _minute in range(5):
+            self.run(model)
+            if model.posted:
+                break
+            model.now += 60
+        assert 120 <= model.posted[0][0] - (model.events["e1"]["not_before_at"] - 900) < 200
+
+    def test_a_vm_of_a_strangers_name_is_none_of_the_targets_in_the_next_one(self):
+        model = Model(hosts=3, unknown_resources="ignore")
+        model.announce("e1", "web1", "vm_web2", shown_to=["web1"])
+        for _minute in range(2):
+            assert model.posted == []
+            self.run(model)
+            model.now += 60
+        assert len(model.posted) == 1 and model.in_rotation("web2") == ["lb1"]
 
     def test_nothing_to_see_twice(self):
         model = Model()
