@@ -18,6 +18,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPRO
 
 LOOKS = 2
 """Idle looks running after which a host is drained."""
+READY = 15.0
+"""Seconds for which a host that was found ready counts as ready."""
+READY_EACH = 1.0
+"""The same, for each target more: the more there are, the longer it takes until a step begins."""
 
 
 def plan(observed):
@@ -245,8 +249,13 @@ class _Plan:
                 host.step = None
                 self.leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
-                host.take("approve_event", [event], "approved", ready_resources=ready)
+                host.take("approve_event", [event], "approved", ready_resources=ready, ready_until=self._ready_until(host))
                 return
+
+    def _ready_until(self, host):
+        """Until when those who are ready now count as ready, by the host's own clock, or None where that is not known."""
+        own = host.clock(self.world.now)
+        return None if own is None else own + READY + READY_EACH * len(self.world.hosts)
 
     def forbidden(self, event):
         """Whether the event names somebody besides the targets and is therefore not ours to approve."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
@@ -106,3 +107,90 @@ def test_nobody_is_approved_who_is_not_ready(approve, recorded):
     result = approve(document(event("A", Resources=[*READY, "other"])))
     assert "'other', which is not said to be ready" in result["msg"]
     assert recorded() == {} and approve.posted == []
+
+
+class TestBounded:
+    """A step of a pass: all of it within some seconds, whatever the service does."""
+
+    def slow(self, seconds, answer=None):
+        """An answer that takes so many seconds of the clock, or none at all."""
+
+        def handle(handler):
+            time.sleep(seconds)
+            if answer is None:
+                handler.close_connection = True
+                return
+            body = json.dumps(answer).encode()
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+
+        return handle
+
+    @pytest.fixture
+    def step(self, run_module, folder):
+        """The module as it runs on a host, with time that passes; and the seconds that it took."""
+
+        def call(*answers, posts=(200,), **args):
+            given = {"event_ids": ["A"], "ready_resources": READY, "state_dir": str(folder), **args}
+            with Posting(*answers, posts=posts) as service:
+                began = time.monotonic()
+                result = run_module(module, imds_url=service.url, **given)
+                return result, time.monotonic() - began, len(service.requests("POST"))
+
+        return call
+
+    def test_a_post_that_is_never_answered(self, step, recorded):
+        result, seconds, posted = step(document(event("A")), posts=(self.slow(3),), timeout=1.5)
+        assert "POST" in result["msg"] and "no whole answer" in result["msg"] and 1 <= seconds < 2.5
+        # It may have come to the service all the same.
+        assert posted == 1 and recorded() == {"A": False}
+
+    @pytest.mark.parametrize("name", [None, 3])
+    def test_a_document_or_a_name_that_never_comes(self, run_module, folder, recorded, name):
+        answer = document(event("A")) if name else self.slow(3)
+        with Posting(answer, name=self.slow(3) if name else "FrontEnd_IN_0") as service:
+            began = time.monotonic()
+            args = {"event_ids": ["A"], "ready_resources": READY, "state_dir": str(folder)}
+            result = run_module(module, imds_url=service.url, timeout=1.5, **args)
+            assert result["failed"] and time.monotonic() - began < 1.5
+            assert service.requests("POST") == [] and recorded() == {}
+
+    def test_errors_are_not_retried_beyond_it(self, step, recorded):
+        result, seconds, posted = step(document(event("A")), posts=(503,), timeout=1.8)
+        assert "answered 503" in result["msg"] and posted == 2 and seconds < 1.8
+        assert recorded() == {"A": False}
+
+    def test_nothing_is_sent_where_recording_took_all_the_time(self, approve, recorded, monkeypatch):
+        begin = module.Record.begin
+        clocks = []
+        monkeypatch.setattr(module.Approval, "from_params", self.keep_clock(module.Approval.from_params, clocks))
+        monkeypatch.setattr(module.Record, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
+        assert "No time was left" in approve(document(event("A")), timeout=5)["msg"]
+        assert approve.posted == [] and recorded() == {}
+
+    @staticmethod
+    def keep_clock(from_params, clocks):
+        def make(client, params):
+            clocks.append(client.sleep.__self__)
+            return from_params(client, params)
+
+        return make
+
+    @pytest.mark.parametrize(("age", "sent"), [(-1, True), (1, False)])
+    def test_nothing_is_sent_once_readiness_is_too_old(self, approve, recorded, age, sent):
+        result = approve(document(event("A")), ready_until=time.time() - age)
+        assert len(approve.posted) == int(sent) and recorded() == ({"A": True} if sent else {})
+        assert sent or "too long ago" in result["msg"]
+
+    def test_what_may_have_been_sent_before_stays_recorded_when_nothing_is_sent_now(self, approve, recorded):
+        assert approve(document(event("A")), posts=(lambda handler: None,) * 9, request_timeout=0.1)["failed"]
+        assert recorded() == {"A": False}
+        assert approve(document(event("A"), event("B")), event_ids=["A", "B"], ready_until=0)["failed"]
+        assert recorded() == {"A": False}
+        assert approve(document(event("A")))["approved"] == ["A"] and recorded() == {"A": True}
+
+    @pytest.mark.parametrize("timeout", [0, -1])
+    def test_a_time_that_is_none(self, approve, timeout):
+        assert approve(document(event("A")), timeout=timeout)["msg"].startswith("timeout:")
