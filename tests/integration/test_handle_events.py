@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -34,7 +35,14 @@ def test_nothing_to_do(site):
 
 
 def test_a_reboot_from_notice_to_the_end(site):
-    site.see_a_reboot_through()
+    run = site.see_a_reboot_through()
+    passes = run.output.partition("PLAY [Tell ")[0].split("TASK [Observe the hosts]")[1:]
+    assert len(passes) > 3
+    for output in passes:
+        # Beside the tasks of the role that is the step, and what ends or goes around the passes and is no host's.
+        tasks = re.findall(r"^TASK \[((?!Pass by pass|End the passes|graceful\.azure\.\w+ : ).*)\]", output, re.MULTILINE)
+        assert tasks[:2] == ["Observe the balancers", "Plan"] and len(tasks) <= 3, tasks
+    assert sum("TASK [Take the step" in output for output in passes) >= 3
 
 
 def test_check_mode_shows_the_plan_and_touches_nothing(site):
@@ -109,6 +117,21 @@ def test_a_stranger_in_the_event(site):
     assert run.event(event_id)["outcome"] == "not_approved"
     assert set(run.event(event_id)["hosts"]) == {"web1"}
     assert site.admin_states()["web1"] == "ready"
+
+
+def test_an_approval_that_is_never_answered_holds_up_nobody(site):
+    """It is one step of 5 s: an event of another host that comes meanwhile is seen in time."""
+    site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
+    rules = [{"name": "as it is", "when": "event_type == 'Reboot'", "action": "approve"}]
+    reboot = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    site.start("handle_events", graceful_azure_rules=rules, graceful_azure_min_in_service=0)
+    wait_until(lambda: list(site.records()), 30, "the record of the approval")
+    preempt = site.simulator.post_event(EventType="Preempt", Resources=["web2"], NoticeSeconds=30)
+    site.await_state("web2", "drain", 20)
+    assert site.simulator.event(preempt)["Approvals"] == site.simulator.event(reboot)["Approvals"] == []
+    # The service may have got it.
+    (record,) = (json.loads(path.read_text()) for path in site.records() if path.parent.name == "web1")
+    assert record["subject"] == {"name": "approved"} and [entry["details"]["posted"] for entry in record["events"].values()] == [False]
 
 
 @pytest.mark.parametrize("moment", ["out", "Started", "Completed"])
