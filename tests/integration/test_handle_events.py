@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -121,17 +122,18 @@ def test_a_stranger_in_the_event(site):
 
 
 def test_an_approval_that_is_never_answered_holds_up_nobody(site):
-    """It is one step of 5 s: an event of another host that comes meanwhile is seen in time."""
+    """It is one step of its pass, of 5 s if nothing else is said. The service's errors alone would let it try for 47 s and more."""
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
-    rules = [{"name": "as it is", "when": "event_type == 'Reboot'", "action": "approve"}]
-    reboot = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    site.start("handle_events", graceful_azure_rules=rules, graceful_azure_min_in_service=0)
-    wait_until(lambda: list(site.records()), 30, "the record of the approval")
-    preempt = site.simulator.post_event(EventType="Preempt", Resources=["web2"], NoticeSeconds=30)
-    site.await_state("web2", "drain", 20)
-    assert site.simulator.event(preempt)["Approvals"] == site.simulator.event(reboot)["Approvals"] == []
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    rules = [{"name": "as it is", "action": "approve"}]
+    process = site.start("handle_events", handle_events_wait=False, graceful_azure_rules=rules, graceful_azure_min_in_service=0, __approve_event_seconds=2)
+    wait_until(lambda: list(site.records()), 60, "the record of the approval")
+    began = time.monotonic()
+    run = site.finish(process)
+    assert time.monotonic() - began < 25 and "no whole answer within" in run.output, run.output
+    assert run.event(event_id)["outcome"] == "in_progress" and site.simulator.event(event_id)["Approvals"] == []
     # The service may have got it.
-    (record,) = (json.loads(path.read_text()) for path in site.records() if path.parent.name == "web1")
+    (record,) = (json.loads(path.read_text()) for path in site.records())
     assert record["subject"] == {"name": "approved"} and [entry["details"]["posted"] for entry in record["events"].values()] == [False]
 
 

@@ -45,15 +45,13 @@ def test_a_host_that_does_not_come_to_an_end_is_cut_off(tmp_path, host):
     stalled.chmod(0o755)
     playbook = Playbook(tmp_path, {"far": host.variables})
     look = {"graceful.azure.host_observation": {"timeout": 0.1}, "vars": {"ansible_python_interpreter": str(stalled)}}
-    tasks = [dict(look, name=name) for name in ("graceful_azure_host", "spared")]
-    environment = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp"), "ANSIBLE_RETRIES": "3", "ANSIBLE_SSH_RETRIES": "3"}
-    done = playbook.run(tasks, environment=environment)
+    environment = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp"), "ANSIBLE_SSH_RETRIES": "3"}
+    done = playbook.run([dict(look, name="looked")], environment=environment)
     try:
-        seen = done["graceful_azure_host"]
+        seen = done["looked"]
         assert done.status == 0 and seen["reached"] is False and "fatal" not in seen, done.output
         assert "did not come to its end within 5.1 s" in seen["error"]
-        assert done["spared"]["rested"] is True and done.seconds < 14
-        # Begun once, and nothing is left of it on the controller but the connection that later tasks share.
+        # Begun once, though three tries more were allowed, and nothing is left of it on the controller but the connection that later tasks share.
         assert len((tmp_path / "pids").read_text().split()) == 1
         assert [line for line in running(str(tmp_path / "cp")) if "[mux]" not in line] == []
     finally:

@@ -21,7 +21,7 @@ TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
 @pytest.fixture
 def action(monkeypatch):
     """A look whose grace is short; C(action.process) is what its connection started."""
-    monkeypatch.setattr(_look, "GRACE", 0.2)
+    monkeypatch.setattr(_look, "GRACE", 0.1)
     monkeypatch.setattr(_look, "GRACE_EACH", 0.0)
     action = ActionModule.__new__(ActionModule)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"))
@@ -43,8 +43,8 @@ def look(action, execute, seconds=0.1):
 
 def test_a_look_that_hangs_is_cut_off_and_its_process_ended(action):
     result, seconds = look(action, lambda: action.start().communicate())
-    assert 0.3 <= seconds < 2
-    assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.3 s" in result["error"]
+    assert 0.2 <= seconds < 2
+    assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.2 s" in result["error"]
     assert action.process.wait(5) == -signal.SIGTERM
     assert action._connection._shell.tmpdir is None
 
@@ -60,7 +60,7 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
             action.start().wait()
 
     result, seconds = look(action, execute)
-    assert seconds < 4 and result["cut_off"] == pytest.approx(0.3) and "fatal" not in result
+    assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
     assert action.process.wait(5) == -signal.SIGTERM
 
 
@@ -82,10 +82,10 @@ def test_one_in_time_is_left_alone_and_no_alarm_stays(action, rung):
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_alarm_of_the_task_goes_on(action, rung, hangs):
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
     look(action, (lambda: time.sleep(60)) if hangs else dict)
-    assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.5
-    time.sleep(0.5)
+    assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.4
+    time.sleep(0.4)
     assert rung == [True]
 
 
@@ -107,4 +107,4 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
     action._execute_module = lambda **_args: {}
     for forks, hosts in ((5, 100), (50, 20), (None, 1)):
         action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)
-    assert limits == pytest.approx([10.2, 25.2, 6.2])
+    assert limits == pytest.approx([10.1, 25.1, 6.1])
