@@ -121,8 +121,7 @@ class TestHost:
         host.look()
         host.now += 5
         host.last.update(began=1000.0, cut_off=5.0, at=1005.0)
-        while len(host.looks) < 2:
-            host.look()
+        assert [host.look()["rested"] for _pass in range(6)] == [True] * 5 + [False]
         assert host.moments == [0.0, 10.0]
         host.last.update(cut_off=5.0)
         host.now -= 3600
