@@ -10,16 +10,19 @@ import time
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._look import LookAction
 
+SOCKET = 5.0
+"""Seconds that HAProxy may take to answer, and its command line to be found."""
+
 
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         args = dict(self._task.args)
         rest = float(args.pop("rest", 0))
-        last = self._last(task_vars) if rest else None
-        if last and time.time() - last["began"] < rest and not self._news(task_vars):
+        last = self._last(task_vars) or {}
+        if self.is_spared(last) or 0 <= time.time() - last.get("began", 0) < rest and not self._news(task_vars):
             return dict(last, rested=True)
-        result = self.look("graceful.azure.haproxy_info", args, task_vars)
+        result = self.look("graceful.azure.haproxy_info", args, task_vars, float(args.get("timeout", 0)) + SOCKET)
         if result["reached"] and result["level"] not in (None, "admin"):
             result["fatal"] = f"the HAProxy socket {args['socket']} allows only the level {result['level']}; admin is needed"
         elif result["reached"] and result.get("state_dir_problem"):

@@ -22,9 +22,16 @@ class ActionModule(LookAction):
         rest = float(args.pop("rest", 0))
         last = task_vars.get("graceful_azure_host") or {}
         since = time.time() - last.get("at", 0)
-        if since < rest:
+        # Where the clock was set back nothing is known of how long ago it was.
+        if 0 <= since < rest:
+            return dict(last, changed=False, rested=True, news=False)
+        if self.is_spared(last):
+            time.sleep(interval)
             return dict(last, changed=False, rested=True, news=False)
         time.sleep(max(0.0, min(interval, interval - since)))
-        result = self.look("graceful.azure.host_observation", dict(args, known=last.get("fingerprint", "")), task_vars)
+        timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
+        # The metadata service is read once more at the end of the wait.
+        seconds = timeout + wait + (timeout if wait else 0)
+        result = self.look("graceful.azure.host_observation", dict(args, known=last.get("fingerprint", "")), task_vars, seconds)
         news = result.get("fingerprint") != last.get("fingerprint")
         return dict(result, rested=False, news=news, at=time.time() - result.get("age", 0.0))

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
@@ -16,6 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._waiting import Rea
 
 # So often may the document change between reading and approving.
 ATTEMPTS = 3
+# So much of a bounded time is left to the request itself.
+POST_SECONDS = 1.0
 
 
 class RefusedError(Exception):
@@ -73,12 +77,17 @@ class Approval:
         reader = Reader(client, params["resource_name"], ask_name=not others)
         return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"])
 
-    def send(self, check_mode=False, before_post=None):
-        """Returns what was approved, what was not and why, and the warnings. ``before_post`` is called with the ids that are about to be sent."""
+    def send(self, check_mode=False, before_post=None, deadline=None, ready_until=None):
+        """Returns what was approved, what was not and why, and the warnings. ``before_post`` is called with the ids that are about to be sent.
+
+        Nothing is waited for after ``deadline``, by the client's clock, and nothing sent in the last second before it or after
+        ``ready_until``, by this machine's.
+        """
         refused = None
+        last_post = None if deadline is None else deadline - POST_SECONDS
         for _dummy in range(ATTEMPTS):
             # What stood a while ago does not count: an approval cannot be taken back.
-            reading = self.reader.read(name_needed_by=None if self.allow_other_hosts else "approving")
+            reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
             approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready)
             document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
             if self.client.api_version == PREVIEW:
@@ -88,8 +97,12 @@ class Approval:
                     break
                 if before_post:
                     before_post(approve)
+                if last_post is not None and self.client.monotonic() > last_post:
+                    raise RefusedError("No time was left to approve. Nothing was approved.")
+                if ready_until is not None and time.time() > ready_until:
+                    raise RefusedError("It was too long ago that everybody was found ready. Nothing was approved.")
                 try:
-                    self.client.post_events(document)
+                    self.client.post_events(document, deadline)
                 except ImdsStatusError as error:
                     if error.status != 400:
                         raise

@@ -15,7 +15,7 @@ description:
   - Approves as M(graceful.azure.scheduled_events_approve) does, and leaves a hold that is a record and nothing else, as M(graceful.azure.task_hold)
     does under the name C(approved). Whoever carries on after a run that was killed learns from it who approved the event.
   - The record is written before anything is sent, and once more when it was accepted. Its detail C(posted) is V(false) in between, and stays so where
-    nobody can tell whether the service got the request. Where the service refused it nothing stays recorded.
+    nobody can tell whether the service got the request. Where the service refused it nothing is added.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes
@@ -39,6 +39,15 @@ options:
     type: list
     elements: str
     required: true
+  timeout:
+    description:
+      - How many seconds all of it may take, the events read anew and their approval sent. Without it each request is tried again as long
+        as O(request_timeout) and the service's errors let it.
+    type: float
+  ready_until:
+    description:
+      - Until when O(ready_resources) holds, in seconds since 1970 by the clock of the host. Nothing is sent later.
+    type: float
   record:
     description:
       - Whether to leave the record.
@@ -98,7 +107,7 @@ not_approved:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, client_from_params, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, check_seconds, client_from_params, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
 KIND = "task"
@@ -112,6 +121,7 @@ class Record:
         request = Request.from_params(dict(params, state="present"))
         self.store, self.reason, self.details = Store(params["state_dir"]), request.reason, request.details
         self.added = []
+        self.unsure = set()
 
     def begin(self, event_ids):
         """Notes that these are about to be sent; those that were accepted before stay as they are."""
@@ -119,6 +129,8 @@ class Record:
             record = self._read()
             sure = {fold(event_id) for event_id, entry in record["events"].items() if (entry.get("details") or {}).get("posted", True)}
             new = [event_id for event_id in event_ids if fold(event_id) not in sure]
+            # What was sent before may have come to the service, whatever becomes of it now.
+            self.unsure |= {fold(event_id) for event_id in record["events"]} - sure - {fold(event_id) for event_id in self.added}
             self.added += [event_id for event_id in new if event_id not in self.added]
             self._write(record, new, False)
 
@@ -127,7 +139,7 @@ class Record:
         with self.store.locked():
             record = self._read()
             kept = {fold(event_id) for event_id in approved}
-            gone = {fold(event_id) for event_id in self.added} - kept
+            gone = {fold(event_id) for event_id in self.added} - kept - self.unsure
             record = dict(record, events={event_id: entry for event_id, entry in record["events"].items() if fold(event_id) not in gone})
             self._write(record, [event_id for event_id in self.added if fold(event_id) in kept], True)
 
@@ -145,10 +157,11 @@ class Record:
 
 def run(client, params, check_mode):
     """Returns what was approved, what was not and why, and the warnings."""
+    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
     record = Record(params)
     try:
-        approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None)
+        approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None, deadline, params["ready_until"])
     except (ImdsStatusError, RefusedError) as error:
         # An error of the service itself may have come after the deed.
         if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
@@ -169,6 +182,8 @@ def main():
             imds_argument_spec(),
             event_ids={"type": "list", "elements": "str", "required": True},
             ready_resources={"type": "list", "elements": "str", "required": True},
+            timeout={"type": "float"},
+            ready_until={"type": "float"},
             record={"type": "bool", "default": True},
             **{name: holds[name] for name in ("event_details", "reason", "state_dir")},
         ),

@@ -49,6 +49,8 @@ def next_pace(world, decisions):
 
     pace = {}
     for host in hosts:
+        # Where the look does not come about at all nobody waits for its end.
+        wait = pause if host.seen.get("reached", True) else 0.0
         if host.name in draining:
             # More waves than one wait one after the other, so then nobody waits.
             pools = sorted({server["source_address"] for server in host.servers if server.get("source_address")})
@@ -58,9 +60,9 @@ def next_pace(world, decisions):
         elif quick or draining:
             pace[host.name] = _look(0.0, rest=REST if host.name in concerned else REST_IDLE)
         elif concerned and host.name not in concerned:
-            pace[host.name] = _look(pause, rest=REST_IDLE)
+            pace[host.name] = _look(wait, rest=REST_IDLE)
         else:
-            pace[host.name] = _look(pause)
+            pace[host.name] = _look(wait)
     settings = {name: host.settings for name, host in world.hosts.items()}
     servers = {world.hosts[name].balancer["server"] for name in draining}
     return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE)

@@ -21,6 +21,10 @@ LOOKS = 2
 """Idle looks running after which a host is drained."""
 LAG = 10.0
 """Seconds after which a VM that does not show the event of another one is not of its set."""
+READY = 15.0
+"""Seconds for which a host that was found ready counts as ready."""
+READY_EACH = 1.0
+"""The same, for each target more: the more there are, the longer it takes until a step begins."""
 
 
 def plan(observed):
@@ -258,7 +262,7 @@ class _Plan:
                 host.step = None
                 self.leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
-                host.take("approve_event", [event], "approved", ready_resources=ready)
+                host.take("approve_event", [event], "approved", ready_resources=ready, ready_until=self._ready_until(host))
                 return
 
     def doubt(self, event):
@@ -275,6 +279,11 @@ class _Plan:
             if host.resource_name.lower() in strangers and not (host.observed and host.seen["at"] >= since + LAG):
                 return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
         return None
+
+    def _ready_until(self, host):
+        """Until when those who are ready now count as ready, by the host's own clock, or None where that is not known."""
+        own = host.clock(self.world.now)
+        return None if own is None else own + READY + READY_EACH * len(self.world.hosts)
 
     def forbidden(self, event):
         """Whether the event names somebody besides the targets and is therefore not ours to approve."""

@@ -178,6 +178,11 @@ class Host:
             for event_id in record["events"]
         }
 
+    def clock(self, now):
+        """What its own clock shows at that moment of the controller's, as near as its look tells; None where that does not."""
+        then, at = _seconds(self.seen.get("time")), self.seen.get("at")
+        return None if then is None or at is None else then + now - at - self.seen.get("age", 0.0)
+
     @property
     def drained(self):
         """Folded event ids for which services and tasks are done."""

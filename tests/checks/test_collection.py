@@ -54,6 +54,14 @@ def test_package(tmp_path):
             assert set(shown) == set(named)
 
 
+@pytest.mark.parametrize("playbook", ["handle_events", "holds"])
+def test_a_silent_host_is_tried_once(playbook):
+    """As many tries as a user's ansible.cfg says would each cost the whole time."""
+    plays = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))
+    (bounds,) = (play["vars"] for play in plays if "ansible_ssh_timeout" in (play.get("vars") or {}))
+    assert (bounds["ansible_ssh_timeout"], bounds["ansible_ssh_retries"]) == (4, 0)
+
+
 def test_action_group_holds_every_module_that_asks_the_service():
     """module_defaults for graceful.azure.imds reach them all. What is part of a playbook alone has no need of it."""
     with (ROOT / "meta" / "runtime.yml").open(encoding="utf-8") as runtime:

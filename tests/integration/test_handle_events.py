@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import time
 
 import pytest
 
@@ -35,7 +37,15 @@ def test_nothing_to_do(site):
 
 
 def test_a_reboot_from_notice_to_the_end(site):
-    site.see_a_reboot_through()
+    run = site.see_a_reboot_through()
+    passes = run.output.partition("PLAY [Tell ")[0].split("TASK [Observe the hosts]")[1:]
+    assert len(passes) > 3
+    for output in passes:
+        # What ends the passes and what goes around them is no host's; what comes after a step is its role's.
+        tasks = re.findall(r"^TASK \[((?!Pass by pass|End the passes).*)\]", output, re.MULTILINE)
+        assert tasks[:2] == ["Observe the balancers", "Plan"] and sum(task.startswith("Take the step") for task in tasks) <= 1, tasks
+        assert len(tasks) == 2 or tasks[2].startswith("Take the step"), tasks
+    assert sum("TASK [Take the step" in output for output in passes) >= 3
 
 
 def test_check_mode_shows_the_plan_and_touches_nothing(site):
@@ -132,6 +142,22 @@ def test_a_stranger_in_the_event(site):
     assert run.event(event_id)["outcome"] == "not_approved"
     assert set(run.event(event_id)["hosts"]) == {"web1"}
     assert site.admin_states()["web1"] == "ready"
+
+
+def test_an_approval_that_is_never_answered_holds_up_nobody(site):
+    """It is one step of its pass, of 5 s if nothing else is said. The service's errors alone would let it try for 47 s and more."""
+    site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    rules = [{"name": "as it is", "action": "approve"}]
+    process = site.start("handle_events", handle_events_wait=False, graceful_azure_rules=rules, graceful_azure_min_in_service=0, __approve_event_seconds=2)
+    wait_until(lambda: list(site.records()), 60, "the record of the approval")
+    began = time.monotonic()
+    run = site.finish(process)
+    assert time.monotonic() - began < 25 and "no whole answer within" in run.output, run.output
+    assert run.event(event_id)["outcome"] == "in_progress" and site.simulator.event(event_id)["Approvals"] == []
+    # The service may have got it.
+    (record,) = (json.loads(path.read_text()) for path in site.records())
+    assert record["subject"] == {"name": "approved"} and [entry["details"]["posted"] for entry in record["events"].values()] == [False]
 
 
 @pytest.mark.parametrize("moment", ["out", "Started", "Completed"])

@@ -155,6 +155,7 @@ class Site:
         assert [approval["Vm"] for approval in self.simulator.event(event_id)["Approvals"]] == ["web1"]
         assert self.admin_states() == dict.fromkeys(self.names, "ready")
         assert self.records() == []
+        return run
 
     def await_state(self, name, state, seconds=30):
         wait_until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
@@ -106,3 +107,78 @@ def test_nobody_is_approved_who_is_not_ready(approve, recorded):
     result = approve(document(event("A", Resources=[*READY, "other"])))
     assert "'other', which is not said to be ready" in result["msg"]
     assert recorded() == {} and approve.posted == []
+
+
+class TestBounded:
+    """A step of a pass: all of it within some seconds, whatever the service does."""
+
+    @staticmethod
+    def slow(seconds):
+        """No answer for so many seconds, and then none."""
+
+        def handle(handler):
+            time.sleep(seconds)
+            handler.close_connection = True
+
+        return handle
+
+    @pytest.fixture
+    def step(self, run_module, folder):
+        """The module as it runs on a host, with time that passes; the seconds that it took, and how often it sent something."""
+
+        def call(answer, **service_args):
+            timeout = service_args.pop("timeout")
+            with Posting(answer, **service_args) as service:
+                began = time.monotonic()
+                args = {"event_ids": ["A"], "ready_resources": READY, "state_dir": str(folder), "timeout": timeout}
+                result = run_module(module, imds_url=service.url, **args)
+                return result, time.monotonic() - began, len(service.requests("POST"))
+
+        return call
+
+    def test_a_post_that_is_never_answered(self, step, recorded):
+        result, seconds, posted = step(document(event("A")), posts=(self.slow(2),), timeout=1.2)
+        assert "POST" in result["msg"] and "no whole answer" in result["msg"] and 1 <= seconds < 2
+        # It may have come to the service all the same.
+        assert posted == 1 and recorded() == {"A": False}
+
+    @pytest.mark.parametrize("silent", ["document", "name"])
+    def test_a_document_or_a_name_that_never_comes(self, step, recorded, silent):
+        never = self.slow(2)
+        scripts = {"document": (never, "FrontEnd_IN_0"), "name": (document(event("A")), never)}
+        answer, name = scripts[silent]
+        result, seconds, posted = step(answer, name=name, timeout=1.1)
+        assert result["failed"] and seconds < 1 and posted == 0 and recorded() == {}
+
+    def test_nothing_is_sent_where_recording_took_all_the_time(self, approve, recorded, monkeypatch):
+        begin = module.Record.begin
+        clocks = []
+        monkeypatch.setattr(module.Approval, "from_params", self.keep_clock(module.Approval.from_params, clocks))
+        monkeypatch.setattr(module.Record, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
+        assert "No time was left" in approve(document(event("A")), timeout=5)["msg"]
+        assert approve.posted == [] and recorded() == {}
+
+    @staticmethod
+    def keep_clock(from_params, clocks):
+        def make(client, params):
+            clocks.append(client.sleep.__self__)
+            return from_params(client, params)
+
+        return make
+
+    @pytest.mark.parametrize(("age", "sent"), [(-1, True), (1, False)])
+    def test_nothing_is_sent_once_readiness_is_too_old(self, approve, recorded, age, sent):
+        result = approve(document(event("A")), ready_until=time.time() - age)
+        assert len(approve.posted) == int(sent) and recorded() == ({"A": True} if sent else {})
+        assert sent or "too long ago" in result["msg"]
+
+    def test_what_may_have_been_sent_before_stays_recorded_when_nothing_is_sent_now(self, approve, recorded):
+        assert approve(document(event("A")), posts=(lambda handler: None,) * 9, request_timeout=0.1)["failed"]
+        assert recorded() == {"A": False}
+        assert approve(document(event("A"), event("B")), event_ids=["A", "B"], ready_until=0)["failed"]
+        assert recorded() == {"A": False}
+        assert approve(document(event("A")))["approved"] == ["A"] and recorded() == {"A": True}
+
+    @pytest.mark.parametrize("timeout", [0, -1])
+    def test_a_time_that_is_none(self, approve, timeout):
+        assert approve(document(event("A")), timeout=timeout)["msg"].startswith("timeout:")

@@ -112,6 +112,11 @@ def test_no_wait_goes_past_the_end_of_the_run():
     assert waits(model.go()) == {"web1": 3.0, "web2": 3.0}
 
 
+def test_where_a_look_does_not_come_about_nobody_waits_for_its_end(model):
+    model.hosts["web2"]["silent"] = True
+    assert waits(model.go()) == {"web1": PAUSE, "web2": 0.0, "web3": PAUSE}
+
+
 def test_fewer_forks_than_hosts_share_the_wait(model):
     model.run["forks"] = 2
     assert set(waits(model.go()).values()) == {PAUSE / 2}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import LAG, plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import Host, World
 
 from tests.support.model import Model, iso
 
@@ -428,6 +429,24 @@ def test_an_approval_that_fails_is_tried_again():
     assert "503" in outcome["hosts"]["web1"]["reason"]
     model.refuse.clear()
     model.until(lambda outcome: model.posted, 3)
+
+
+@pytest.mark.parametrize("skew", [0, 3600, -3600])
+def test_readiness_holds_for_a_short_while_by_the_clock_of_the_host_that_approves(skew):
+    model = Model(hosts=3)
+    model.skew = {"web1": skew}
+    model.announce("e1", "web1")
+    model.until(lambda _outcome: model.posted)
+    (at, _event_id, _name) = model.posted[0]
+    # 15 s, and 1 s for each target; seconds of its clock are whole.
+    assert model.outcome["hosts"]["web1"]["step"]["ready_until"] == pytest.approx(at + skew + 18, abs=1.01)
+
+
+def test_a_clock_that_is_not_known_bounds_nothing():
+    world = World({"now": 100.0, "pass": 1, "run": {}, "settings": {}, "hosts": {}, "balancers": {}})
+    seen = {"time": "1970-01-01T00:01:00Z", "at": 98.0, "age": 0.5}
+    clocks = [Host("web1", {}, dict(seen, **more), {}).clock(world.now) for more in ({}, {"time": None}, {"at": None}, {"age": 0.0})]
+    assert clocks == [61.5, None, None, 62.0]
 
 
 def test_where_an_approval_fails_another_member_tries():

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A look that does not come to its end is cut off."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+import types
+
+import pytest
+from ansible_collections.graceful.azure.plugins.action.host_observation import ActionModule
+from ansible_collections.graceful.azure.plugins.plugin_utils import _look
+
+TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
+
+
+@pytest.fixture
+def action(monkeypatch):
+    """A look whose grace is short; C(action.process) is what its connection started."""
+    monkeypatch.setattr(_look, "GRACE", 0.1)
+    monkeypatch.setattr(_look, "GRACE_EACH", 0.0)
+    action = ActionModule.__new__(ActionModule)
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"))
+
+    def start():
+        action.process = subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE)
+        return action.process
+
+    action.start = start
+    return action
+
+
+def look(action, execute, seconds=0.1):
+    action._execute_module = lambda **_args: execute()
+    began = time.monotonic()
+    result = action.look("module", {}, TASK_VARS, seconds)
+    return result, time.monotonic() - began
+
+
+def test_a_look_that_hangs_is_cut_off_and_its_process_ended(action):
+    result, seconds = look(action, lambda: action.start().communicate())
+    assert 0.2 <= seconds < 2
+    assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.2 s" in result["error"]
+    assert action.process.wait(5) == -signal.SIGTERM
+    assert action._connection._shell.tmpdir is None
+
+
+def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
+    def execute():
+        try:
+            try:
+                action.start().wait()
+            finally:
+                raise BrokenPipeError
+        except OSError:
+            action.start().wait()
+
+    result, seconds = look(action, execute)
+    assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
+    assert action.process.wait(5) == -signal.SIGTERM
+
+
+@pytest.fixture
+def rung():
+    """When the alarm of a task rings. The test itself has one, too."""
+    rung = []
+    former, left = signal.signal(signal.SIGALRM, lambda *_: rung.append(True)), signal.setitimer(signal.ITIMER_REAL, 0)[0]
+    yield rung
+    signal.setitimer(signal.ITIMER_REAL, left)
+    signal.signal(signal.SIGALRM, former)
+
+
+def test_one_in_time_is_left_alone_and_no_alarm_stays(action, rung):
+    result, _seconds = look(action, lambda: {"events": []}, seconds=5)
+    assert result["reached"] is True and result["events"] == [] and "cut_off" not in result
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0) and not rung
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_alarm_of_the_task_goes_on(action, rung, hangs):
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
+    look(action, (lambda: time.sleep(60)) if hangs else dict)
+    assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.4
+    time.sleep(0.4)
+    assert rung == [True]
+
+
+def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
+    monkeypatch.setattr(_look, "GRACE_EACH", 1.0)
+    limits = []
+
+    class Limit:
+        def __init__(self, seconds):
+            limits.append(seconds)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_error):
+            return None
+
+    monkeypatch.setattr(_look, "_Limit", Limit)
+    action._execute_module = lambda **_args: {}
+    for forks, hosts in ((5, 100), (50, 20), (None, 1)):
+        action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)
+    assert limits == pytest.approx([10.1, 25.1, 6.1])
