@@ -42,7 +42,7 @@ class Model:
         self.hosts = {
             name: {
                 "azure_name": f"vm_{name}", "silent": False, "service_silent": False, "fatal": None, "connections": [], "tasks": {},
-                "own_balancer": "ready", "undone": set(),
+                "own_balancer": "ready", "slow_way_out": False,
             }
             for name in self.names
         }
@@ -131,7 +131,7 @@ class Model:
         return shown
 
     def _task_record(self, name, task, entry):
-        done = task not in self.hosts[name]["undone"]
+        done = task != "load_balancer_custom" or self.hosts[name]["own_balancer"] == "out"
         if task == "services":
             return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
         return {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
@@ -265,9 +265,8 @@ class Model:
 
     def _load_balancer(self, name, step):
         if self.provider(name) == "custom":
-            # A task file that needs more than one pass leaves its record undone.
             self._put(name, "load_balancer_custom", step)
-            if "load_balancer_custom" not in self.hosts[name]["undone"]:
+            if not self.hosts[name]["slow_way_out"]:
                 self.hosts[name]["own_balancer"] = "out"
             return
         for lb, servers in self.servers.items():

@@ -831,11 +831,11 @@ class TestRules:
     def test_the_time_to_drain_begins_when_the_users_own_way_out_is_at_its_end(self):
         model = Model(drain_host={"timeout": 20.0}, load_balancer={"provider": "custom"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
         model.announce("e1", "web1")
-        model.hosts["web1"].update(undone={"load_balancer_custom"}, connections=[{"port": 80, "peer": "10.0.0.77", "count": 1}])
+        model.hosts["web1"].update(slow_way_out=True, connections=[{"port": 80, "peer": "10.0.0.77", "count": 1}])
         for _pass in range(20):
             model.go()
         assert model.posted == []
-        model.hosts["web1"]["undone"].clear()
+        model.hosts["web1"]["slow_way_out"] = False
         out_at = model.now
         model.until(lambda outcome: model.posted, 20)
         assert model.posted[0][0] >= out_at + 20

@@ -111,7 +111,15 @@ class Lives(RuleBasedStateMachine):
         elif cancelled:
             self.goes(event_id)
         elif posted or event["not_before_at"] <= self.model.now:
-            self.model.start(event_id)
+            if event["event_type"] not in DELETING or self.is_held(event_id):
+                self.model.start(event_id)
+
+    def is_held(self, event_id):
+        """Whether the event is recorded wherever its hosts are known."""
+        hosts = [name for name in NAMES if self.model.hosts[name]["azure_name"] in self.model.events[event_id]["resources"]]
+        records = [server["record"] and server["record"]["events"] for name in hosts for server in self.servers(name)]
+        records += [self.model.hosts[name]["tasks"].get("load_balancer_custom") for name in hosts if not self.servers(name)]
+        return all(events and event_id in events for events in records)
 
     @precondition(lambda self: self.model.events)
     @rule(number=st.integers(0, 2), seconds=st.sampled_from([-250, -30, 30, 600]))
@@ -169,9 +177,9 @@ class Lives(RuleBasedStateMachine):
                 servers[host]["admin_state"] = "maint"
                 self.operators[lb, host] = "maint"
 
-    @rule(host=st.just("web3"), undone=st.booleans())
-    def users_own_way_out(self, host, undone):
-        self.model.hosts[host]["undone"] = {"load_balancer_custom"} if undone and "load_balancer_custom" not in self.model.hosts[host]["tasks"] else set()
+    @rule(slow=st.booleans())
+    def users_own_way_out(self, slow):
+        self.model.hosts["web3"]["slow_way_out"] = slow
 
     @rule(seconds=st.sampled_from([1.0, 2.0, 30.0, 400.0]))
     def time_passes(self, seconds):
@@ -245,7 +253,8 @@ class Lives(RuleBasedStateMachine):
         since = self.out.get((event_id, name), self.model.now)
         return self.model.now < min([since + TIMEOUT - 1, *(end - RESERVE for end in self.ends(self.known[event_id]))])
 
-    def look_ahead(self):
+    def look_on(self):
+        """Documents catch up, and hosts are out or are not."""
         model = self.model
         for event_id, event in model.events.items():
             if model.now - self.known[event_id]["at"] > STALE:
@@ -261,17 +270,17 @@ class Lives(RuleBasedStateMachine):
 
     def one_pass(self):
         model = self.model
-        self.look_ahead()
+        self.look_on()
         before = len(model.posted)
         rotation = {name: bool(model.in_rotation(name)) for name in NAMES}
         states = {name: [s["admin_state"] for s in self.servers(name)] or [model.hosts[name]["own_balancer"]] for name in NAMES}
         serving = {lb: self.serving(lb) for lb in model.servers}
         records = {name: any(s["record"] for s in self.servers(name)) or "load_balancer_custom" in model.hosts[name]["tasks"] for name in NAMES}
-        due = {name: any(self.due(known) for known in self.naming(name) if known["over"] == math.inf) for name in NAMES}
+        shown = [known for event_id, known in self.known.items() if event_id in model.events]
+        due = {name: any(self.due(known) for known in self.naming(name) if known in shown and name in known["event"]["shown_to"]) for name in NAMES}
         yields = {name: self.may_yield(name) for name in NAMES}
-        now = model.now
         outcome = model.go()
-        after, model.now = model.now, now
+        model.now -= model.pass_seconds
         azure = {model.hosts[name]["azure_name"]: name for name in NAMES}
         for _at, event_id, _by in model.posted[before:]:
             event = model.events[event_id]
@@ -294,7 +303,8 @@ class Lives(RuleBasedStateMachine):
             left = self.serving(lb)
             taken = [name for name in served - left if not yields[name]]
             assert not taken or len(left) >= self.least, f"{lb}: {taken} taken out, only {left} serve"
-        model.now = after
+        self.look_on()
+        model.now += model.pass_seconds
         return outcome
 
     def teardown(self):
@@ -303,12 +313,14 @@ class Lives(RuleBasedStateMachine):
         model = self.model
         model.down_balancers.clear()
         for name in NAMES:
-            model.hosts[name].update(silent=name in self.deleted, service_silent=False, fatal=None, connections=[], undone=set())
+            model.hosts[name].update(silent=name in self.deleted, service_silent=False, fatal=None, connections=[])
             for server in self.servers(name):
                 server["sessions"] = 0
         for event_id in list(model.events):
             self.goes(event_id)
-        model.now += STALE
+        # Whether a VM that is silent was deleted nobody knows before the NotBefore of the event that does.
+        ends = [end for known in self.known.values() if self.deleted for end in known["ends"] if end is not None]
+        model.now = max([model.now, *ends]) + STALE
         model.killed()
         for _pass in range(60):
             outcome = self.one_pass()
