@@ -62,7 +62,7 @@ class Case:
     at: float | None = None  # seconds after the start of the controller, instead of a task
     who: str = "all"  # dies: the controller alone, or all its processes
     company: str = "none"
-    fault: dict | None = None  # see stage.py
+    fault: dict | None = None  # see faults.py
 
     @property
     def kind(self):
@@ -117,7 +117,7 @@ def points(scenario, tasks, seed):
         return found
     turn = [name for name in SCENARIOS if name != EVERY_POINT].index(scenario)
     needed = [point for point in found if point[0].removeprefix(ROLES) in CHANGES]
-    assert len(needed) < KILLS[scenario], "there are more steps than cases"
+    assert len(needed) <= KILLS[scenario], "there are more steps than cases"
     others = [point for point in found if point[0].startswith(PASS) and not point[0].endswith((*CHANGES, *WAITING))]
     begin = (random.Random(seed).randrange(100) + STRIDE * turn) % len(others)
     return (needed + others[begin:] + others[:begin])[: KILLS[scenario]]

@@ -8,13 +8,15 @@ Every case prints its seed and the command that plays it again. CHAOS_SEED (1) c
 The whole matrix is marked long: some 420 runs, for two processes on two cores:
     build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 2 --dist worksteal tests/chaos
 
-What is sampled, in each scenario of scenarios.py:
-- kills at a task: in `reboot` at the first and the last occurrence of every task. In the others, of the tasks of a pass, at
-  each that changes or records something, and at so many more (killer.points) that in all each is killed at several times
+What is sampled, in the scenarios of scenarios.py:
+- kills at a task: in `reboot` at the first and the last occurrence of every task. In the others, at those of each task that
+  changes or records something, and at so many more of a pass (killer.points) that over the scenarios each is killed at several
+  times; not the tasks that a pass skips or that lie around the passes. Those of drain_host, which has a step in two scenarios
+  alone, and that change nothing, are killed at now and then
 - kills at ten moments, and at more where a scenario has fewer points than kills
 - a fault at every second request: in `reboot` with ten of the thirty ways in which faults and requests can meet, in the
   others with two
-- a fault of the approval: in `reboot` each, in every other scenario that has one two of five
+- a fault of the approval: in `reboot` each, in every other scenario that has an approval two of five
 - faults of several requests running, in `reboot` alone
 """
 
