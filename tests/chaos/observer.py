@@ -258,6 +258,9 @@ class Observer:
             started = self.first(event, "Started")
             if started is not None and not event["Approvals"] and not self.served_enough(event):
                 windows.append((started - REQUEST_LIMIT - HEARSAY, self.life(event)[1] + CHECKED))
+        answered = sum(row["outcome"] == "ok" for row in self.record["load"])
+        if len(self.record["log"]) < answered:
+            self.say(7, f"{answered} requests were answered, HAProxy's log tells of {len(self.record['log'])}")
         for witness, (rows, _later) in self.witnesses.items():
             told = [(row, row.get("outcome") or ("ok" if row["status"] == 200 else f"status {row['status']}")) for row in rows]
             lost = [(row, said) for row, said in told if said != "ok" and not any(since <= row["start"] <= until for since, until in windows)]

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.chaos.faults import FAULTS, in_turn, met, orders
+from tests.chaos.scenarios import SCENARIOS
+from tests.chaos.test_chaos import EVERY_POINT, OF_APPROVALS, faults_of_approvals
 
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -78,3 +82,10 @@ def test_turns_that_were_met_and_one_that_was_not():
     assert met(fault, asked(("web1", "GET", 200), ("web1", "POST", None), ("web2", "GET", 200), ("web1", "GET", 200), ("web1", "GET", 500)))
     assert not met(fault, asked(("web1", "GET", 200), ("web1", "POST", None), ("web1", "GET", 200), ("web1", "GET", 200)))
     assert not met(fault, asked(("web1", "GET", 200))), "nobody asked twice"
+
+
+def test_each_fault_of_the_approval_is_tried_in_four_scenarios_and_two_in_each():
+    told = [(scenario, name) for scenario, name, fault in faults_of_approvals() if fault["method"] == "POST"]
+    assert len(told) == len(set(told))
+    assert Counter(scenario for scenario, _name in told) == {name: 2 for name, it in SCENARIOS.items() if it.approvals and name != EVERY_POINT}
+    assert min(Counter(name for _scenario, name in told)[name] for name in OF_APPROVALS) >= 4

@@ -55,7 +55,7 @@ def a_good_record():
         ],
         "requests": [{"Time": 1000 + second, "Vm": "web1", "Method": "GET", "Path": "/metadata/scheduledevents?x=1", "Status": 200} for second in range(2, 19)],
         "load": [{"start": 1000 + number / 5, "seconds": 0.1, "outcome": "ok", "backend": "web2"} for number in range(95)],
-        "log": [{"backend": "web2", "start": 1000 + number / 5, "seconds": 0.1, "status": 200} for number in range(95)],
+        "log": [{"backend": "web2", "start": 1000 + number / 5, "seconds": 0.1, "status": 200} for number in range(97)],
         "controllers": [
             {
                 "name": "first",
@@ -251,7 +251,12 @@ class TestTheImpact:
     def test_a_failed_request(self, record, witness, failed):
         record[witness].append({"start": 1012.0, "seconds": 0.1, "backend": "", **failed})
         (sentence,) = judge(record)
-        assert sentence.startswith("(7) 1 of 96") and "12.00 s" in sentence
+        assert sentence.startswith("(7) 1 of 9") and "12.00 s" in sentence
+
+    def test_a_log_that_does_not_tell_of_all(self, record):
+        del record["log"][90:]
+        (sentence,) = judge(record)
+        assert sentence.startswith("(7) ") and "HAProxy's log tells of" in sentence
 
 
 class TestTheRun:
