@@ -11,8 +11,10 @@ import hashlib
 import json
 import random
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -22,6 +24,30 @@ COMPANY = ("none", "none", "none", "after", "along")
 """A second controller: none, one that starts with the run after the kill, one that runs all along."""
 DELAYS = (0.0, 0.0, 0.1, 0.3, 0.7)
 """Seconds between the beginning of the task and the kill: before anything is done, or in the midst of it."""
+
+EVERY_POINT = "reboot"
+"""The one scenario with a kill at each point."""
+KILLS = {name: 50 if name == EVERY_POINT else 12 if scenario.variables == OWN_TASKS else 7 for name, scenario in SCENARIOS.items()}
+"""Kills at a task in each scenario; where it has fewer points, the rest are at random moments as well."""
+MOMENTS = 10
+ROLES = "graceful.azure."
+PASS = (ROLES, "Observe the ", "Plan", "Take the step", "Give the host back")
+"""How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
+CHANGES = (
+    "load_balancer : Put or release the hold",
+    "drain_host : Put the hold",
+    "drain_host : Record that they are done",
+    "drain_host : Record that it is drained",
+    "approve_event : Approve the events",
+    "restore_service : Note that the tasks of drain_host are done no more",
+    "restore_service : Remember the user's tasks",
+    "restore_service : Forget what is over",
+)
+"""The tasks that change or record something where HAProxy is the balancer and there are no services to stop."""
+WAITING = ("Ask what is not given", "Begin to wait", "Wait for each event", "See that it is done")
+"""The tasks of a role that is used alone, which a step skips."""
+STRIDE = 3
+"""So many points further does the share of the next scenario begin."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +62,7 @@ class Case:
     at: float | None = None  # seconds after the start of the controller, instead of a task
     who: str = "all"  # dies: the controller alone, or all its processes
     company: str = "none"
-    fault: dict | None = None  # see stage.py
+    fault: dict | None = None  # see faults.py
 
     @property
     def kind(self):
@@ -80,19 +106,38 @@ def listing(scenario, run):
 
 
 def points(scenario, tasks, seed):
-    """Where to kill, in the order of the dice: the first and the last occurrence of every distinct task."""
+    """Where to kill, as (task, occurrence): the first and the last occurrence of every task of one scenario; of the others a share.
+
+    A share has whatever changes or records something, and so many of the other points of a pass, beginning where the share of
+    the scenario before ends, that together they have them all.
+    """
     found = [(task, occurrence) for task, last in tasks.items() for occurrence in sorted({1, last})]
-    random.Random(f"{seed}/{scenario}").shuffle(found)
-    return found
+    if scenario == EVERY_POINT:
+        assert len(found) <= KILLS[scenario], "there are more points than cases"
+        return found
+    turn = [name for name in SCENARIOS if name != EVERY_POINT].index(scenario)
+    needed = [point for point in found if point[0].removeprefix(ROLES) in CHANGES]
+    assert len(needed) <= KILLS[scenario], "there are more steps than cases"
+    others = [point for point in found if point[0].startswith(PASS) and not point[0].endswith((*CHANGES, *WAITING))]
+    begin = (random.Random(seed).randrange(100) + STRIDE * turn) % len(others)
+    return (needed + others[begin:] + others[:begin])[: KILLS[scenario]]
 
 
-def case(scenario, number, seed, known, kills):
-    """The case of this number: the first ``kills`` are at a task as long as there is another, the rest at random moments."""
+def case(scenario, number, seed, known):
+    """The case of this number: at a task as long as there is another, then at a random moment."""
     name = f"{seed}/{scenario}/{number}"
     dice = random.Random(name)
     who, company, delay = dice.choice(("alone", "all")), dice.choice(COMPANY), dice.choice(DELAYS)
-    wanted = points(scenario, known["tasks"], seed)[:kills]
+    wanted = points(scenario, known["tasks"], seed)
     if number < len(wanted):
         task, occurrence = wanted[number]
         return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=who, company=company)
-    return Case(scenario, name, at=round(dice.uniform(0.5, known["seconds"]), 2), who=who, company=company)
+    # No run takes as long as another.
+    return Case(scenario, name, at=round(dice.uniform(0.5, 0.9 * known["seconds"]), 2), who=who, company=company)
+
+
+def again(case):
+    """For a run that was over before the kill: the same one, killed earlier, at once, and with nobody along who did the step first."""
+    company = "after" if case.company == "along" else case.company
+    earlier = {"at": round(0.6 * case.at, 2)} if case.task is None else {"occurrence": max(1, case.occurrence // 2)}
+    return replace(case, seed=f"{case.seed}/again", delay=0.0, company=company, **earlier)

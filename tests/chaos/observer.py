@@ -4,16 +4,19 @@
 
 """Judges a run by what its witnesses recorded. Shares no code with the collection, and asks it nothing but its result.
 
-The witnesses: the simulator (events, approvals, requests), HAProxy's own state (looked at twenty times a second), the
-load generator (every request, and who answered it), and the system (exit codes, files left, processes left). A record
-is a dictionary that JSON can carry, so a run can be judged again from a file:
+The witnesses: the simulator (events, approvals, requests), HAProxy's own state (looked at twenty times a second) and its
+log (every request, and the server), the load generator (every request, and who answered it), and the system (exit codes,
+files left, processes left). No scenario has a rule that ignores an event. A record is a dictionary that JSON can carry, so
+a run can be judged again from a file:
 
 samples      [[time, {"backend/server": [admin, up, weight, sessions and queue]}], ...]
 before/after {"backend/server": [admin, weight, address]}, as HAProxy says
 events, requests   the simulator's lists
 load         the load generator's rows
-controllers  [{"name", "begin", "end", "killed", "status", "result", "limit", "output"}, ...]
-hosts, least, forbidden (numbers of events that a rule forbids to approve), left (what was left behind), deaf (hosts that do not answer at the end)
+log          HAProxy's: [{"backend", "start", "seconds", "status"}, ...]
+controllers  [{"name", "begin", "end", "hung", "killed", "status", "result", "limit", "output"}, ...]
+hosts, least (the minimum in service), yields (seconds before an event from which on it holds no host back), forbidden
+(numbers of events that a rule forbids to approve), left (what was left behind), deaf (hosts that do not answer at the end)
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ REQUEST_LIMIT = 4.0  # after which the load generator gives up
 LOOK = 0.15
 HEARSAY = 0.3
 WORKERS = 2.0  # for which workers of a killed controller may act beside the next one before that has looked
+ROUNDED = 1.0  # a NotBefore has whole seconds
 CHECKED = 5.0  # until the balancer knows that a server lives again
 
 
@@ -51,6 +55,16 @@ def read_balancer(text):
     return sample, lasting
 
 
+def read_log(text):
+    """The requests in the output of the stage's HAProxy."""
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("request "):
+            _word, server, accepted, idle, seconds, status = line.split()
+            rows.append({"backend": server, "start": float(accepted) + int(idle) / 1000, "seconds": int(seconds) / 1000, "status": int(status)})
+    return rows
+
+
 class Observer:
     """violations() is a list of sentences; each begins with the number of what is violated."""
 
@@ -59,6 +73,8 @@ class Observer:
         self.hosts = record["hosts"]
         self.samples = record["samples"]
         self.zero = self.samples[0][0]
+        # Who tells of requests, and by how much later than the balancer it may have been heard of their ends.
+        self.witnesses = {"the load": (record["load"], HEARSAY), "HAProxy's log": (record["log"], LOOK)}
         self.said = []
 
     def violations(self):
@@ -124,9 +140,11 @@ class Observer:
         """Whether one controller ran for so long between notice and start that everything could be done."""
         appeared, _gone = self.life(event)
         started = self.first(event, "Started")
-        if started is None:
-            return True
-        return any(min(started, run["end"]) - max(appeared, run["begin"]) >= ENOUGH for run in self.record["controllers"])
+        return started is None or self.controlled(appeared, started)
+
+    def controlled(self, since, until):
+        """Whether one controller ran for long enough in a stretch of time."""
+        return any(min(until, run["end"]) - max(since, run["begin"]) >= ENOUGH for run in self.record["controllers"])
 
     # (1) No event approved while one of its hosts was in rotation or had a connection
 
@@ -143,10 +161,10 @@ class Observer:
                 self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} was in rotation")
             elif busy:
                 self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} had {busy} sessions")
-            served = [row for row in self.record["load"] if row["backend"] == host]
-            under_way = [row for row in served if row["start"] < time and row["start"] + row["seconds"] > time + HEARSAY]
-            if under_way:
-                self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} was answering {len(under_way)} requests")
+            for witness, (rows, later) in self.witnesses.items():
+                under_way = [row for row in rows if row["backend"] == host and row["start"] < time < row["start"] + row["seconds"] - later]
+                if under_way:
+                    self.say(1, f"{self.name(event)} approved at {self.at(time)} while {host} was answering {len(under_way)} requests, says {witness}")
 
     # (2) No host in rotation while an event that names it stands prepared
 
@@ -166,6 +184,11 @@ class Observer:
         back = next((when for when, servers in self.samples if since < when < gone - LOOK and servers[key][0] == "ready"), None)
         if back is not None:
             self.say(2, f"{host} was in rotation at {self.at(back)}; {self.name(event)} had it taken out at {self.at(since)} and stood until {self.at(gone)}")
+        for witness, (rows, _later) in self.witnesses.items():
+            sent = [row["start"] for row in rows if row["backend"] == host and since + LOOK < row["start"] < gone - LOOK]
+            if sent:
+                told = f"{self.name(event)} had it taken out at {self.at(since)} and stood until {self.at(gone)}"
+                self.say(2, f"{host} was sent {len(sent)} requests, the first at {self.at(min(sent))}, says {witness}; {told}")
 
     # (3) Nothing approved that does not name this host, or that was not to be
 
@@ -197,26 +220,33 @@ class Observer:
         for host in self.record["deaf"]:
             self.say(4, f"the service of {host} does not answer at the end")
 
-    # (5) The minimum stays in service
+    # (5) The minimum stays in service, until it yields for an event's hosts
+
+    def _yields(self, event):
+        """From when on the minimum held the event's hosts back no more: by its deadline, or by its start without an approval."""
+        yields = self.life(event)[0] + event["NoticeSeconds"] - self.record["yields"] - ROUNDED
+        started = self.first(event, "Started")
+        return yields if started is None or event["Approvals"] else min(yields, started)
 
     def _enough_in_service(self):
-        """Strict where every event had its notice: none of them starts before it is approved."""
-        if not all(self.served_enough(event) or event["Approvals"] for event in self.record["events"]):
-            return
+        freed = [(host, self._yields(event)) for event in self.record["events"] for host in event["Resources"]]
         for when, servers in self.samples:
             serving = sorted(host for host in self.hosts if servers[f"{BACKEND}/{host}"][0] == "ready" and servers[f"{BACKEND}/{host}"][1])
-            if len(serving) < self.record["least"]:
+            let_go = {host for host, since in freed if since <= when and host in self.hosts}
+            if len(let_go.union(serving)) < self.record["least"]:
                 self.say(5, f"{len(serving)} servers in service ({', '.join(serving)}) at {self.at(when)}, {self.record['least']} must stay")
                 return
 
     # (6) Out before the impact
 
     def _out_in_time(self, event, host):
+        appeared, gone = self.life(event)
+        if self.controlled(appeared, gone) and self.first_out(host, appeared, gone) is None:
+            self.say(6, f"{self.name(event)} stood from {self.at(appeared)} to {self.at(gone)}, and {host} was never taken out")
         started = self.first(event, "Started")
         if started is None or not self.served_enough(event):
             return
         if self.state(host, started)[0] == "ready":
-            appeared, _gone = self.life(event)
             told = f"{self.name(event)} appeared at {self.at(appeared)} and hit {host} at {self.at(started)} in rotation"
             self.say(6, f"{told}, though a controller had run for {ENOUGH:g} s")
 
@@ -228,12 +258,17 @@ class Observer:
             started = self.first(event, "Started")
             if started is not None and not event["Approvals"] and not self.served_enough(event):
                 windows.append((started - REQUEST_LIMIT - HEARSAY, self.life(event)[1] + CHECKED))
-        failed = [row for row in self.record["load"] if row["outcome"] != "ok"]
-        lost = [row for row in failed if not any(since <= row["start"] <= until for since, until in windows)]
-        if lost:
-            outcomes = sorted({f"{row['outcome']} from {row['backend'] or 'nobody'}" for row in lost})
-            first, last = min(row["start"] for row in lost), max(row["start"] for row in lost)
-            self.say(7, f"{len(lost)} of {len(self.record['load'])} requests failed between {self.at(first)} and {self.at(last)}: {'; '.join(outcomes)}")
+        answered = sum(row["outcome"] == "ok" for row in self.record["load"])
+        if len(self.record["log"]) < answered:
+            self.say(7, f"{answered} requests were answered, HAProxy's log tells of {len(self.record['log'])}")
+        for witness, (rows, _later) in self.witnesses.items():
+            told = [(row, row.get("outcome") or ("ok" if row["status"] == 200 else f"status {row['status']}")) for row in rows]
+            lost = [(row, said) for row, said in told if said != "ok" and not any(since <= row["start"] <= until for since, until in windows)]
+            if lost:
+                outcomes = sorted({f"{said} from {row['backend'] or 'nobody'}" for row, said in lost})
+                first, last = min(row["start"] for row, _said in lost), max(row["start"] for row, _said in lost)
+                between = f"between {self.at(first)} and {self.at(last)}, says {witness}"
+                self.say(7, f"{len(lost)} of {len(rows)} requests failed {between}: {'; '.join(outcomes)}")
 
     # (8) Every run ended by itself, in time, and told the truth
 
@@ -241,6 +276,9 @@ class Observer:
         if run["killed"]:
             return
         told = f"the {run['name']} controller ({self.at(run['begin'])} to {self.at(run['end'])})"
+        if run["hung"]:
+            self.say(8, f"{told} did not end")
+            return
         if run["end"] - run["begin"] > run["limit"]:
             self.say(8, f"{told} took longer than {run['limit']:g} s")
         if run["status"] != 0:

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 HOSTS = ("web1", "web2", "web3", "web4")
 NOTICE = 900
 IMPACT = 2.0
 SETTLE = 1.0
+TASKS = Path(__file__).resolve().parent / "tasks"
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,32 @@ class Scenario:
     # What an operator did before the run, as commands to HAProxy. It must all be so at the end.
     operator: tuple = ()
 
+    @property
+    def approvals(self):
+        """How many of its events are approved."""
+        asked = [event for number, event in enumerate(self.events) if number not in self.forbidden]
+        return sum(event.status == "Scheduled" and not event.cancelled for event in asked)
+
+    @property
+    def yields(self):
+        """Seconds before an event from which on the minimum holds no host back."""
+        return self.variables.get("drain_host_timeout", 120) + 15
+
+
+# A user's own tasks, with which the role drain_host has steps of its own to take and to record.
+OWN_TASKS = {"drain_host_before": str(TASKS / "before.yml"), "drain_host_after": str(TASKS / "after.yml")}
+
 
 def _scenarios():
     yield Scenario("reboot", (Announced("Reboot", ("web1",)),))
-    yield Scenario("freeze", (Announced("Freeze", ("web2",)),))
-    yield Scenario("redeploy", (Announced("Redeploy", ("web3",), impact=3.0),))
+    yield Scenario("freeze", (Announced("Freeze", ("web2",)),), variables=OWN_TASKS)
+    yield Scenario("redeploy", (Announced("Redeploy", ("web3",), impact=3.0),), variables=OWN_TASKS)
     # The VM comes back by the same name, as one of a scale set does.
     yield Scenario("preempt", (Announced("Preempt", ("web1",), notice=30, impact=3.0),))
     yield Scenario("terminate", (Announced("Terminate", ("web4",), notice=300, impact=3.0),))
     yield Scenario("cancelled", (Announced("Redeploy", ("web3",), cancelled=True),))
-    yield Scenario("no_notice", (Announced("Reboot", ("web1",), status="Started", impact=4.0),))
+    # It lasts longer than a run takes to begin: there is somebody to take out.
+    yield Scenario("no_notice", (Announced("Reboot", ("web1",), status="Started", impact=20.0),))
     yield Scenario("two_events", (Announced("Reboot", ("web1",)), Announced("Freeze", ("web3",))))
     yield Scenario("two_vms", (Announced("Reboot", ("web1", "web2")),))
     # The second hits a host that is out already, the third comes while the first is prepared.
@@ -75,6 +93,13 @@ def _scenarios():
         (Announced("Reboot", ("web1",)), Announced("Freeze", ("web2",))),
         least=3,
         variables={"graceful_azure_min_in_service": 3},
+    )
+    # Nobody can be spared before the minimum yields, 25 s before the event.
+    yield Scenario(
+        "min_yields",
+        (Announced("Reboot", ("web1",), notice=40),),
+        least=4,
+        variables={"graceful_azure_min_in_service": 4, "drain_host_timeout": 10},
     )
     # As little as a deadline leaves room for, and nearly the whole backend.
     yield Scenario("short_notice", (Announced("Reboot", ("web1", "web2", "web3"), notice=20),))

@@ -20,11 +20,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections import Counter
 from pathlib import Path
 
+from tests.chaos import faults
 from tests.chaos.killer import HERE, ROOT, Case
-from tests.chaos.observer import read_balancer
+from tests.chaos.observer import read_balancer, read_log
 from tests.chaos.scenarios import HOSTS, SCENARIOS
 from tests.chaos.strike import strike
 from tests.demo import balancer
@@ -43,12 +43,20 @@ backend others
     server parked 127.0.0.1:{port} weight 3 disabled
 """
 
+# HAProxy's own word on every request, when it has come to its end.
+LOG = """\
+    option dontlognull
+    log stdout format raw local0
+    log-format "request %s %Ts.%ms %Ti %Ta %ST"
+"""
+
 
 class ChaosBed(Bed):
     """The demo's bed. Impacts may overlap here, on one host too."""
 
     def configuration(self):
-        return super().configuration() + OTHERS.format(port=self.port(self.names[0]))
+        logging = super().configuration().replace("frontend demo\n", "frontend demo\n" + LOG)
+        return logging + OTHERS.format(port=self.port(self.names[0]))
 
     def recover(self, impact):
         impact["end"] = time.time()
@@ -84,7 +92,8 @@ class Controller:
         return {
             "name": self.name,
             "begin": self.begin,
-            "end": self.end,
+            "end": time.time() if self.end is None else self.end,
+            "hung": self.end is None,
             "killed": self.killed,
             "status": self.process.returncode,
             "result": result,
@@ -109,9 +118,6 @@ class Stage:
         self.samples = []
         self.lasting = {}
         self.events = []
-        self.fault_due = bool(case.fault) and "turns" not in case.fault
-        self.turns = {}  # by VM, which of its requests the last fault is meant for
-        self.second_due = False
 
     def play(self):
         """The record of the run; see the observer."""
@@ -131,6 +137,8 @@ class Stage:
         self._look()
         before = dict(self.lasting)
         self._let(0.7)
+        for order in faults.orders(self.case.fault, HOSTS) if self.case.fault else ():
+            self.bed.ask_simulator("/faults", order)
         for number, announced in enumerate(self.scenario.events):
             if announced.once_started is None and announced.once_out is None:
                 self._announce(number)
@@ -153,21 +161,25 @@ class Stage:
         self.bed.await_servers(4)
         self._let(0.5)
         deaf = [host for host in HOSTS if not self._answers(host)]
+        load = self.bed.stop_load()
+        requests = self.bed.ask_simulator("/requests")
         return {
             "case": self.case.replay(),
             "hosts": list(HOSTS),
             "least": self.scenario.least,
+            "yields": self.scenario.yields,
             "forbidden": list(self.scenario.forbidden),
             "samples": self.samples,
             "before": before,
             "after": dict(self.lasting),
             "events": self.events,
-            "requests": self.bed.ask_simulator("/requests"),
-            "load": self.bed.stop_load(),
+            "requests": requests,
+            "load": load,
+            "log": read_log((self.folder / "haproxy.log").read_text(encoding="utf-8")),
             "controllers": [controller.record() for controller in self.controllers],
             "left": [*self.left, *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
             "deaf": deaf,
-            "fault_begun": self._fault_begun(),
+            "fault_begun": bool(self.case.fault) and faults.met(self.case.fault, requests),
             "reached": any(controller.killed for controller in self.controllers),
         }
 
@@ -183,7 +195,6 @@ class Stage:
                 for host in event["Resources"]:
                     self.bed.hit(event["EventType"], host, event["ImpactSeconds"])
         self._azure()
-        self._faults()
         self._controllers()
         now = time.time()
         for item in [item for item in self.bed.due if item[0] <= now]:
@@ -215,28 +226,6 @@ class Stage:
 
     def _announce(self, number):
         self.announced[number] = self.bed.ask_simulator("/events", self.scenario.events[number].document())["EventId"]
-
-    def _faults(self):
-        """The fault begins once its VM was asked so often, as the simulator counts; or every second request meets one, each time another."""
-        fault = self.case.fault
-        if fault and "turns" in fault:
-            asked = Counter(request["Vm"] for request in self.bed.ask_simulator("/requests"))
-            for vm in HOSTS:
-                turn = asked[vm] + 1 + fault["offset"]
-                if turn % 2 == 0 and self.turns.get(vm) != turn:
-                    self.turns[vm] = turn
-                    self.bed.ask_simulator("/faults", {"Vm": vm, "Fault": fault["turns"][turn // 2 % len(fault["turns"])], "Times": 1})
-        elif self.fault_due:
-            self.fault_due = False
-            wanted = {"Vm": fault["vm"], "Method": fault["method"], "Fault": fault["fault"], "Times": fault["times"], "Skip": fault["nth"] - 1}
-            self.bed.ask_simulator("/faults", wanted)
-
-    def _fault_begun(self):
-        fault = self.case.fault or {}
-        if "turns" in fault:
-            return bool(self.turns)
-        asked = [request for request in self.bed.ask_simulator("/requests") if "scheduledevents" in request["Path"].lower()]
-        return bool(fault) and sum((request["Vm"], request["Method"]) == (fault["vm"], fault["method"]) for request in asked) >= fault["nth"]
 
     def _controllers(self):
         for controller in list(self.controllers):

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 
-from tests.chaos import killer
-from tests.chaos.observer import judge, read_balancer
-from tests.chaos.scenarios import HOSTS, SCENARIOS
+from tests.chaos.observer import judge, read_balancer, read_log
+from tests.chaos.scenarios import HOSTS
+from tests.chaos.stage import Controller
 
 OUT, BACK, APPROVED, STARTED, GONE = 1005.0, 1016.0, 1010.0, 1010.3, 1014.0
 EVENT_ID = "A-B"
@@ -37,6 +38,7 @@ def a_good_record():
     return {
         "hosts": list(HOSTS),
         "least": 1,
+        "yields": 135,
         "forbidden": [],
         "samples": samples,
         "before": lasting,
@@ -46,17 +48,20 @@ def a_good_record():
                 "EventId": EVENT_ID,
                 "EventType": "Reboot",
                 "Resources": ["web1"],
+                "NoticeSeconds": 900,
                 "History": [{"Time": 1001.0, "Status": "Scheduled"}, {"Time": STARTED, "Status": "Started"}, {"Time": GONE, "Status": "Completed"}],
                 "Approvals": [{"Time": APPROVED, "Vm": "web1"}],
             }
         ],
         "requests": [{"Time": 1000 + second, "Vm": "web1", "Method": "GET", "Path": "/metadata/scheduledevents?x=1", "Status": 200} for second in range(2, 19)],
         "load": [{"start": 1000 + number / 5, "seconds": 0.1, "outcome": "ok", "backend": "web2"} for number in range(95)],
+        "log": [{"backend": "web2", "start": 1000 + number / 5, "seconds": 0.1, "status": 200} for number in range(97)],
         "controllers": [
             {
                 "name": "first",
                 "begin": 1000.5,
                 "end": 1018.0,
+                "hung": False,
                 "killed": False,
                 "status": 0,
                 "limit": 100,
@@ -101,9 +106,18 @@ class TestReadiness:
         (sentence,) = judge(record)
         assert sentence.startswith("(1)") and "2 sessions" in sentence and "10.00 s" in sentence
 
-    def test_a_request_that_was_still_being_answered(self, record):
-        record["load"].append({"start": APPROVED - 1, "seconds": 2.0, "outcome": "ok", "backend": "web1"})
+    @pytest.mark.parametrize(("witness", "well"), [("load", {"outcome": "ok"}), ("log", {"status": 200})])
+    def test_a_request_that_was_still_being_answered(self, record, witness, well):
+        record[witness].append({"start": OUT - 0.1, "seconds": APPROVED + 1 - OUT, "backend": "web1", **well})
         assert numbers(record) == ["(1)"]
+
+    @pytest.mark.parametrize(("witness", "well"), [("load", {"outcome": "ok"}), ("log", {"status": 200})])
+    def test_a_request_that_was_sent_to_a_server_that_is_out(self, record, witness, well):
+        row = {"start": OUT - 0.1, "seconds": 0.1, "backend": "web1", **well}
+        record[witness].append(row)
+        assert judge(record) == []
+        row["start"] = OUT + 1
+        assert numbers(record) == ["(2)"]
 
     def test_back_too_early(self, record):
         change(record, GONE - 1, BACK, "web/web1", ["ready", True, 1, 0])
@@ -161,13 +175,33 @@ class TestTheEnd:
         assert numbers(record) == ["(4)"]
 
 
-def test_the_minimum(record):
-    record["least"] = 4
-    assert numbers(record) == ["(5)"]
-    record["least"] = 3
-    assert numbers(record) == []
-    change(record, 1008, 1008.1, "web/web3", ["ready", False, 1, 0])
-    assert numbers(record) == ["(5)"]
+class TestTheMinimum:
+    def test_it_stays(self, record):
+        record["least"] = 4
+        assert numbers(record) == ["(5)"]
+        record["least"] = 3
+        assert numbers(record) == []
+        change(record, 1008, 1008.1, "web/web3", ["ready", False, 1, 0])
+        assert numbers(record) == ["(5)"]
+
+    def test_it_yields_for_the_events_hosts_alone(self, record):
+        record["least"] = 4
+        record["events"][0]["NoticeSeconds"] = record["yields"] + OUT - 1001
+        assert judge(record) == []
+        change(record, OUT + 1, OUT + 1.1, "web/web3", ["ready", False, 1, 0])
+        assert numbers(record) == ["(5)"]
+
+    def test_it_yields_no_sooner(self, record):
+        record["least"] = 4
+        record["events"][0]["NoticeSeconds"] = record["yields"] + OUT + 2 - 1001
+        assert numbers(record) == ["(5)"]
+
+    def test_it_yields_for_what_starts_by_itself(self, record):
+        record["least"] = 4
+        event = record["events"][0]
+        event.update(History=[{"Time": OUT - 0.1, "Status": "Started"}, {"Time": GONE, "Status": "Completed"}], Approvals=[])
+        record["controllers"][0]["result"][0]["outcome"] = "not_approved"
+        assert judge(record) == []
 
 
 class TestTheImpact:
@@ -189,10 +223,40 @@ class TestTheImpact:
         record["load"].append({"start": 1007.9, "seconds": 0.1, "outcome": "status 502", "backend": "web1"})
         assert judge(record) == []
 
-    def test_a_failed_request(self, record):
-        record["load"].append({"start": 1012.0, "seconds": 0.1, "outcome": "status 503", "backend": ""})
+    def test_the_minimum_had_yielded_and_it_was_still_in_rotation(self, record):
+        self.let_it_start_by_itself(record, 1017.0)
+        record.update(least=4, yields=5)
+        record["events"][0]["NoticeSeconds"] = 16
+        assert numbers(record) == ["(6)"]
+
+    def do_nothing(self, record, statuses, gone):
+        event = record["events"][0]
+        event.update(Approvals=[], History=[{"Time": time, "Status": status} for time, status in zip((1001.0, gone), statuses)])
+        change(record, 1000, 1020, "web/web1", ["ready", True, 1, 0])
+        told = record["controllers"][0]["result"][0]
+        told["outcome"] = "not_approved" if "Started" in statuses else "cancelled"
+        told["hosts"]["web1"]["state"] = "in_service"
+
+    @pytest.mark.parametrize("statuses", [("Started", "Completed"), ("Scheduled", "Cancelled")])
+    def test_never_taken_out(self, record, statuses):
+        self.do_nothing(record, statuses, 1017.0)
         (sentence,) = judge(record)
-        assert sentence.startswith("(7) 1 of 96") and "12.00 s" in sentence
+        assert sentence.startswith("(6)") and "web1 was never taken out" in sentence
+
+    def test_never_taken_out_in_a_time_that_was_too_short(self, record):
+        self.do_nothing(record, ("Started", "Completed"), 1014.0)
+        assert judge(record) == []
+
+    @pytest.mark.parametrize(("witness", "failed"), [("load", {"outcome": "status 503"}), ("log", {"status": 503})])
+    def test_a_failed_request(self, record, witness, failed):
+        record[witness].append({"start": 1012.0, "seconds": 0.1, "backend": "", **failed})
+        (sentence,) = judge(record)
+        assert sentence.startswith("(7) 1 of 9") and "12.00 s" in sentence
+
+    def test_a_log_that_does_not_tell_of_all(self, record):
+        del record["log"][90:]
+        (sentence,) = judge(record)
+        assert sentence.startswith("(7) ") and "HAProxy's log tells of" in sentence
 
 
 class TestTheRun:
@@ -202,6 +266,11 @@ class TestTheRun:
     def test_did_not_end_well(self, record, changed):
         record["controllers"][0].update(changed)
         assert numbers(record) == ["(8)"]
+
+    def test_did_not_end_at_all(self, record):
+        record["controllers"][0].update(hung=True, status=None, result=None, end=1019.9)
+        (sentence,) = judge(record)
+        assert sentence.startswith("(8) the first controller") and "did not end" in sentence
 
     def test_killed_is_not_judged(self, record):
         again = dict(record["controllers"][0], name="next", begin=1009.0)
@@ -224,6 +293,24 @@ class TestTheRun:
         assert numbers(record) == ["(8)"]
 
 
+def test_a_controller_that_did_not_end_is_recorded_as_hung(tmp_path):
+    output = tmp_path / "first.txt"
+    output.write_text("PLAY [Handle]\n", encoding="utf-8")
+    controller = Controller("first", SimpleNamespace(returncode=None), output)
+    told = controller.record()
+    assert told["hung"] and not told["killed"] and told["end"] >= told["begin"]
+    controller.end = controller.begin + 5
+    assert not controller.record()["hung"]
+
+
+def test_what_haproxys_log_says():
+    text = "[WARNING]  (1) : Server web/web1 is DOWN.\nrequest web1 1000.250 30 2001 200\nrequest <NOSRV> 1001.000 0 4 503\n"
+    assert read_log(text) == [
+        {"backend": "web1", "start": 1000.28, "seconds": 2.001, "status": 200},
+        {"backend": "<NOSRV>", "start": 1001.0, "seconds": 0.004, "status": 503},
+    ]
+
+
 def test_what_haproxy_says():
     text = (
         "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight a b c srv_port\n"
@@ -233,24 +320,3 @@ def test_what_haproxy_says():
     sample, lasting = read_balancer(text)
     assert sample == {"web/web1": ["drain", True, 40, 3], "web/web2": ["ready", False, 1, 0], "others/x": ["maint", True, 1, 0]}
     assert lasting["web/web1"] == ["drain", 40, "127.0.0.1:81"]
-
-
-class TestKiller:
-    KNOWN = {"tasks": {"a": 1, "b": 3, "c": 2}, "seconds": 10.0}
-
-    def test_every_point_and_then_moments(self):
-        cases = [killer.case("reboot", number, "1", self.KNOWN, 9) for number in range(8)]
-        assert {(case.task, case.occurrence) for case in cases[:5]} == {("a", 1), ("b", 1), ("b", 3), ("c", 1), ("c", 2)}
-        assert all(case.task is None and 0.5 <= case.at <= 10 for case in cases[5:])
-
-    def test_the_same_seed_is_the_same_case(self):
-        assert killer.case("reboot", 3, "1", self.KNOWN, 2) == killer.case("reboot", 3, "1", self.KNOWN, 2)
-        assert killer.case("reboot", 3, "1", self.KNOWN, 2) != killer.case("reboot", 3, "2", self.KNOWN, 2)
-
-    def test_a_case_can_be_played_again_from_its_command(self):
-        assert "tests.chaos.replay" in killer.case("reboot", 3, "1", self.KNOWN, 2).replay()
-
-    def test_every_scenario_leaves_a_server(self):
-        for scenario in SCENARIOS.values():
-            assert scenario.name == scenario.name.strip()
-            assert {host for event in scenario.events for host in event.hosts} < set(HOSTS)

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the chaos tests kill: everywhere in one scenario, and wherever something changes in each."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections import Counter
+
+import pytest
+import yaml
+
+from tests.chaos import killer
+from tests.chaos.killer import CHANGES, EVERY_POINT, KILLS, MOMENTS, ROLES, WAITING, Case
+from tests.chaos.scenarios import HOSTS, OWN_TASKS, SCENARIOS
+
+AROUND = ["Check the settings before anything is done", "Pass by pass", "End the passes", "Tell what became of each event"]
+LOOKS = ["Observe the hosts", "Observe the balancers", "Plan"]
+STEPS = {
+    "load_balancer": ["Take one step with the provider", "Put or release the hold", "Give the result", "See that it is done"],
+    "drain_host": [
+        *("Go in the direction asked for", "Begin", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file"),
+        *("Record that they are done", "Wait until nobody is connected", "Stop the services", "Record that it is drained", "Give the result"),
+    ],
+    "approve_event": [
+        *("Approve, or refuse what cannot be right", "Ask what is not given", "Approve the events", "Give the result", "Begin to wait"),
+        "Wait for each event",
+    ],
+    "restore_service": [
+        *("Restore, or refuse what cannot be right", "Prepare what a plain step does not need", "Start the services", "Ask the host itself"),
+        *("Run the user's tasks that come last", "Forget what is over", "Give the result", "See that it is done"),
+    ],
+}
+HELD = ["Put or release the hold", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file", "Record that they are done"]
+AGAIN = {"Pass by pass": 5, "End the passes": 5, **dict.fromkeys(HELD, 2), **dict.fromkeys(LOOKS, 5)}
+
+
+def tasks(scenario):
+    """What a run of a scenario may consist of: every task with its last occurrence."""
+    with_tasks, approved = scenario.variables == OWN_TASKS, scenario.approvals
+    left_out = {role for role, there in (("drain_host", with_tasks), ("approve_event", approved)) if not there}
+    found = [*AROUND[:2], *LOOKS, "Give the host back to its load balancer"]
+    for role, names in STEPS.items():
+        if role not in left_out:
+            found += [f"Take the step: {role}", *(f"{ROLES}{role} : {name}" for name in names)]
+    last = {task: AGAIN.get(task.partition(" : ")[2] or task, 1) for task in [*found, *AROUND[2:]]}
+    if approved > 1:
+        last[ROLES + "approve_event : Approve the events"] = approved
+    return last
+
+
+KNOWN = {name: {"tasks": tasks(scenario), "seconds": 40.0} for name, scenario in SCENARIOS.items()}
+
+
+def points(scenario, seed="1"):
+    return killer.points(scenario, KNOWN[scenario]["tasks"], seed)
+
+
+class TestPoints:
+    def test_one_scenario_has_them_all(self):
+        known = KNOWN[EVERY_POINT]["tasks"]
+        found = points(EVERY_POINT)
+        assert len(found) == len(set(found)) <= KILLS[EVERY_POINT]
+        assert set(found) == {(task, 1) for task in known} | set(known.items())
+
+    @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != EVERY_POINT])
+    def test_the_others_have_all_that_changes_something_and_nothing_around_the_passes(self, scenario):
+        known = KNOWN[scenario]["tasks"]
+        found = points(scenario)
+        assert len(found) == len(set(found)) == KILLS[scenario]
+        assert set(found) <= {(task, 1) for task in known} | set(known.items())
+        changing = {ROLES + task for task in CHANGES} & set(known)
+        assert {(task, occurrence) for task in changing for occurrence in (1, known[task])} <= set(found)
+        assert not {task for task, _occurrence in found} & set(AROUND)
+
+    @pytest.mark.parametrize("seed", ["1", "2", "abc"])
+    def test_together_they_have_each_several_times(self, seed):
+        killed = Counter()
+        there = Counter()
+        for scenario in SCENARIOS:
+            known = KNOWN[scenario]["tasks"]
+            killed.update((task, "first" if occurrence == 1 else "last") for task, occurrence in points(scenario, seed))
+            there.update((task, which) for task, last in known.items() for which in (("first", "last") if last > 1 else ("first",)))
+        wanted = {point for point in there if point[0] not in AROUND and not point[0].endswith(WAITING)}
+        # The role drain_host has a step in two scenarios alone.
+        assert not {point for point in wanted if killed[point] < 2 and ("drain_host" not in point[0] or point[0].removeprefix(ROLES) in CHANGES)}
+
+    def test_what_changes_something_is_what_the_roles_have_modules_for(self):
+        def found(tasks):
+            for task in tasks:
+                if any(module.startswith("graceful.azure.") and module.endswith("_hold") and "service" not in module for module in task):
+                    yield task["name"]
+                for part in ("block", "rescue", "always"):
+                    yield from found(task.get(part, ()))
+
+        names = set()
+        for role in STEPS:
+            for path in (killer.ROOT / "roles" / role / "tasks").glob("*.yml"):
+                # Another provider, another direction, and a user's tasks that no scenario has.
+                if path.name not in ("custom.yml", "running.yml") and (role, path.name) != ("restore_service", "user_tasks.yml"):
+                    names |= {f"{role} : {name}" for name in found(yaml.safe_load(path.read_text(encoding="utf-8")))}
+        assert names == set(CHANGES)
+
+    def test_too_many_points_are_an_error(self):
+        with pytest.raises(AssertionError, match="more points than cases"):
+            killer.points(EVERY_POINT, {str(number): 2 for number in range(KILLS[EVERY_POINT])}, "1")
+
+
+class TestCases:
+    def test_moments_come_after_the_points_and_before_the_end(self):
+        cases = [killer.case("freeze", number, "1", KNOWN["freeze"]) for number in range(KILLS["freeze"] + MOMENTS)]
+        assert [(case.task, case.occurrence) for case in cases[:-MOMENTS]] == points("freeze")
+        assert all(case.task is None and 0.5 <= case.at <= 36 for case in cases[-MOMENTS:])
+
+    def test_the_same_seed_is_the_same_case(self):
+        assert killer.case("reboot", 3, "1", KNOWN["reboot"]) == killer.case("reboot", 3, "1", KNOWN["reboot"])
+        assert killer.case("reboot", 3, "1", KNOWN["reboot"]) != killer.case("reboot", 3, "2", KNOWN["reboot"])
+
+    def test_a_second_try_is_killed_earlier_and_alone(self):
+        case = Case("reboot", "x", task="Plan", occurrence=5, delay=0.3, who="alone", company="along")
+        assert killer.again(case) == Case("reboot", "x/again", task="Plan", occurrence=2, who="alone", company="after")
+        assert killer.again(dataclasses.replace(case, occurrence=1)).occurrence == 1
+        assert killer.again(Case("reboot", "x", at=20.0)) == Case("reboot", "x/again", at=12.0)
+
+    @pytest.mark.parametrize("number", [3, KILLS[EVERY_POINT] + 2])
+    def test_a_case_can_be_played_again_from_its_command(self, number):
+        fault = {"vm": None, "method": "POST", "nth": 1, "times": 1, "fault": {"Status": 200, "Body": '{"a": "it\'s"'}}
+        case = dataclasses.replace(killer.case("reboot", number, "1", KNOWN["reboot"]), fault=fault)
+        python, dash_m, module, told = shlex.split(case.replay())
+        assert (python, dash_m, module) == ("build/venv/bin/python", "-m", "tests.chaos.replay")
+        assert Case(**json.loads(told)) == case
+
+
+def test_every_scenario_leaves_a_server():
+    for scenario in SCENARIOS.values():
+        assert {host for event in scenario.events for host in event.hosts} < set(HOSTS)
+
+
+def test_the_minimum_yields_when_its_scenario_says():
+    assert SCENARIOS["min_yields"].yields == 25
+    assert SCENARIOS["reboot"].yields == 135
