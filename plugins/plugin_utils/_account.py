@@ -120,19 +120,26 @@ class Account:
                 event.facts.setdefault("gone_at", self.world.now)
 
     def _gone(self, event):
-        """Whether the event is known to be over: a host that it names was read and does not show it."""
+        """Whether the event is known to be over: a host that it names was read and does not show it, or none of them is expected back."""
         if event.standing:
             return False
-        if any(self.world.hosts[name].observed for name in event.members):
-            return True
+        hosts = [self.world.hosts[name] for name in event.members]
+        return any(host.observed for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
+
+    def _deleted(self, host):
+        """Whether an event that deletes the host's VM has had its time."""
+        return any(event.event_type in DELETED and not event.standing and self._has_started(event) for event in self._events_of(host))
+
+    def _has_started(self, event):
         # A hold without a NotBefore was put when the event had started.
-        started = event.facts.get("seen_started") or (event.facts.get("recalled") and event.not_before_at is None) or self._past_not_before(event)
-        return bool(event.event_type in DELETED and started) and all(self._silent_for(self.world.hosts[name]) >= PATIENCE for name in event.members)
+        return event.facts.get("seen_started") or (event.facts.get("recalled") and event.not_before_at is None) or self._past_not_before(event)
 
     def _left_behind(self, event):
-        """Whether nothing but the hold for a VM that was deleted is left of the event: no reason for a run that watches to end."""
-        silent = not any(self.world.hosts[name].seen.get("reached") for name in event.members)
-        return not event.standing and event.facts.get("recalled", False) and event.event_type in DELETED and silent
+        """Whether nothing but the holds for VMs that were deleted is left of the event: no reason for a run that watches to end."""
+        hosts = [self.world.hosts[name] for name in event.members]
+        silent = not any(host.seen.get("reached") for host in hosts)
+        deleted = event.event_type in DELETED or all(map(self._deleted, hosts))
+        return not event.standing and event.facts.get("recalled", False) and deleted and silent
 
     def _past_not_before(self, event):
         return event.not_before_at is not None and self.world.now >= event.not_before_at
@@ -311,7 +318,7 @@ class Account:
             state = states[name, event.key][0]
             if state not in ("restored", "in_service", "needs_person", "unobserved"):
                 return False
-            if state == "unobserved" and event.event_type not in DELETED:
+            if state == "unobserved" and not (event.event_type in DELETED or self._deleted(self.world.hosts[name])):
                 return False
         return True
 

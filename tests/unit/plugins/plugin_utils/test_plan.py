@@ -536,6 +536,36 @@ def test_a_vm_that_was_deleted_without_notice_is_gone_for_every_later_run():
     assert model.now - began < 60
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_another_event_left_held_on_a_vm_that_was_deleted(killed):
+    """Nobody can be asked whether the other one is over, and nobody is expected back."""
+    model = Model()
+    model.announce("e1", "web1")
+    model.announce("e2", "web1", event_type="Preempt", notice=60)
+    for _pass in range(3):
+        model.go()
+    model.over("e1")
+    model.go()
+    model.now += 60
+    model.start("e2")
+    model.go()
+    model.hosts["web1"]["silent"] = True
+    model.over("e2")
+    if killed:
+        model.killed()
+    began = model.now
+    outcome = model.finish()
+    assert not outcome["failed_run"] and model.now - began < 60, outcome["messages"]
+    assert result(outcome, "e1")["hosts"]["web1"]["state"] == "unobserved" and model.held("web1")
+    model.killed()
+    model.run = dict(model.run, watch=True)
+    for _pass in range(60):
+        assert not model.go()["finished"]
+    model.hosts["web1"]["silent"] = False
+    assert not model.finish()["failed_run"]
+    assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+
 def test_what_a_hold_tells_is_read_by_the_clock_of_its_machine():
     model = Model(rules=[{"name": "by hand", "action": "prepare"}])
     model.skew = {"lb1": 3600.0, "web1": 3600.0}
