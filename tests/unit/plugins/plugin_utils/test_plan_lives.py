@@ -67,21 +67,12 @@ class Lives(RuleBasedStateMachine):
 
     def appears(self, hosts, outside=(), late=False, **more):
         hosts = sorted(set(hosts) - self.deleted)
-        # Whoever is about to be deleted is named by that event alone.
-        alone = any(self.held_for(name, None if more.get("event_type") in DELETING else DELETING) for name in hosts)
-        if hosts and not alone and len(self.model.events) < 3:
+        if hosts and len(self.model.events) < 3:
             self.count += 1
             event_id = f"E{self.count}"
             self.model.announce(event_id, *hosts, *outside, shown_to=hosts[:1] if late else None, **more)
             event = self.model.events[event_id]
             self.known[event_id] = {"event": event, "at": self.model.now, "ends": [event["not_before_at"]], "moved": -math.inf, "over": math.inf}
-
-    def held_for(self, name, kinds):
-        """Whether an event of these types (None: of any) names the host or has left anything there."""
-        azure_name = self.model.hosts[name]["azure_name"]
-        found = [known["event"] for known in self.known.values() if azure_name in known["event"]["resources"]]
-        stands = [event for event in found if event["event_id"] in self.model.events or self.model.held(name)]
-        return any(kinds is None or event["event_type"] in kinds for event in stands)
 
     @rule(
         hosts=st.sets(HOSTS, min_size=1, max_size=2),
@@ -111,15 +102,7 @@ class Lives(RuleBasedStateMachine):
         elif cancelled:
             self.goes(event_id)
         elif posted or event["not_before_at"] <= self.model.now:
-            if event["event_type"] not in DELETING or self.is_held(event_id):
-                self.model.start(event_id)
-
-    def is_held(self, event_id):
-        """Whether the event is recorded wherever its hosts are known."""
-        hosts = [name for name in NAMES if self.model.hosts[name]["azure_name"] in self.model.events[event_id]["resources"]]
-        records = [server["record"] and server["record"]["events"] for name in hosts for server in self.servers(name)]
-        records += [self.model.hosts[name]["tasks"].get("load_balancer_custom") for name in hosts if not self.servers(name)]
-        return all(events and event_id in events for events in records)
+            self.model.start(event_id)
 
     @precondition(lambda self: self.model.events)
     @rule(number=st.integers(0, 2), seconds=st.sampled_from([-250, -30, 30, 600]))
@@ -318,9 +301,9 @@ class Lives(RuleBasedStateMachine):
                 server["sessions"] = 0
         for event_id in list(model.events):
             self.goes(event_id)
-        # Whether a VM that is silent was deleted nobody knows before the NotBefore of the event that does.
+        # Whether a VM that is silent was deleted nobody knows before the NotBefore of the event that does, by the clock of whoever recorded it.
         ends = [end for known in self.known.values() if self.deleted for end in known["ends"] if end is not None]
-        model.now = max([model.now, *ends]) + STALE
+        model.now = max([model.now, *ends]) + STALE - min([0.0, *model.skew.values()])
         model.killed()
         for _pass in range(60):
             outcome = self.one_pass()
