@@ -66,3 +66,35 @@ def test_a_balancer_that_stays_away_is_borne_for_half_a_minute():
     lasted, outcome = seconds_to_the_end(model)
     assert outcome["failed_run"] and 30 <= lasted < 40 and model.posted == []
     assert outcome["hosts"]["web1"]["state"] == "needs_person"
+
+
+def test_an_event_that_names_a_sound_host_and_one_that_a_person_must_mend():
+    """The sound one is prepared, nothing is approved before the other one is mended."""
+    model = Model(hosts=3)
+    model.hosts["web1"]["fatal"] = "/var/lib/graceful_azure/task-x.json: cut in half"
+    model.announce("e1", "web1", "web2", notice=None)
+    for _pass in range(10):
+        outcome = model.go()
+    assert model.posted == [] and outcome["hosts"]["web1"]["state"] == "needs_person"
+    assert model.in_rotation("web1") == ["lb1"] and model.in_rotation("web2") == []
+    model.hosts["web1"]["fatal"] = None
+    model.until(lambda outcome: model.posted, 10)
+    assert model.in_rotation("web1") == []
+    model.over("e1")
+    assert not model.finish()["failed_run"] and model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"]
+
+
+def test_a_vm_whose_disk_was_wiped():
+    """What its own records held is forgotten; what the balancer's hold is not."""
+    model = Model(drain_host={"services": ["web.service"]})
+    model.announce("e1", "web1", event_type="Redeploy")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.hosts["web1"]["tasks"] = {}
+    model.go()
+    assert model.in_rotation("web1") == []
+    model.over("e1")
+    outcome = model.finish()
+    assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+    assert outcome["events"][0]["outcome"] == "completed"
