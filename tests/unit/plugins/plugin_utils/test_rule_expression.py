@@ -260,30 +260,21 @@ def test_each_mistake_says_what_is_wrong(when, words):
     ("when", "null", "cures"),
     [
         ("starts_with(not_before, '2027-01')", "not_before", ["starts_with(not_before || '', '2027-01')", "not_before && starts_with(not_before, '2027-01')"]),
-        ("contains(description, 'Live')", "description", ["contains(description || '', 'Live')", "description && contains(description, 'Live')"]),
-        ("length(description) > `5`", "description", ["length(description || '')"]),
-        ("ends_with(event_source, 'r')", "event_source", ["ends_with(event_source || '', 'r')"]),
-        ("starts_with(resource_type, 'V')", "resource_type", ["starts_with(resource_type || '', 'V')"]),
-        ("abs(duration_in_seconds) < `5`", "duration_in_seconds", ["abs(duration_in_seconds || `-1`)"]),
+        ("length(not_before) > `5`", "not_before", ["length(not_before || '')"]),
         ("floor(seconds_until_not_before) < `5`", "seconds_until_not_before", ["floor(seconds_until_not_before || `0`)"]),
-        ("max([duration_in_seconds, `0`]) < `10`", "duration_in_seconds", ["max([duration_in_seconds || `-1`, `0`])"]),
+        ("max([seconds_until_not_before, `0`]) < `10`", "seconds_until_not_before", ["max([seconds_until_not_before || `0`, `0`])"]),
         # Guarded, but not against null.
-        ("event_type == 'Freeze' && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
-        ("event_type == 'Teleport' && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
+        ("event_type == 'Freeze' && starts_with(not_before, '2027')", "not_before", ["starts_with(not_before || '', '2027')"]),
+        ("event_type == 'Teleport' && starts_with(not_before, '2027')", "not_before", ["starts_with(not_before || '', '2027')"]),
         ("event_status == 'Started' && event_source == 'User' && starts_with(not_before, '2027')", "not_before", ["starts_with(not_before || '', '2027')"]),
-        ("event_source == null && contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
-        ("duration_in_seconds > `60` && duration_in_seconds < `90` && contains(description, 'x')", "description", ["description || ''"]),
-        ("seconds_until_not_before > `86400` && contains(description, 'x')", "description", ["description || ''"]),
-        ("not_before >= '2026-12-23' && not_before < '2027-01-07' && contains(description, 'x')", "description", ["description || ''"]),
-        ("contains(resources, 'db-1') && contains(description, 'x')", "description", ["description || ''"]),
-        ("length(resources) > `1` && contains(description, 'x')", "description", ["description || ''"]),
-        ("contains(description || '', 'Live') && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
-        ("event_source && contains(description, 'x') || event_type == 'Freeze'", "description", ["description || ''"]),
-        ("contains(description, 'x') || description && contains(description, 'y')", "description", ["contains(description || '', 'x')"]),
-        ("!contains(description, 'x')", "description", ["contains(description || '', 'x')"]),
-        ("resources[?starts_with(@, 'db-')] && contains(description, 'x')", "description", ["description || ''"]),
-        # Where several are null at once.
-        ("length(not_null(description, event_source)) > `3`", "event_source and description", ["length(not_null(description || '', event_source || ''))"]),
+        ("duration_in_seconds > `60` && duration_in_seconds < `90` && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
+        ("contains(resources, 'db-1') && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
+        ("length(resources) > `1` && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
+        ("contains(description, 'Live') && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
+        ("event_source && starts_with(not_before, '2027') || event_type == 'Freeze'", "not_before", ["not_before || ''"]),
+        ("starts_with(not_before, '2027') || not_before && starts_with(not_before, '2028')", "not_before", ["starts_with(not_before || '', '2027')"]),
+        ("!starts_with(not_before, '2027')", "not_before", ["starts_with(not_before || '', '2027')"]),
+        ("resources[?starts_with(@, 'db-')] && starts_with(not_before, '2027')", "not_before", ["not_before || ''"]),
     ],
 )
 def test_what_fails_where_a_field_is_null(when, null, cures):
@@ -294,13 +285,18 @@ def test_what_fails_where_a_field_is_null(when, null, cures):
     assert "..." not in mistake
     if len(cures) > 1:
         assert [expression_mistakes(cure) for cure in cures] == [[], []]
-    if " and " not in null:
-        assert any("error" in answers(when, [dict(event, **{null: None})]) for event in [*EVENTS, *EVENTS_OF_GUARDS])
+    assert any("error" in answers(when, [dict(event, **{null: None})]) for event in [*EVENTS, *EVENTS_OF_GUARDS])
+
+
+@pytest.mark.parametrize("when", ["contains(description, 'Live Migration')", "starts_with(event_source, 'P')", "abs(duration_in_seconds) < `5`"])
+def test_what_only_an_old_version_lacks_need_not_be_guarded(when):
+    """The first is what everybody writes. Where one breaks all the same, test_plan.py has what happens."""
+    assert expression_mistakes(when) == []
 
 
 def test_each_call_that_fails_is_told_by_itself():
-    mistakes = expression_mistakes("contains(description, 'x') || starts_with(not_before || '', '2027') || starts_with(not_before, '2028')")
-    assert [words in mistake for words, mistake in zip(("contains(description || ''", "starts_with(not_before || '', '2028')"), mistakes)] == [True, True]
+    mistakes = expression_mistakes("floor(seconds_until_not_before) == `5` || starts_with(not_before || '', '2027') || starts_with(not_before, '2028')")
+    assert [words in mistake for words, mistake in zip(("floor(seconds_until_not_before || `0`)", "starts_with(not_before || '', '2028')"), mistakes)] == [True, True]
     assert len(mistakes) == 2
 
 
@@ -316,8 +312,8 @@ def test_the_check_of_a_long_rule_takes_no_time():
     began = time.process_time()
     assert expression_mistakes(when) == []
     assert time.process_time() - began < 5
-    (mistake,) = expression_mistakes(when + " || contains(description, 'x')")
-    assert "contains(description || '', 'x')" in mistake
+    (mistake,) = expression_mistakes(when + " || starts_with(not_before, '2027')")
+    assert "starts_with(not_before || '', '2027')" in mistake
 
 
 def test_all_mistakes_of_all_rules_at_once_each_with_its_rule():
@@ -378,8 +374,9 @@ def test_what_is_a_mistake_answers_the_same_for_every_event(operator):
             if not (value == "not_before" and operator in ("<", ">=")):
                 assert len(set(found) - {"error"}) <= 1, text
         else:
-            # It can be evaluated whatever is null of what a version may lack.
-            known = [event for event in EVENTS if event["event_type"] and event["event_status"] and event["resources"]]
+            # It can be evaluated whatever is null of what no version may lack.
+            there = ("event_type", "event_status", "event_source", "resource_type", "description", "duration_in_seconds")
+            known = [event for event in EVENTS if event["resources"] and None not in [event[field] for field in there]]
             assert "error" not in answers(text, known), text
     assert flagged
 

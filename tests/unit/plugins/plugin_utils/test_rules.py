@@ -45,7 +45,7 @@ EVENT = {
         ([{"name": "a", "when": 7}], ["(a)", "when", "7"]),
         ([{"name": "a", "when": "event_type =="}], ["(a)", "when"]),
         ([{"name": "a", "when": "event_type == Freeze"}], ["(a)", "Freeze"]),
-        ([{"name": "a", "when": "contains(description, 'x')"}], ["(a)", "description is null", "contains(description || '', 'x')"]),
+        ([{"name": "a", "when": "starts_with(not_before, '2027')"}], ["(a)", "not_before is null", "starts_with(not_before || '', '2027')"]),
         ([{"name": "a"}, {"name": "a"}], ["twice"]),
     ],
 )
