@@ -136,6 +136,7 @@ def reporter(start, by="hmac_secret", **more):
     return report
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_what_a_watcher_reports(site, start):
     """Reports signed or not, once by each VM of the event, and again for as long as it stands; and one of another host beside that."""

@@ -55,6 +55,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_is_refused(tmp_path):
     """Each with a sentence, and with nothing changed."""

@@ -296,7 +296,8 @@ def test_what_only_an_old_version_lacks_need_not_be_guarded(when):
 
 def test_each_call_that_fails_is_told_by_itself():
     mistakes = expression_mistakes("floor(seconds_until_not_before) == `5` || starts_with(not_before || '', '2027') || starts_with(not_before, '2028')")
-    assert [words in mistake for words, mistake in zip(("floor(seconds_until_not_before || `0`)", "starts_with(not_before || '', '2028')"), mistakes)] == [True, True]
+    cures = ("floor(seconds_until_not_before || `0`)", "starts_with(not_before || '', '2028')")
+    assert [cure in mistake for cure, mistake in zip(cures, mistakes)] == [True, True]
     assert len(mistakes) == 2
 
 
