@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import random
 import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
+from tests.chaos.scenarios import OWN_TASKS, SCENARIOS, VARIANTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -27,9 +26,10 @@ DELAYS = (0.0, 0.0, 0.1, 0.3, 0.7)
 
 EVERY_POINT = "reboot"
 """The one scenario with a kill at each point."""
-KILLS = {name: 50 if name == EVERY_POINT else 12 if scenario.variables == OWN_TASKS else 7 for name, scenario in SCENARIOS.items()}
+KILLS = {name: 50 if name == EVERY_POINT else 10 if scenario.variables == OWN_TASKS else 7 for name, scenario in SCENARIOS.items()}
 """Kills at a task in each scenario; where it has fewer points, the rest are at random moments as well."""
-MOMENTS = 10
+MOMENTS = {name: 0 if name in VARIANTS else 10 for name in SCENARIOS}
+"""Kills at random moments in each scenario."""
 ROLES = "graceful.azure."
 PASS = (ROLES, "Observe the ", "Plan", "Take the step", "Give the host back")
 """How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
@@ -75,32 +75,18 @@ class Case:
         return f"build/venv/bin/python -m tests.chaos.replay {shlex.quote(json.dumps(wanted))}"
 
 
-def digest():
-    """Changes with whatever a run of the playbooks consists of."""
-    told = hashlib.sha256()
-    for folder in ("playbooks", "plugins", "roles"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".yml", ".py") and "imds_simulator" not in path.parts:
-                told.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    told.update((HERE / "scenarios.py").read_bytes())
-    return told.hexdigest()[:16]
-
-
-def listing(scenario, run):
-    """The tasks of an undisturbed run with their last occurrence, in order, and how long it took: from ``run(Case)`` or an earlier one."""
+def undisturbed(scenario, seed, suite, play):
+    """The record of the scenario's run without a kill: from ``play(Case)``, or the one of this suite that somebody played before."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"listing-{scenario}.json"
-    current = digest()
-    with open(path, "a+", encoding="utf-8") as stream:
+    with open(FOLDER / f"undisturbed-{scenario}.json", "a+", encoding="utf-8") as stream:
         # Tests run side by side, and one is enough.
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.seek(0)
         text = stream.read()
         known = json.loads(text) if text else {}
-        if known.get("digest") != current:
-            known = dict(run(Case(scenario)), digest=current)
-            stream.seek(0)
-            stream.truncate()
+        if known.get("suite") != suite:
+            known = dict(play(Case(scenario, f"{seed}/{scenario}/undisturbed")), suite=suite)
+            stream.truncate(0)
             stream.write(json.dumps(known))
     return known
 
@@ -123,17 +109,18 @@ def points(scenario, tasks, seed):
     return (needed + others[begin:] + others[:begin])[: KILLS[scenario]]
 
 
-def case(scenario, number, seed, known):
-    """The case of this number: at a task as long as there is another, then at a random moment."""
+def case(scenario, number, seed, record):
+    """The case of this number: at a task of the undisturbed run as long as there is another, then at a random moment."""
     name = f"{seed}/{scenario}/{number}"
     dice = random.Random(name)
     who, company, delay = dice.choice(("alone", "all")), dice.choice(COMPANY), dice.choice(DELAYS)
-    wanted = points(scenario, known["tasks"], seed)
+    wanted = points(scenario, record["trace"], seed)
     if number < len(wanted):
         task, occurrence = wanted[number]
         return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=who, company=company)
     # No run takes as long as another.
-    return Case(scenario, name, at=round(dice.uniform(0.5, 0.9 * known["seconds"]), 2), who=who, company=company)
+    longest = 0.9 * (record["controllers"][0]["end"] - record["controllers"][0]["begin"])
+    return Case(scenario, name, at=round(dice.uniform(0.5, longest), 2), who=who, company=company)
 
 
 def again(case):

@@ -5,18 +5,18 @@
 """handle_events killed at any moment, met by others like it and by bad services; an observer judges each run.
 
 Every case prints its seed and the command that plays it again. CHAOS_SEED (1) chooses other points, moments and company.
-The whole matrix is marked long: some 420 runs, for two processes on two cores:
-    build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 2 --dist worksteal tests/chaos
+The whole matrix is marked long: some 350 runs, for three processes on two cores:
+    build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 3 --dist worksteal tests/chaos
 
 What is sampled, in the scenarios of scenarios.py:
 - kills at a task: in `reboot` at the first and the last occurrence of every task. In the others, at those of each task that
   changes or records something, and at so many more of a pass (killer.points) that over the scenarios each is killed at several
   times; not the tasks that a pass skips or that lie around the passes. Those of drain_host, which has a step in two scenarios
   alone, and that change nothing, are killed at now and then
-- kills at ten moments, and at more where a scenario has fewer points than kills
-- a fault at every second request: in `reboot` with ten of the thirty ways in which faults and requests can meet, in the
-  others with two
-- a fault of the approval: in `reboot` each, in every other scenario that has an approval two of five
+- kills at ten moments, but in variants, and at more where a scenario has fewer points than kills
+- a fault at every second request: in `reboot` with five of the thirty ways in which faults and requests can meet, in the
+  others with one
+- a fault of the approval: in `reboot` each, in every other scenario that has an approval one of five
 - faults of several requests running, in `reboot` alone
 """
 
@@ -43,11 +43,11 @@ SEED = os.environ.get("CHAOS_SEED", "1")
 OF_APPROVALS = ("drop", "drop_answer", "status_503", "status_400", "cut")
 
 
-def run(case, record_property):
+def run(case, record_property, play=stage.play):
     """Plays the case; what the observer finds is the test's failure."""
     print(f"seed {case.seed}; to play it again: {case.replay()}")
     began = time.monotonic()
-    record = stage.play(case)
+    record = play(case)
     violations = judge(record)
     told = {
         "scenario": case.scenario,
@@ -86,10 +86,14 @@ def test_killed_before_the_approval_is_known_while_a_service_errs(record_propert
 # Everything
 
 
+def undisturbed(scenario, suite):
+    return killer.undisturbed(scenario, SEED, suite, stage.play)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_undisturbed(scenario, record_property):
-    record = run(Case(scenario, f"{SEED}/{scenario}/undisturbed"), record_property)
+def test_undisturbed(scenario, record_property, testrun_uid):
+    record = run(Case(scenario, f"{SEED}/{scenario}/undisturbed"), record_property, lambda _case: undisturbed(scenario, testrun_uid))
     assert len(record["events"]) == len(SCENARIOS[scenario].events)
     told = [entry["event_id"].lower() for entry in record["controllers"][0]["result"]]
     assert sorted(told) == sorted(event["EventId"].lower() for event in record["events"])
@@ -100,9 +104,9 @@ def test_undisturbed(scenario, record_property):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("scenario", "number"), [(scenario, number) for scenario, kills in KILLS.items() for number in range(kills + MOMENTS)])
-def test_killed(scenario, number, record_property):
-    case = killer.case(scenario, number, SEED, killer.listing(scenario, stage.list_tasks))
+@pytest.mark.parametrize(("scenario", "number"), [(scenario, number) for scenario, kills in KILLS.items() for number in range(kills + MOMENTS[scenario])])
+def test_killed(scenario, number, record_property, testrun_uid):
+    case = killer.case(scenario, number, SEED, undisturbed(scenario, testrun_uid))
     record = run(case, record_property)
     if not record["reached"]:
         case = killer.again(case)
@@ -130,9 +134,10 @@ def test_fault(fault, request, record_property):
 def faults_of_approvals():
     approving = {name: scenario.approvals for name, scenario in SCENARIOS.items() if scenario.approvals and name != EVERY_POINT}
     for turn, (scenario, approvals) in enumerate(approving.items()):
-        # The first and its repetition; the last alone.
-        for name, nth, times in ((OF_APPROVALS[turn % 5], 1, 2), (OF_APPROVALS[(turn + 2) % 5], approvals, 1)):
-            yield scenario, name, {"vm": None, "method": "POST", "nth": nth, "times": times, "fault": FAULTS[name]}
+        name = OF_APPROVALS[turn % 5]
+        # The first and its repetition, or the last alone.
+        nth, times = ((1, 2), (approvals, 1))[turn % 2]
+        yield scenario, name, {"vm": None, "method": "POST", "nth": nth, "times": times, "fault": FAULTS[name]}
 
 
 @pytest.mark.long
@@ -145,8 +150,8 @@ def turns():
     # An offset beside the next meets other requests, and two further on each request meets the next fault.
     ways = range(2 * len(FAULTS))
     for scenario in SCENARIOS:
-        some = sorted(random.Random(f"{SEED}/{scenario}/turns").sample(ways, 2))
-        yield from ((scenario, offset) for offset in (ways[::3] if scenario == EVERY_POINT else some))
+        some = sorted(random.Random(f"{SEED}/{scenario}/turns").sample(ways, 1))
+        yield from ((scenario, offset) for offset in (ways[::6] if scenario == EVERY_POINT else some))
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import yaml
 
 from tests.chaos import killer
 from tests.chaos.killer import CHANGES, EVERY_POINT, KILLS, MOMENTS, ROLES, WAITING, Case
-from tests.chaos.scenarios import HOSTS, OWN_TASKS, SCENARIOS
+from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
 
 AROUND = ["Check the settings before anything is done", "Pass by pass", "End the passes", "Tell what became of each event"]
 LOOKS = ["Observe the hosts", "Observe the balancers", "Plan"]
@@ -53,23 +53,23 @@ def tasks(scenario):
     return last
 
 
-KNOWN = {name: {"tasks": tasks(scenario), "seconds": 40.0} for name, scenario in SCENARIOS.items()}
+KNOWN = {name: {"trace": tasks(scenario), "controllers": [{"begin": 100.0, "end": 140.0}]} for name, scenario in SCENARIOS.items()}
 
 
 def points(scenario, seed="1"):
-    return killer.points(scenario, KNOWN[scenario]["tasks"], seed)
+    return killer.points(scenario, KNOWN[scenario]["trace"], seed)
 
 
 class TestPoints:
     def test_one_scenario_has_them_all(self):
-        known = KNOWN[EVERY_POINT]["tasks"]
+        known = KNOWN[EVERY_POINT]["trace"]
         found = points(EVERY_POINT)
         assert len(found) == len(set(found)) <= KILLS[EVERY_POINT]
         assert set(found) == {(task, 1) for task in known} | set(known.items())
 
     @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != EVERY_POINT])
     def test_the_others_have_all_that_changes_something_and_nothing_around_the_passes(self, scenario):
-        known = KNOWN[scenario]["tasks"]
+        known = KNOWN[scenario]["trace"]
         found = points(scenario)
         assert len(found) == len(set(found)) == KILLS[scenario]
         assert set(found) <= {(task, 1) for task in known} | set(known.items())
@@ -82,7 +82,7 @@ class TestPoints:
         killed = Counter()
         there = Counter()
         for scenario in SCENARIOS:
-            known = KNOWN[scenario]["tasks"]
+            known = KNOWN[scenario]["trace"]
             killed.update((task, "first" if occurrence == 1 else "last") for task, occurrence in points(scenario, seed))
             there.update((task, which) for task, last in known.items() for which in (("first", "last") if last > 1 else ("first",)))
         wanted = {point for point in there if point[0] not in AROUND and not point[0].endswith(WAITING)}
@@ -112,9 +112,9 @@ class TestPoints:
 
 class TestCases:
     def test_moments_come_after_the_points_and_before_the_end(self):
-        cases = [killer.case("freeze", number, "1", KNOWN["freeze"]) for number in range(KILLS["freeze"] + MOMENTS)]
-        assert [(case.task, case.occurrence) for case in cases[:-MOMENTS]] == points("freeze")
-        assert all(case.task is None and 0.5 <= case.at <= 36 for case in cases[-MOMENTS:])
+        cases = [killer.case("freeze", number, "1", KNOWN["freeze"]) for number in range(KILLS["freeze"] + MOMENTS["freeze"])]
+        assert [(case.task, case.occurrence) for case in cases[: KILLS["freeze"]]] == points("freeze")
+        assert all(case.task is None and 0.5 <= case.at <= 36 for case in cases[KILLS["freeze"] :])
 
     def test_the_same_seed_is_the_same_case(self):
         assert killer.case("reboot", 3, "1", KNOWN["reboot"]) == killer.case("reboot", 3, "1", KNOWN["reboot"])
@@ -137,7 +137,7 @@ class TestCases:
 
 def test_every_scenario_leaves_a_server():
     for scenario in SCENARIOS.values():
-        assert {host for event in scenario.events for host in event.hosts} < set(HOSTS)
+        assert {host for event in scenario.events for host in event.hosts} < set(scenario.hosts)
 
 
 def test_the_minimum_yields_when_its_scenario_says():
