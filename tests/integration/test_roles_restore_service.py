@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+import yaml
 
 from tests.support.roles import RoleBed
 
@@ -115,6 +118,22 @@ def test_steps_with_tasks_of_the_users_own(bed, tasks):
     assert [one["reason"].endswith(end) for one, end in zip(steps, ends, strict=True)] == [True] * 4
     assert tasks.read_text().split() == ["before", "before", "after", "after"]
     assert bed.admin() == 0 and bed.records("web1") == {}
+
+
+def test_an_event_that_comes_while_the_users_tasks_undo_has_all_done_again(bed):
+    """Its run found the tasks of drain_host done, and recorded the host as drained, when they were about to be undone."""
+    work = [{"name": "Work", "ansible.builtin.set_fact": {"drain_host_done": True}}]
+    (bed.folder / "work.yml").write_text(yaml.safe_dump(work))
+    found = {"name": ["drained", "drain_host_before"], "event_ids": ["E2"], "done": True, "state_dir": "{{ graceful_azure_state_dir }}"}
+    undo = [{"name": "Find it done", "graceful.azure.task_hold": found}, {"name": "Undo", "ansible.builtin.set_fact": {"restore_service_done": True}}]
+    (bed.folder / "undo.yml").write_text(yaml.safe_dump(undo))
+    out, drain = gone(bed, drain_host_before="work.yml", drain_host_wait=False)
+    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], restore_service_before="undo.yml", **SERVICES)
+    run = bed.run(out, drain, step, rolespec=False)
+    assert run.status == 0 and all(one.result["done"] for one in run.steps), run.output
+    records = [json.loads(path.read_text()) for path in bed.state_dir("web1").glob("*.json")]
+    held = {record["subject"]["name"]: (sorted(record["events"]), record["done"]) for record in records}
+    assert held == {"drained": (["E2"], False), "drain_host_before": (["E2"], False)}
 
 
 def test_a_dead_balancer(bed):
