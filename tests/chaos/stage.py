@@ -58,6 +58,8 @@ class ChaosBed(Bed):
 
     def configuration(self):
         logging = super().configuration().replace("frontend demo\n", "frontend demo\n" + LOG)
+        # Of two threads that write at once one gives its line up, and the log is a witness.
+        logging = logging.replace("global\n", "global\n    nbthread 1\n")
         return logging + OTHERS.format(port=self.port(self.names[0]))
 
     def recover(self, impact):
