@@ -49,17 +49,22 @@ def orders(fault, hosts):
     return found
 
 
-def met(fault, requests):
-    """Whether requests came for the fault, and were answered as it has it, in the simulator's list."""
+def meetings(fault, requests):
+    """Those of the simulator's list of requests that meet the fault, each with what it is to meet."""
     asked = [request for request in requests if "scheduledevents" in request["Path"].lower()]
     if "turns" in fault:
         wrong = []
         for vm in {request["Vm"] for request in asked}:
             own = [request for request in asked if request["Vm"] == vm][: 2 * TURNS]
             wrong += [(request, in_turn(fault, number)) for number, request in enumerate(own, 1) if in_turn(fault, number)]
-    else:
-        own = [request for request in asked if fault["vm"] in (None, request["Vm"]) and request["Method"] == fault["method"]]
-        wrong = [(request, fault["fault"]) for request in own[fault["nth"] - 1 :][: fault["times"]]]
+        return wrong
+    own = [request for request in asked if fault["vm"] in (None, request["Vm"]) and request["Method"] == fault["method"]]
+    return [(request, fault["fault"]) for request in own[fault["nth"] - 1 :][: fault["times"]]]
+
+
+def met(fault, requests):
+    """Whether requests came for the fault, and were answered as it has it."""
+    wrong = meetings(fault, requests)
     return bool(wrong) and all(_as_told(request["Status"], told) for request, told in wrong)
 
 

@@ -11,7 +11,7 @@ a run can be judged again from a file:
 
 samples      [[time, {"backend/server": [admin, up, weight, sessions and queue]}], ...]
 before/after {"backend/server": [admin, weight, address]}, as HAProxy says
-events, requests   the simulator's lists
+events, requests   the simulator's lists; a request that met a fault has "Fault"
 load         the load generator's rows
 log          HAProxy's: [{"backend", "start", "seconds", "status"}, ...]
 controllers  [{"name", "begin", "end", "hung", "killed", "status", "result", "limit", "output"}, ...]
@@ -281,7 +281,7 @@ class Observer:
             return
         if run["end"] - run["begin"] > run["limit"]:
             self.say(8, f"{told} took longer than {run['limit']:g} s")
-        if run["status"] != 0:
+        if run["status"] != 0 and not (run["status"] == 2 and self._unread(run)):
             self.say(8, f"{told} ended with {run['status']}")
         if "Traceback" in run["output"]:
             self.say(8, f"{told} showed a traceback")
@@ -301,6 +301,14 @@ class Observer:
             if key not in listed and self._must_have_seen(run, event):
                 self.say(8, f"{told} did not tell of {self.name(event)}")
 
+    def _unread(self, run):
+        """Whether the last answer of a VM was a fault, and the run says that it could not be read."""
+        for host in self.hosts:
+            asked = [request for request in self._asked([host]) if run["begin"] <= request["Time"] <= run["end"]]
+            if asked and asked[-1].get("Fault") and f"{host}: its metadata service cannot be read" in run["output"]:
+                return True
+        return False
+
     def _alone(self, run):
         return all(other is run or other["end"] <= run["begin"] or other["begin"] >= run["end"] for other in self.record["controllers"])
 
@@ -319,11 +327,11 @@ class Observer:
 
     def _read(self, hosts):
         """The answers that told hosts of the events."""
-        return [
-            request
-            for request in self.record["requests"]
-            if request["Vm"] in hosts and request["Method"] == "GET" and request["Status"] == 200 and "scheduledevents" in request["Path"].lower()
-        ]
+        return [request for request in self._asked(hosts) if request["Status"] == 200]
+
+    def _asked(self, hosts):
+        asked = [request for request in self.record["requests"] if request["Vm"] in hosts and request["Method"] == "GET"]
+        return [request for request in asked if "scheduledevents" in request["Path"].lower()]
 
     def _entry_true(self, told, run, event, entry):
         appeared, gone = self.life(event)

@@ -167,6 +167,8 @@ class Stage:
         deaf = [host for host in self.scenario.hosts if not self._answers(host)]
         load = self.bed.stop_load()
         requests = self.bed.ask_simulator("/requests")
+        for request, _fault in faults.meetings(self.case.fault, requests) if self.case.fault else ():
+            request["Fault"] = True
         return {
             "case": self.case.replay(),
             "hosts": list(self.scenario.hosts),

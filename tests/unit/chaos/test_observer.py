@@ -267,6 +267,18 @@ class TestTheRun:
         record["controllers"][0].update(changed)
         assert numbers(record) == ["(8)"]
 
+    def test_failed_since_a_service_was_at_fault_to_the_end_and_said_so(self, record):
+        record["requests"][-1]["Fault"] = True
+        record["controllers"][0].update(status=2)
+        assert numbers(record) == ["(8)"]
+        record["controllers"][0]["output"] = "web1: its metadata service cannot be read: status 500"
+        assert numbers(record) == []
+        record["controllers"][0]["status"] = 250
+        assert numbers(record) == ["(8)"]
+        del record["requests"][-1]["Fault"]
+        record["controllers"][0]["status"] = 2
+        assert numbers(record) == ["(8)"]
+
     def test_did_not_end_at_all(self, record):
         record["controllers"][0].update(hung=True, status=None, result=None, end=1019.9)
         (sentence,) = judge(record)
