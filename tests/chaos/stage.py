@@ -34,6 +34,7 @@ from tests.support.playbook import ansible_settings
 
 RATE = 40.0  # requests per second
 RUN_LIMIT = 150.0
+REPEAT = 60.0  # more, where an answer of 200 may be a fault: an approval that has no effect is sent again after so long
 CASE_LIMIT = 300.0
 LATE = 20.0  # for which workers of a killed run may live on
 AT_ONCE = 3  # controllers, wherever they run: with more of them two cores are late for a deadline
@@ -76,8 +77,9 @@ class ChaosBed(Bed):
 class Controller:
     """One handle_events."""
 
-    def __init__(self, name, process, output):
+    def __init__(self, name, process, output, limit):
         self.name = name
+        self.limit = limit
         self.process = process
         self.output = output
         self.begin = time.time()
@@ -101,7 +103,7 @@ class Controller:
             "killed": self.killed,
             "status": self.process.returncode,
             "result": result,
-            "limit": RUN_LIMIT,
+            "limit": self.limit,
             "output": output,
         }
 
@@ -114,6 +116,7 @@ class Stage:
         self.case = case
         self.scenario = SCENARIOS[case.scenario]
         self.bed = ChaosBed(self.folder, self.scenario.hosts)
+        self.limit = RUN_LIMIT + (REPEAT if case.fault else 0.0)
         self.token = uuid.uuid4().hex
         self.controllers = []
         self.announced = {}  # ids by the number of the event
@@ -307,7 +310,7 @@ class Stage:
                 CHAOS_KILL=json.dumps({"task": kill.task, "occurrence": kill.occurrence, "delay": kill.delay, "who": kill.who} if kill.task else None),
             )
         journal = self.folder / f"journal-{name}.jsonl"
-        variables = {"target": "web", "handle_events_timeout": RUN_LIMIT - 20, "handle_events_journal": str(journal)}
+        variables = {"target": "web", "handle_events_timeout": self.limit - 20, "handle_events_journal": str(journal)}
         command = [
             Path(sys.executable).with_name("ansible-playbook"),
             *("-i", str(self.folder / "inventory.json"), "graceful.azure.handle_events", "-e", json.dumps(variables)),
@@ -317,7 +320,7 @@ class Stage:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, cwd=str(ROOT), start_new_session=True
             )
-        self.controllers.append(Controller(name, process, output))
+        self.controllers.append(Controller(name, process, output, self.limit))
 
     def _leftovers(self):
         """Processes of our controllers that live: {pid: command}."""

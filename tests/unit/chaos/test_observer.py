@@ -308,7 +308,7 @@ class TestTheRun:
 def test_a_controller_that_did_not_end_is_recorded_as_hung(tmp_path):
     output = tmp_path / "first.txt"
     output.write_text("PLAY [Handle]\n", encoding="utf-8")
-    controller = Controller("first", SimpleNamespace(returncode=None), output)
+    controller = Controller("first", SimpleNamespace(returncode=None), output, 150.0)
     told = controller.record()
     assert told["hung"] and not told["killed"] and told["end"] >= told["begin"]
     controller.end = controller.begin + 5
