@@ -34,7 +34,7 @@ class ActionModule(LookAction):
     @staticmethod
     def _last(task_vars):
         """The former look at the same balancer in this run. The playbook holds has but one, and names its looks otherwise."""
-        look = task_vars["look"]
+        look = task_vars.get("look")
         key = look["key"] if isinstance(look, dict) else None
         for item in (task_vars.get("graceful_azure_balancers") or {}).get("results") or ():
             if key and isinstance(item.get("look"), dict) and item["look"]["key"] == key and item.get("began"):

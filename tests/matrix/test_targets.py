@@ -129,7 +129,7 @@ def tasks_for(tmp_path, site, simulator):
         "stopped": dict(module("service_hold", **services, **held), **systemctl),
         "without_ids": module("service_hold", services=["web"], **state),
         "to_approve": dict(module("scheduled_events_approve", event_ids=[event_id], **imds), check_mode=True),
-        "approved": module("approval_hold", event_ids=[event_id], ready_resources=["www_1"], **imds, **state),
+        "approved": module("approval_hold", event_ids=[event_id], ready_resources=["vm-1"], **imds, **state),
         "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
         "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),
         "forgotten": module("task_hold", name=["drain_host_before", "approved"], state="absent", **held),

@@ -136,6 +136,12 @@ class TestHost:
 
 
 class TestBalancer:
+    def test_a_look_of_ones_own_outside_the_passes(self, balancer):
+        args = {"socket": "/run/haproxy/admin.sock", "servers": ["web1"]}
+        for _look in range(2):
+            assert balancer.run(balancer_observation, args, {})["rested"] is False
+        assert [asked["servers"] for _moment, asked in balancer.looks] == [["web1"], ["web1"]]
+
     def test_without_a_rest_it_is_looked_at_in_each_pass(self, balancer):
         assert [balancer.look()["rested"] for _pass in range(3)] == [False] * 3
         assert len(balancer.looks) == 3
