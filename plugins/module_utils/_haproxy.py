@@ -330,7 +330,9 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         if condition == ALREADY_OUT:
             return Step(None, None, None)
         if condition in (NONE, LOST):
-            events = request.added_to(record["events"] if condition == LOST else {})
+            # One that HAProxy forgot was in rotation until now.
+            held = {known: dict(entry, since=request.now) for known, entry in record["events"].items()} if condition == LOST else {}
+            events = request.added_to(held)
             return Step(_intent(subject, server, process, events, out_state), out_state, None)
         finished = record["phase"] == RESTORING
         events = request.added_to({} if finished else record["events"])

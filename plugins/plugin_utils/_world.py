@@ -399,7 +399,13 @@ class World:
             # By the clock of the machine that holds it, so that a run that was killed is no new beginning.
             now, then = _seconds(clock), _seconds(since)
             out = self.now if now is None or then is None else self.now - max(0.0, now - then)
-            host.memory.setdefault("held_since", {}).setdefault(event.key, out)
+            held_since = host.memory.setdefault("held_since", {})
+            known = held_since.setdefault(event.key, out)
+            # A balancer that forgot it has it in rotation again, and its time begins anew; so it does where another run saw that.
+            if host.in_rotation:
+                held_since[event.key] = self.now
+            elif record["kind"] == "haproxy_server" and out > known + RESERVE:
+                held_since[event.key] = out
 
     def _by_our_clock(self, moment, clock):
         """A date by the clock of a machine that has a record (the service's, as near as can be had), as Unix seconds of ours; None where either is unknown."""

@@ -282,10 +282,15 @@ class Model:
                 continue
             if record is None:
                 record = server["record"] = {"left": "drain", "events": {}}
-            record["events"] = dict(self._entries(step, lb), **record["events"])
+            kept = record["events"] if server["admin_state"] != "ready" else self._forgotten(record["events"], lb)
+            record["events"] = dict(self._entries(step, lb), **kept)
             record["process"] = server["process"]
             server["admin_state"] = "drain"
         self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "reason": "as far as enough others serve"}
+
+    def _forgotten(self, events, machine):
+        """Those who hold a server that HAProxy has in rotation again hold it from now on."""
+        return {event_id: dict(entry, since=self._clock(machine)) for event_id, entry in events.items()}
 
     @staticmethod
     def _serves(server):

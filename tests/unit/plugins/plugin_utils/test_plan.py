@@ -784,6 +784,23 @@ class TestRules:
         model.until(lambda outcome: model.posted, 9)
         assert model.posted[0][0] >= model.run["started"] + 10
 
+    @pytest.mark.parametrize("seen", [True, False])
+    def test_on_drain_timeout_approve_begins_anew_where_the_balancer_forgot(self, seen):
+        """Also in a run that looks on, and does not see it itself."""
+        model = Model(drain_host={"timeout": 60.0}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1")
+        server = model.servers["lb1"]["web1"]
+        server["sessions"] = 1
+        model.go()
+        model.go()
+        model.now += 100
+        server.update(admin_state="ready", process=server["process"] + 1)
+        out_at = model.now
+        (model if seen else model.another()).go()
+        assert server["admin_state"] == "drain" and model.posted == []
+        model.until(lambda outcome: model.posted, 60)
+        assert model.posted[0][0] >= out_at + 60
+
     def test_on_drain_timeout_approve_waits_for_the_way_out_of_a_balancer_of_the_users_own(self):
         model = Model(drain_host={"timeout": 10.0}, load_balancer={"provider": "custom"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
         model.refuse["web1", "load_balancer"] = "the balancer's interface is down"
