@@ -272,6 +272,7 @@ def temporary(site):
     return {"ANSIBLE_REMOTE_TEMP": str(site.folder / "tmp")}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)

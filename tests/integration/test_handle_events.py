@@ -91,6 +91,7 @@ def test_a_target_by_the_names_that_azure_gives(site):
     assert run.status != 0 and "target vmss matches no host, by its name in the inventory or by graceful_azure_resource_name" in run.output
 
 
+@pytest.mark.long
 def test_two_hosts_in_one_event_and_one_that_is_cancelled(four):
     both = four.simulator.post_event(EventType="Freeze", Resources=["web1", "web2"], **SHORT)
     cancelled = four.simulator.post_event(EventType="Redeploy", Resources=["web3"])
@@ -275,6 +276,7 @@ def test_a_mistake_on_one_machine_leaves_the_others_alone(site):
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}
 
 
+@pytest.mark.long
 def test_a_damaged_record_is_put_aside(site):
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     site.run(handle_events_wait=False)

@@ -31,6 +31,7 @@ def examples(role):
     return plays, files
 
 
+@pytest.mark.long
 def test_examples(bed):
     balancer_plays, files = examples("load_balancer")
     (custom,) = [play for play in balancer_plays if "custom" in play]
