@@ -16,17 +16,19 @@ import time
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, preview
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import misspelt, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import forbidden, misspelt, read_settings, unresolved
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
 """Seconds after which a host's line is shown again though nothing changed, at first; then a tenth of what it has waited."""
 LONGEST_REMINDER = 300.0
-GONE = {"graceful_azure_host": {"reached": False, "error": "it has left the run"}}
+LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
+GONE = {"graceful_azure_host": {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}}
 """What is known of a host that has left the play."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 
@@ -58,7 +60,9 @@ class ActionModule(ActionBase):
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
         if args.get("phase") == "settings":
-            result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks")))
+            result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks"), task_vars["playbook_dir"], self._loader))
+            result["mistakes"].extend(unresolved(known, self._template(known)))
+            result["mistakes"].extend(forbidden(load_extra_vars(self._loader)))
             result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
@@ -66,11 +70,19 @@ class ActionModule(ActionBase):
                 result["table"] = preview(result, time.time())
         return result
 
+    def _template(self, known):
+        """A function that templates a text with the variables of a host of that name."""
+
+        def template(text, name):
+            return self._templar.copy_with_new_env(available_variables=known[name]).template(text)
+
+        return template
+
     @staticmethod
-    def _check(args, known, inventory, forks):
+    def _check(args, known, inventory, forks, playbook_dir="", loader=None):
         """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
         variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
-        settings, mistakes = read_settings(variables, set(inventory))
+        settings, mistakes = read_settings(variables, set(inventory), playbook_dir, loader)
         warnings = misspelt(known)
         run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False)), "forks": int(forks or 1)}
         for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
@@ -86,7 +98,8 @@ class ActionModule(ActionBase):
                     pass
             except OSError as error:
                 mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-        rounds = 2
+        # A run that takes one step takes it again where it fails.
+        rounds = 3
         if run["wait"] and not mistakes:
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)

@@ -26,7 +26,7 @@ class RefusedError(Exception):
     """An event that is not to be approved, or not from here."""
 
 
-def decide(reading, event_ids, allow_other_hosts, ready=None):
+def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
     """The ids to approve, and what is not to be approved and why. Raises RefusedError."""
     ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
@@ -50,6 +50,12 @@ def decide(reading, event_ids, allow_other_hosts, ready=None):
                 f"event_ids: event {clip(event['event_id'])} has the status {clip(str(event['event_status']))}; "
                 "only one that is Scheduled can be approved. Nothing was approved."
             )
+        planned = (types or {}).get(event_id.lower())
+        if planned and planned != event["event_type"]:
+            raise RefusedError(
+                f"event_details: event {clip(event['event_id'])} was to be approved as {clip(planned)} and is {clip(str(event['event_type']))} now. "
+                "Nothing was approved."
+            )
         unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
         if unready:
             raise RefusedError(
@@ -62,12 +68,14 @@ def decide(reading, event_ids, allow_other_hosts, ready=None):
 class Approval:
     """The approval of some events, all by one request."""
 
-    def __init__(self, client, reader, event_ids, allow_other_hosts=False, ready=None):
+    def __init__(self, client, reader, event_ids, allow_other_hosts=False, ready=None, types=None):
         self.client = client
         self.reader = reader
         self.event_ids = event_ids
         self.allow_other_hosts = allow_other_hosts
         self.ready = ready
+        self.types = types
+        self.unsure = False  # whether something that was refused may have been accepted before
 
     @classmethod
     def from_params(cls, client, params):
@@ -75,7 +83,9 @@ class Approval:
         unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
         reader = Reader(client, params["resource_name"], ask_name=not others)
-        return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"])
+        details = params.get("event_details") or {}
+        types = {event_id.lower(): known.get("event_type") for event_id, known in details.items() if isinstance(known, dict)}
+        return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types)
 
     def send(self, check_mode=False, before_post=None, deadline=None, ready_until=None):
         """Returns what was approved, what was not and why, and the warnings. ``before_post`` is called with the ids that are about to be sent.
@@ -88,7 +98,7 @@ class Approval:
         for _dummy in range(ATTEMPTS):
             # What stood a while ago does not count: an approval cannot be taken back.
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
-            approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready)
+            approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
             document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
             if self.client.api_version == PREVIEW:
                 document["DocumentIncarnation"] = str(reading.document_incarnation)
@@ -104,6 +114,7 @@ class Approval:
                 try:
                     self.client.post_events(document, deadline)
                 except ImdsStatusError as error:
+                    self.unsure = self.unsure or error.unsure
                     if error.status != 400:
                         raise
                     # One event that went meanwhile has all of them refused. If so, the document is another one now.

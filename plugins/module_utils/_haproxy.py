@@ -58,6 +58,9 @@ ALREADY_OUT = "already_out"
 CHANGED_MEANWHILE = "changed_meanwhile"
 LOST = "lost"
 
+# In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
+LEFT_BEFORE = "left_before"
+
 ROUNDS = 5
 
 Process = collections.namedtuple("Process", "pid started exact")
@@ -72,7 +75,7 @@ class Refused(HaproxyError):
 
 
 class Haproxy:
-    """The runtime socket of one HAProxy. Every command has a connection of its own, bounded in time and size."""
+    """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size."""
 
     def __init__(self, path, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
         self.path = path
@@ -138,26 +141,28 @@ class Haproxy:
             return "Nobody listens on the HAProxy socket %s. Is HAProxy running?" % self.path
         return "The HAProxy socket %s cannot be used: %s." % (self.path, getattr(error, "strerror", None) or error)
 
-    def process(self):
-        return parse_info(self.command("show info"), self.path)
-
     def level(self):
         """What this socket allows: user, operator or admin."""
         words = self.command("show cli level").split()
         return words[0] if len(words) == 1 else None
 
     def look(self):
-        """One look: the process, and its backends and servers, all from the same process."""
-        for _dummy in range(ROUNDS):
-            process = self.process()
-            state = parse_servers_state(self.command("show servers state"), self.path)
-            # Backends and servers (types 2 and 4) of every proxy.
-            stat = parse_stat(self.command("show stat -1 6 -1"), self.path)
-            if same_process(process, self.process()):
-                look = Look(process, state, stat)
-                look.add_sessions(former_connections(process.pid))
-                return look
-        raise HaproxyError("HAProxy on socket %s is another process at every look." % self.path)
+        """One look: the process, and its backends and servers.
+
+        One line on one connection, which one process answers: while HAProxy is reloaded the next connection may well
+        come to another one, and then again to the former.
+        """
+        # Backends and servers (types 2 and 4) of every proxy.
+        text = self.command("show info;show servers state;show stat -1 6 -1")
+        # An empty line follows every answer. There may be one within the statistics, which are therefore the last.
+        info, state, stat = (re.split("\n\n+", text, maxsplit=2) + ["", ""])[:3]
+        process = parse_info(info, self.path)
+        look = Look(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
+        if not text.endswith("\n\n"):
+            # Servers may be missing, and a hold on one that is gone would be dropped.
+            raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
+        look.add_sessions(former_connections(process.pid))
+        return look
 
     def sticky_backends(self, look):
         """Which backends send a known client back to a server that drains.
@@ -235,10 +240,21 @@ class Look:
                 self.servers[key] = Server(key, line, row)
 
     def add_sessions(self, connections):
-        """Count what a former process still serves along with the sessions of the one that answers."""
-        if connections:
-            for server in self.servers.values():
-                server.sessions += connections.get((server.address, server.port), 0)
+        """Count what a former process still serves along with the sessions of the one that answers.
+
+        A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
+        a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
+        server of the address. Too many are counted rather than too few.
+        """
+        servers = {}
+        for server in self.servers.values():
+            servers.setdefault(server.address, []).append(server)
+        for (address, port), count in connections.items():
+            there = servers.get(address, ())
+            known = any(server.port == port for server in there)
+            for server in there:
+                if server.port in (None, port) or not known:
+                    server.sessions += count
 
     @property
     def backends_with_servers(self):
@@ -261,7 +277,9 @@ class Server:
         self.queue = number(row["qcur"])
         self.backup = row.get("bck") == "1"
         self.address = normal_address(line["srv_addr"])
-        self.port = number(line.get("srv_port")) or None
+        port = number(line.get("srv_port"))
+        # 0 where the client's port is taken, and beyond all ports, without its sign, where something is taken off that.
+        self.port = port if 0 < port < 1 << 16 else None
 
     @property
     def forced(self):
@@ -304,15 +322,21 @@ def condition_of(record, server, process):
     same = same_process(record_process(record), process)
     # In another process it is `disabled` in the configuration that put it into maintenance, not what we had set.
     configured = not same and server.flags & C_MAINT and server.forced == MAINT
-    if server.forced == record["left"]["admin_state"] and not configured:
+    # What was left before counts until the change from it to another is done.
+    if server.forced in (record["left"]["admin_state"], record.get(LEFT_BEFORE)) and not configured:
         return HELD
     if server.forced == READY:
-        if same and record["phase"] == HELD:
+        if same and was_out(record):
             return CHANGED_MEANWHILE
         if server.admin_state != READY:
             return ALREADY_OUT
         return NONE if record["phase"] == RESTORING else LOST
     return CHANGED_MEANWHILE if same else ALREADY_OUT
+
+
+def was_out(record):
+    """Whether the server was out by us in the process of the record, and is not merely on its way there."""
+    return record["phase"] == HELD or LEFT_BEFORE in record
 
 
 Step = collections.namedtuple("Step", "record set_state conflict")
@@ -339,11 +363,11 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
             return Step(kept, None, _conflict(record, server, place))
-        if out_state_given and out_state == MAINT and server.forced == DRAIN:
-            return Step(
-                dict(kept, phase=CHANGING, left=dict(record["left"], admin_state=MAINT), process=_process(process)), MAINT, None
-            )
-        return Step(dict(kept, phase=HELD, process=_process(process)), None, None)
+        kept["process"] = _process(process)
+        # Also on to where a run that was cut off was going.
+        if server.forced == DRAIN and (out_state_given and out_state == MAINT or LEFT_BEFORE in record):
+            return Step(dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN}), MAINT, None)
+        return Step(dict(_left(kept, server.forced), phase=HELD), None, None)
     if record is None:
         return Step(None, None, None)
     remaining = request.taken_from(record["events"])
@@ -351,7 +375,7 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         conflict = _conflict(record, server, place) if condition == CHANGED_MEANWHILE else None
         return Step(dict(record, events=remaining), None, conflict)
     if condition == HELD:
-        return Step(dict(record, phase=RESTORING), record["found"]["admin_state"], None)
+        return Step(dict(_left(record, server.forced), phase=RESTORING), record["found"]["admin_state"], None)
     # Where nothing of what we set is left and no person took it away, there is nothing to tell.
     told = condition == CHANGED_MEANWHILE or server.forced != READY
     return Step(None, None, _conflict(record, server, place) if told else None)
@@ -360,6 +384,13 @@ def decide(request, record, server, process, subject, out_state, out_state_given
 def _intent(subject, server, process, events, out_state):
     found = {"admin_state": READY, "weight": server.weight}
     return new_record(KIND, subject, found, dict(found, admin_state=out_state), events, process=_process(process))
+
+
+def _left(record, state):
+    """The record with this state as the only one that is ours."""
+    left = dict(record, left=dict(record["left"], admin_state=state))
+    left.pop(LEFT_BEFORE, None)
+    return left
 
 
 def _conflict(record, server, place):
@@ -542,7 +573,7 @@ class Outcome:
     def saw(self, server, record, process, step):
         if step.set_state is not None:
             self.acted = True
-            lost = record is not None and record["phase"] == HELD and self.condition == LOST
+            lost = record is not None and was_out(record) and self.condition == LOST
             self.put_right |= bool(lost and step.set_state != READY)
         self.server = server
         self.after = step.record
@@ -699,5 +730,5 @@ def source_address(address, port):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, port or 1))
             return probe.getsockname()[0]
-    except OSError:
+    except (OSError, OverflowError):  # the latter for a port that is none
         return None

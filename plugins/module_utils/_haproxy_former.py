@@ -20,11 +20,12 @@ import re
 import struct
 
 # States in which nothing goes over a connection: closed, and waiting for new ones.
-QUIET = ("07", "0A")
+LISTENING = "0A"
+QUIET = ("07", LISTENING)
 
 
 def former_connections(pid, proc="/proc"):
-    """How many connections the former processes of HAProxy ``pid`` have, by remote (address, port).
+    """How many connections the former processes of HAProxy ``pid`` made, by remote (address, port).
 
     Nothing is counted where HAProxy runs in another pid namespace, or where the rights to look are missing.
     """
@@ -82,10 +83,16 @@ def _connections(pid, proc):
                 inodes.add(match.group(1))
     except OSError:  # gone meanwhile, or not for us to see
         return
+    rows = []
     for table in ("tcp", "tcp6"):
-        for line in _read(os.path.join(folder, "net", table)).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] not in QUIET and fields[9] in inodes:
+        rows += [line.split() for line in _read(os.path.join(folder, "net", table)).splitlines()[1:]]
+    rows = [fields for fields in rows if len(fields) > 9]
+    listening = {_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
+    for fields in rows:
+        if fields[3] not in QUIET and fields[9] in inodes:
+            address, port = _endpoint(fields[1])
+            # One that somebody listens for came from a client, who may sit on the machine of a server.
+            if not listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
                 yield _endpoint(fields[2])
 
 

@@ -63,6 +63,8 @@ class ImdsError(Exception):
     passing = False
     # Seconds to leave the service alone before; more than was left where retries were cut short.
     retry_in = 0.0
+    # Whether an earlier try of the same request may have been taken: it had no whole answer, or an error of the service itself.
+    unsure = False
 
     def __init__(self, message, url=None, status=None, body=None):
         super().__init__(message)
@@ -226,6 +228,7 @@ class ImdsClient:
         if deadline is None:
             deadline = self.monotonic() + PATIENCE + request_timeout
         attempt = 0
+        unsure = False
         while True:
             retry_after = None
             try:
@@ -237,6 +240,8 @@ class ImdsClient:
                     retry_after = _retry_after(headers)
             except ImdsUnreachableError as caught:
                 error = caught
+            error.unsure = unsure
+            unsure = unsure or (error.status or 500) >= 500
             delays = _delays(error)
             if attempt >= len(delays):
                 raise error

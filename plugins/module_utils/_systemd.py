@@ -45,9 +45,13 @@ CHANGED_MEANWHILE = "changed_meanwhile"
 # Units that systemd stops along with a unit stand in these properties of it, and last those that would start it again.
 STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
 # What is started again after it was stopped along. No targets: starting one starts all that it wants.
-STARTED_AGAIN = (".service", ".socket", ".timer", ".path")
+# No slices, scopes and devices: they come and go with what is in them or behind them.
+STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
+# systemd refuses to start one of these once what it triggers runs.
+REFUSED_LATER = (".socket", ".automount")
 
-Unit = collections.namedtuple("Unit", "name active_state load_state job dependents")
+# ``ends``: a oneshot that does not remain after its exit, so it is never active.
+Unit = collections.namedtuple("Unit", "name active_state load_state job dependents triggers ends result")
 
 
 class SystemdError(Exception):
@@ -71,7 +75,7 @@ class Systemd:
         """The units of these names, in their order."""
         if not names:
             return []
-        properties = ("ActiveState", "LoadState", "Job") + STOPPED_ALONG
+        properties = ("ActiveState", "LoadState", "Job", "Triggers", "Accept", "Type", "RemainAfterExit", "Result") + STOPPED_ALONG
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
@@ -86,6 +90,10 @@ class Systemd:
                     fields.get("LoadState", "not-found"),
                     fields.get("Job", "0") not in ("", "0"),
                     tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
+                    # A socket that starts an instance for each connection is never refused because of them.
+                    tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
+                    fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
+                    fields.get("Result", ""),
                 )
             )
         return units
@@ -159,6 +167,13 @@ def is_down(unit):
     return unit.active_state in ("inactive", "failed", "maintenance")
 
 
+def is_back(record, unit):
+    """Whether a unit that is to be started again runs, or ran to its end after we started it."""
+    if unit.active_state == "active":
+        return True
+    return bool(record.get("started")) and unit.ends and unit.active_state == "inactive" and unit.result == "success" and not unit.job
+
+
 def condition_of(record, unit, boot_id):
     """What became of a hold.
 
@@ -173,7 +188,7 @@ def condition_of(record, unit, boot_id):
     if record is None:
         return NOT_RUNNING if is_down(unit) else STOPPING if not is_up(unit) else NONE
     if record["phase"] == RESTORING:
-        return NONE if unit.active_state == "active" else STARTING
+        return NONE if is_back(record, unit) else STARTING
     if is_up(unit) and record["boot_id"] != boot_id:
         return REBOOTED
     if record["phase"] == CHANGING:
@@ -274,7 +289,12 @@ class ServiceHolder:
         for service in self._services:
             visit(service, service, ())
         self._along_with = {name: service for name, service in ordered.items() if service}
-        return list(ordered)
+        # An automount comes right after its mount: stopped before, it would tear the mount away from those who use it,
+        # and in reverse it cannot be started any more once its mount is there.
+        place = {name: number for number, name in enumerate(ordered)}
+        return sorted(
+            ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount"))
+        )
 
     def _refuse_unknown(self, units):
         for unit in units:
@@ -323,7 +343,11 @@ class ServiceHolder:
             return record
         condition = condition_of(record, unit, self._boot_id)
         if record["phase"] == RESTORING:
-            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=self._request.added_to({}))
+            if condition == NONE and not is_up(unit):
+                # It ran to its end: nothing is left to be stopped, and it is not to run once more.
+                self._store.delete(record)
+                return None
+            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=self._request.added_to({}), started=False)
         wanted = dict(record, events=self._request.added_to(record["events"]))
         if condition == REBOOTED and len(wanted["events"]) > len(record["events"]):
             # It came up with the host, for the events known then. This one is new: it asks for the service to be down.
@@ -382,6 +406,15 @@ class ServiceHolder:
         """Go on with one service; whether it is back, so that the next may be started."""
         unit = self._units[name]
         condition = condition_of(record, unit, self._boot_id)
+        runs = self._refusing(unit)
+        if runs is not None and (
+            not is_up(runs) or condition_of(self._read(runs.name), runs, self._boot_id) == STOPPING
+        ):
+            # Our own stop of it was cut short or is under way: once it is down, both can be started.
+            if is_up(runs):
+                self._systemd.stop(runs.name)
+                self._acted = True
+            return False
         if condition == CHANGED_MEANWHILE:
             self._conflicts[name] = (
                 "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
@@ -392,23 +425,41 @@ class ServiceHolder:
                 name,
                 unit.load_state,
             )
-        elif condition not in (NONE, REBOOTED) or unit.active_state != "active":
+        elif runs is not None:
+            self._conflicts[name] = "%s was stopped, and %s, which it triggers, is %s: systemd refuses to start it now, so it was left alone." % (
+                name,
+                runs.name,
+                runs.active_state,
+            )
+        elif condition not in (NONE, REBOOTED) or not is_back(record, unit):
             if record["phase"] != RESTORING:
                 record = dict(record, phase=RESTORING)
                 self._store.write(record)
             if unit.active_state != "activating":
                 self._systemd.start(name)
                 self._acted = True
+            if unit.ends and not record.get("started"):
+                # Not sooner: a start that was refused is none. From now on, being down tells that it ran to its end.
+                record = dict(record, started=True)
+                self._store.write(record)
             # It is down as long as systemd has not begun: only without a job does that mean that it ended again.
             if not self._await(name, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
                 return False
-            if is_down(self._units[name]):
+            if not is_back(record, self._units[name]):
                 raise SystemdError(
                     "%s was started and is %s. See 'systemctl status %s' on the host."
                     % (name, self._units[name].active_state, name)
                 )
         self._store.delete(record)
         return True
+
+    def _refusing(self, unit):
+        """What runs, or is not down yet, so that systemd refuses to start this unit, which triggers it."""
+        if unit.name.endswith(REFUSED_LATER) and is_down(unit):
+            for triggered in self._systemd.show(unit.triggers):
+                if not is_down(triggered):
+                    return triggered
+        return None
 
     def _await(self, name, condition):
         while True:

@@ -56,6 +56,7 @@ options:
   event_details:
     description:
       - What else to keep in the record about the events, a dictionary for each event id.
+      - An event whose C(event_type) in it is not the one that it has now is not approved.
     type: dict
     default: {}
   reason:
@@ -134,12 +135,12 @@ class Record:
             self.added += [event_id for event_id in new if event_id not in self.added]
             self._write(record, new, False)
 
-    def end(self, approved):
-        """Notes what was accepted; what was not sent after all is forgotten."""
+    def end(self, approved, unsure=False):
+        """Notes what was accepted; what was not sent after all is forgotten, unless it may have been accepted in a try before."""
         with self.store.locked():
             record = self._read()
             kept = {fold(event_id) for event_id in approved}
-            gone = {fold(event_id) for event_id in self.added} - kept - self.unsure
+            gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
             record = dict(record, events={event_id: entry for event_id, entry in record["events"].items() if fold(event_id) not in gone})
             self._write(record, [event_id for event_id in self.added if fold(event_id) in kept], True)
 
@@ -165,11 +166,11 @@ def run(client, params, check_mode):
     except (ImdsStatusError, RefusedError) as error:
         # An error of the service itself may have come after the deed.
         if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
-            record.end([])
+            record.end([], approval.unsure)
         raise
     if record.added:
         try:
-            record.end(approved)
+            record.end(approved, approval.unsure)
         except HoldError as error:
             warnings = [*warnings, str(error)]
     return approved, not_approved, warnings

@@ -108,7 +108,10 @@ servers:
       description: The weight that is set.
       type: int
     sessions:
-      description: Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+      description:
+        - Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+        - Where several servers have one address, and it cannot be told with which of them a former process is connected,
+          each counts the connection.
       type: int
     queue:
       description: Requests that wait for this server.

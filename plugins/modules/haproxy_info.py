@@ -117,7 +117,9 @@ servers:
       description: Its address, null when it has none.
       type: str
     port:
-      description: Its port.
+      description:
+        - Its port; null where the configuration gives it none, or a negative offset to the port that the client came to.
+        - HAProxy does not tell a positive offset, such as C(:+1000), from a port.
       type: int
     source_address:
       description: The balancer's own address from which it reaches the server; null on loopback and where there is no way.
@@ -141,7 +143,10 @@ servers:
       description: The weight that is set.
       type: int
     sessions:
-      description: Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+      description:
+        - Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
+        - Where several servers have one address, and it cannot be told with which of them a former process is connected,
+          each counts the connection.
       type: int
     queue:
       description: Requests that wait for this server.

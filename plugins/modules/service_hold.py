@@ -16,9 +16,12 @@ description:
     down. When the last event is released they are started again in reverse.
   - Only what ran when it was found is started again. Whether a service is enabled is never touched.
   - Units that systemd would stop along with a service, because they require it or are part of it, are held with it, and so
-    are sockets, timers and paths that would start it again.
+    are sockets, timers and paths that would start it again. Mounts, automounts and swaps are among them; targets, slices,
+    scopes and devices are not. A mount that is in use cannot be unmounted, and keeps the hold waiting.
+  - A service of C(Type=oneshot) that was stopped while it ran is started again and waited for until it has run to its end.
   - A service that somebody else started again in the same boot is reported and left alone. One that runs again because
     the host was booted anew is no conflict, and is not stopped again for the events that were known then.
+  - A socket whose service runs again, whoever started it, cannot be started any more. It is reported and left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -83,7 +86,7 @@ services:
       description:
         - V(held) is down, and was stopped by this module.
         - V(stopping) is to be stopped or on its way down, V(starting) is to be started or on its way up.
-        - V(not_running) did not run when it was found, and is not started again.
+        - V(not_running) did not run when it was found, and is not started again, or was started again and ran to its end.
         - V(rebooted) runs again because the host was booted anew.
         - V(changed_meanwhile) is not as this module left it, because somebody else acted; it was not touched.
         - V(none) runs and is not held.

@@ -42,6 +42,7 @@ class Account:
         helpless = all(host.fatal for host in world.hosts.values())
         nothing_left = not left and all(patient) and (found or helpless or not world.run["watch"])
         messages = self._messages(results, left)
+        look_again = world.run.get("look_twice", False) and world.number == 1 and any(map(self._second_look, world.hosts.values()))
         decisions = {host.name: self._decision(host, states) for host in world.hosts.values()}
         pace, looks = next_pace(world, decisions)
         return {
@@ -50,7 +51,8 @@ class Account:
             "looks": looks,
             "unread": [host.name for host in world.hosts.values() if not host.observed],
             "events": results,
-            "finished": (not world.run["wait"] and not self._second_look()) or nothing_left or world.time_is_over,
+            "finished": (not world.run["wait"] and not look_again) or nothing_left or world.time_is_over,
+            "once_more": not world.run["wait"] and not world.time_is_over and all(map(self._may_try_again, world.hosts.values())),
             "failed_run": bool(messages),
             "messages": messages,
             "memory": dict(
@@ -60,10 +62,20 @@ class Account:
             ),
         }
 
-    def _second_look(self):
-        """Whether a run that takes one step needs another look for it: an idle host is drained after two looks running."""
-        hosts = self.world.hosts.values()
-        return self.world.run.get("look_twice", False) and self.world.number == 1 and any(self.plan.looks_once(host) for host in hosts)
+    def _may_try_again(self, host):
+        """Whether a run that takes one step takes it again where it fails: what fails for so long needs a person."""
+        since = [host.memory.get("failing_since"), *(event.facts.get("refused_since") for event in host.events)]
+        return all(moment is None or self.world.now - moment < PATIENCE for moment in since)
+
+    def _second_look(self, host):
+        """Whether a run that takes one step needs another look for the host.
+
+        An idle host is drained after two looks running, what cannot be read may be restarting, and a host that was not restored in
+        its time may be by the step of this pass.
+        """
+        if host.memory.get("restoring_since") is not None and host.step:
+            return self.world.now - host.memory["restoring_since"] >= host.settings["restore_service"]["timeout"]
+        return self.plan.looks_once(host) or bool(host.blind) or self._unread(host)
 
     def _messages(self, results, left):
         """Why the run, if it ended now, would be a failure: sentences, each once."""
@@ -74,7 +86,10 @@ class Account:
             messages.extend(f"{e.label}: not over when {limit} ran out{self._waited_for(e, results)}" for e in left if not self._next_act_is_later(e))
         for host in world.hosts.values():
             messages.extend(f"{host.name}: {sentence}" for sentence in host.fatal)
-            if self._unread(host) and (self._patient(host) or world.time_is_over or not world.run["wait"]):
+            given_up = self._patient(host) or world.time_is_over or not world.run["wait"]
+            if given_up and not host.fatal:
+                messages.extend(f"{host.name}: {sentence}" for sentence in host.blind)
+            if given_up and self._unread(host):
                 messages.append(f"{host.name}: its metadata service cannot be read: {host.seen.get('error')}")
         if not any(host.seen.get("reached") for host in world.hosts.values()):
             messages.append("none of the targets could be reached")
@@ -99,6 +114,8 @@ class Account:
         now = self.world.now
         if not host.fatal:
             host.memory.pop("fatal_since", None)
+            if host.blind and now - host.memory["blind_since"] < PATIENCE:
+                return False
             if not self._unread(host):
                 return True
             return self._silent_for(host) >= (PATIENCE if host.seen.get("passing", True) else PATIENCE_FATAL)
@@ -124,7 +141,7 @@ class Account:
         if event.standing:
             return False
         hosts = [self.world.hosts[name] for name in event.members]
-        return any(host.observed for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
+        return any(host.observed_since(event.held_at) for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
 
     def _deleted(self, host):
         """Whether an event that deletes the host's VM has had its time."""
@@ -132,7 +149,8 @@ class Account:
 
     def _has_started(self, event):
         # A hold without a NotBefore was put when the event had started.
-        return event.facts.get("seen_started") or (event.facts.get("recalled") and event.not_before_at is None) or self._past_not_before(event)
+        recalled_started = event.facts.get("recalled") and event.not_before_at is None
+        return event.facts.get("seen_started") or event.facts.get("approved_at") or recalled_started or self._past_not_before(event)
 
     def _left_behind(self, event):
         """Whether nothing but the holds for VMs that were deleted is left of the event: no reason for a run that watches to end."""
@@ -162,6 +180,8 @@ class Account:
         failure = host.memory.get("failure")
         if failure and self.world.now - host.memory["failing_since"] >= PATIENCE:
             return "needs_person", failure, event.deadline
+        if failure and self.world.now - event.facts.get("refused_since", self.world.now) >= PATIENCE:
+            return "needs_person", failure, event.deadline
         failed = f" (last step failed: {failure})" if failure else ""
         if event.started:
             return "started", self._prepared_so_far(host, event) + failed, None
@@ -169,8 +189,9 @@ class Account:
             return "unobserved", host.busy, event.deadline
         if event.facts.get("approved_at") is not None:
             return "approved", "waits for the start" + failed, event.not_before_at
-        if host.waiting and not host.step:
-            return "waiting", host.waiting[0] + failed, host.waiting[1]
+        if event.key in host.waiting and not host.step:
+            why, until = host.waiting[event.key]
+            return "waiting", why + failed, until
         if not event.prepares and not self.plan.forbidden(event):
             return "waiting", f"rule {event.rule['name']!r}: to be approved unprepared" + failed, event.not_before_at
         if event.prepares and not self.plan.is_ready(host, event):
@@ -181,19 +202,21 @@ class Account:
         """The same for an event that no longer stands, or of which nobody can tell."""
         silent = "silent: " + (host.seen.get("error") or "not observed")
         if not event.ignored and not self._gone(event):
-            return "unobserved", silent, None
+            return "unobserved", f"held for {event.label} since it was last looked at" if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:
                 if self.world.now - host.memory["blind_since"] < PATIENCE:
                     return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
                 return "needs_person", "; ".join(host.blind), None
-            if host.name not in event.facts.get("held", ()):
-                return "in_service", "was not taken out", None
+            was_held = host.name in event.facts.get("held", ())
             given_back = event.facts.setdefault("given_back", [])
             if host.name not in given_back:
-                if host.seen.get("holds") is None:
+                if host.seen.get("holds") is not None:
+                    given_back.append(host.name)
+                elif was_held or event.facts.get("recalled"):
                     return "unobserved", silent, None  # its own records cannot be read
-                given_back.append(host.name)
+            if not was_held:
+                return "in_service", "was not taken out", None
             return "restored", self._how_restored(host, event), None
         held = "; ".join(
             f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")
@@ -205,7 +228,8 @@ class Account:
         since = host.memory.get("restoring_since", self.world.now)
         why = host.memory.get("failure") or host.memory.get("restoring") or held or "holds remain"
         limit = host.settings["restore_service"]["timeout"]
-        if self.world.now - since >= limit:
+        # Somebody may have mended it before this run began.
+        if host.memory.get("restoring") is not None and self.world.now - since >= limit:
             return "needs_person", f"not restored within {limit:g} s: {why}", None
         return "restoring", why, since + limit
 
@@ -267,10 +291,10 @@ class Account:
                     reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
         if host.memory.get("state") != state:
             host.memory["state"], host.memory["state_since"] = state, self.world.now
-        if not host.held_ids:
+        if not host.held_ids or host.needed:
             host.memory.pop("restoring_since", None)
         if host.step:
-            host.memory["last_step"] = {"role": host.step["role"], "event_ids": host.step["event_ids"]}
+            host.memory["last_step"] = {key: host.step[key] for key in ("role", "state", "event_ids")}
         return {
             "step": host.step,
             "state": state,
@@ -318,7 +342,7 @@ class Account:
             state = states[name, event.key][0]
             if state not in ("restored", "in_service", "needs_person", "unobserved"):
                 return False
-            if state == "unobserved" and not (event.event_type in DELETED or self._deleted(self.world.hosts[name])):
+            if state == "unobserved" and not self._deleted(self.world.hosts[name]):
                 return False
         return True
 
@@ -334,7 +358,7 @@ class Account:
         if not event.standing or event.started:
             return False
         hosts = [self.world.hosts[name] for name in event.members]
-        waiting = [host.waiting for host in hosts if host.waiting]
+        waiting = [host.waiting[event.key] for host in hosts if event.key in host.waiting]
         if waiting:
             return all(until is None or until > self.world.end for _why, until in waiting)
         stands_ready = all(self.plan.is_ready(host, event) for host in hosts)

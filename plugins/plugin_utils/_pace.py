@@ -63,9 +63,11 @@ def next_pace(world, decisions):
             pace[host.name] = _look(wait, rest=REST_IDLE)
         else:
             pace[host.name] = _look(wait)
+    # Who has left the run looks no more.
+    present = [host.name for host in hosts if not host.seen.get("left")]
     settings = {name: host.settings for name, host in world.hosts.items()}
     servers = {world.hosts[name].balancer["server"] for name in draining}
-    return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE)
+    return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE, lookers=present)
 
 
 def _look(wait, rest=0.0, await_idle=False, ignored_peers=()):
@@ -85,15 +87,14 @@ def _pause(world, decisions):
     for host in world.hosts.values():
         moments.append(decisions[host.name]["until"])
         moments.extend(moment for event in host.events for moment in (event.deadline, event.not_before_at))
-        if host.waiting:
-            moments.append(host.waiting[1])
+        moments.extend(until for _why, until in host.waiting.values())
         if host.fatal:
             return 0.0
     return min([PAUSE, *(moment - world.now for moment in moments if moment is not None and moment > world.now)])
 
 
-def looks(settings, draining=(), rest=0.0):
-    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts."""
+def looks(settings, draining=(), rest=0.0, lookers=()):
+    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts or those C(lookers)."""
     wanted = {}
     for values in settings.values():
         balancer = values["load_balancer"]
@@ -104,8 +105,8 @@ def looks(settings, draining=(), rest=0.0):
             look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": []})
             if balancer["server"] not in look["servers"]:
                 look["servers"].append(balancer["server"])
-    names = list(settings)
-    spread = {name: [] for name in names}
+    names = list(lookers) or list(settings)
+    spread = {name: [] for name in settings}
     for number, look in enumerate(wanted.values()):
         wait_for = [server for server in look["servers"] if server in draining]
         look.update(wait_for=wait_for, timeout=DRAIN if wait_for else 0.0, rest=rest)

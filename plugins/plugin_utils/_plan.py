@@ -82,7 +82,7 @@ class _Plan:
         begins = self._begins(host, event)
         if self.world.now >= begins:
             return True
-        host.waiting = (f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore", begins)
+        host.waiting[event.key] = (f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore", begins)
         return False
 
     @staticmethod
@@ -108,10 +108,20 @@ class _Plan:
                 or (server["condition"] in ("held", "lost") and not wanted <= {fold(i) for i in server["held_by"]})
             )
         ]
+        stale = [event for event in self._over_and_held(host) if self._holds_changed_server(host, event, wanted)]
         if lacking:
             leaving.append((host, preparing))
+        elif stale:
+            # What was put back by hand, while nobody else held it, serves as any other server does, and is to go out as any other.
+            host.take("load_balancer", stale, "in")
         elif self._drain_step_needed(host, wanted):
             host.take("drain_host", preparing, "drained")
+
+    @staticmethod
+    def _holds_changed_server(host, event, wanted):
+        """Whether the event holds a server of the host that somebody else set since, and none of those that want the host out does."""
+        changed = [{fold(i) for i in server["held_by"]} for server in host.servers if server["condition"] == "changed_meanwhile"]
+        return any(event.key in held_by and not held_by & wanted for held_by in changed)
 
     def _drain_step_needed(self, host, wanted):
         """Whether the role drain_host has anything to do besides looking, which every pass does anyway."""
@@ -169,14 +179,21 @@ class _Plan:
     @staticmethod
     def looks_once(host):
         """Whether nothing but a second look is missing for a host to be idle."""
-        return bool(host.events) and not (host.step or host.busy or host.waiting or host.fatal) and host.memory["looks"] < LOOKS
+        in_hand = any(event.key not in host.waiting for event in host.events)
+        return in_hand and not (host.step or host.busy or host.fatal) and host.memory["looks"] < LOOKS
+
+    def _over_and_held(self, host):
+        """Events that hold the host and that its own service, read after they came to hold it, does not show, or that a rule ignores."""
+        held = [event for event in self.world.events.values() if event.key in host.held_ids]
+        return [event for event in held if event.ignored or not event.standing and host.observed_since(event.held_at)]
 
     def _restore(self, host):
-        gone = [event for event in self.world.events.values() if event.key in host.held_ids and (event.ignored or not event.standing)]
+        gone = self._over_and_held(host)
         if not gone:
             # Its own service shows the event no more, another's, with a newer document, still does.
             return
-        host.memory.setdefault("restoring_since", self.world.now)
+        tried_since = max(host.restoring.get(event.key, self.world.now) for event in gone)
+        host.memory["restoring_since"] = min(host.memory.get("restoring_since", tried_since), tried_since)
         host.take("restore_service", gone, "restored", records=host.records)
 
     def _take_out(self, leaving):
@@ -191,11 +208,9 @@ class _Plan:
             least = None if self._must_yield(host, preparing) else host.settings["min_in_service"]
             short = None if least is None else self._below_minimum(host)
             if short:
-                if host.waiting is None:
-                    host.waiting = (short, self._yields_at(host, preparing))
+                host.waiting.update((event.key, (short, self._yields_at(host, preparing))) for event in preparing)
                 continue
             self.leaving.add(host.name)
-            host.waiting = None
             # Another controller may be about to take out another: who has the balancer's lock counts again.
             host.take("load_balancer", preparing, "out", min_in_service=least)
 
@@ -245,7 +260,7 @@ class _Plan:
             else:
                 short = None if self._must_yield(host, [event]) else self._below_minimum(host, event.members)
                 if short:
-                    host.waiting = (short, self._yields_at(host, [event]))
+                    host.waiting[event.key] = (short, self._yields_at(host, [event]))
                     return
         approved_at = event.facts.get("approved_at")
         if approved_at is not None and self.world.now - approved_at < APPROVAL_REPEAT:
@@ -254,7 +269,7 @@ class _Plan:
         if doubt:
             if not event.prepares:
                 for host in members:
-                    host.waiting = (doubt, event.not_before_at)
+                    host.waiting[event.key] = (doubt, event.not_before_at)
             return
         # One whose attempt has failed lets another try.
         for host in sorted(members, key=lambda host: "failure" in host.memory):
@@ -269,6 +284,8 @@ class _Plan:
         """Why an event whose members are ready cannot be approved yet, or None."""
         if not any(name in event.shown_by for name in event.members):
             return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
+        if len(event.versions) > 1:
+            return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
         if not event.strangers:
             return None
         strangers = {name.lower() for name in event.strangers}

@@ -37,7 +37,7 @@ def no_event(words, unread):
 
 def _when(facts, now):
     at = facts.get("not_before_at")
-    if facts.get("recalled"):
+    if facts.get("recalled") or facts.get("hosts") and "rule" not in facts:
         return "over, known only by what is still held for it"
     if facts["status"] == "Started":
         return "Started"
@@ -53,7 +53,7 @@ def _event(planned, facts, now):
     if not facts.get("hosts"):
         return ["names none of the targets: left alone"]
     lines = []
-    if not facts.get("recalled"):
+    if "rule" in facts:
         lines.extend(_rule(planned, facts, now))
     (told,) = [event for event in planned["events"] if event["event_id"] == facts["event_id"]]
     for name, said in told["hosts"].items():

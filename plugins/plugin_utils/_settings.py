@@ -12,19 +12,23 @@ pass and not when an event comes.
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import os
 
 import yaml
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 
-ROLES = ("load_balancer", "drain_host", "restore_service")
+ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 
 # Options of the roles that the passes set themselves.
-_SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_in_service")
+_SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_in_service", "ready_resources")
 
 # What else users set, or what a run itself leaves on the hosts.
 VARIABLES = (
@@ -33,16 +37,23 @@ VARIABLES = (
     *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
 )
+TASK_FILES = ("drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
+"""Options that name a task file of the user's own, besides those of the provider custom."""
 PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
+
+
+@functools.cache
+def _stated(role):
+    """The options of a role's main entry point, as its argument spec has them; for reading alone."""
+    with open(os.path.join(ROLES_FOLDER, role, "meta", "argument_specs.yml"), encoding="utf-8") as spec:
+        return yaml.safe_load(spec)["argument_specs"]["main"]["options"]
 
 
 def role_options(all_of_them=False):
     """The options of the roles' main entry points that users set, by variable name; or all that these roles have."""
     options = {}
-    for role in (*ROLES, "approve_event") if all_of_them else ROLES:
-        with open(os.path.join(ROLES_FOLDER, role, "meta", "argument_specs.yml"), encoding="utf-8") as spec:
-            stated = yaml.safe_load(spec)["argument_specs"]["main"]["options"]
-        for name, option in stated.items():
+    for role in ROLES:
+        for name, option in _stated(role).items():
             if all_of_them or name[len(role) + 1:] not in _SET_BY_PASSES:
                 options[name] = option
     return options
@@ -73,18 +84,55 @@ def _check_minimum(mistakes, value):
         return 1
 
 
-def read_settings(hosts, known_hosts):
+def _check_port(mistakes, name, port):
+    if not (str(port).isdigit() and 1 <= int(port) <= 65535):
+        mistakes.append(f"{name}: {port!r} is no TCP port from 1 to 65535")
+
+
+def _task_problem(tasks, loader):
+    """A sentence about the first of these tasks that cannot be loaded, or None. One that cannot ends a run for all hosts, rescued by nothing."""
+    for task in tasks:
+        if not isinstance(task, dict):
+            return f"{task!r} is no task"
+        inner = [inner for key in ("block", "rescue", "always") for inner in task.get(key) or ()]
+        try:
+            problem = _task_problem(inner, loader) if "block" in task else Task.load(task, loader=loader) and None
+        except AnsibleError as error:
+            problem = str(error).strip().splitlines()[0]
+        if problem:
+            return problem
+    return None
+
+
+def _check_task_file(mistakes, variables, name, playbook_dir, loader):
+    path = os.path.join(playbook_dir, str(variables[name]))
+    if not os.path.isfile(path):
+        mistakes.append(f"{name}: there is no task file {path}")
+        return
+    try:
+        tasks = loader.load_from_file(path)
+    except AnsibleError as error:
+        mistakes.append(f"{name}: {path}: {str(error).strip().splitlines()[0]}")
+        return
+    problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it holds no list of tasks"
+    if problem:
+        mistakes.append(f"{name}: {path}: {problem}")
+
+
+def read_settings(hosts, known_hosts, playbook_dir="", loader=None):
     """Check the variables of all hosts; returns the plan's settings and every mistake as a sentence.
 
     C(hosts): per inventory name its variables (None: not set). C(known_hosts): every inventory name.
+    C(playbook_dir): what paths of task files are relative to.
     """
+    files = (playbook_dir, loader or DataLoader())
     options = role_options()
     settings = {}
     mistakes = []
     told = {}
     for name, variables in hosts.items():
         found = []
-        settings[name] = _settings_of(name, variables, options, known_hosts, found)
+        settings[name] = _settings_of(name, variables, options, known_hosts, files, found)
         for mistake in found:
             told.setdefault(mistake, []).append(name)
     balancers = {balancer for values in settings.values() for balancer in values["load_balancer"]["hosts"]}
@@ -109,9 +157,38 @@ def misspelt(hosts):
     return [f"{', '.join(names)}: nothing reads the variable {variable}; is {meant} meant?" for (variable, meant), names in sorted(found.items())]
 
 
-def _settings_of(name, variables, options, known_hosts, mistakes):
+def unresolved(hosts, template):
+    """A sentence for each variable of ours that would be taken for not set: a template in which something is undefined, or null for a number.
+
+    C(hosts): per name all its variables, as they are written. C(template): templates a text with the variables of a host.
+    """
+    options = role_options()
+    found = {}
+    for name, variables in hosts.items():
+        for variable in sorted((set(options) | set(VARIABLES)) & set(variables)):
+            text = variables[variable]
+            if text is None and options.get(variable, {}).get("type") == "float":
+                found.setdefault(f"{variable}: null is no number of seconds; leave it out for the default", []).append(name)
+            if isinstance(text, str) and "{" in text:
+                try:
+                    template(text, name)
+                except AnsibleError as error:
+                    found.setdefault(f"{variable}: {text!r} cannot be resolved: {str(error).strip().splitlines()[0]}", []).append(name)
+    return [f"{', '.join(names)}: {mistake}" for mistake, names in found.items()]
+
+
+def forbidden(extra):
+    """A sentence for each extra variable, stronger than any other, that would have the last word over what the passes decide."""
+    ours = set(role_options(all_of_them=True)) - set(role_options())
+    return [f"{name}: given as an extra variable; the passes set it themselves, leave it out" for name in sorted(ours & set(extra))]
+
+
+def _settings_of(name, variables, options, known_hosts, files, mistakes):
     # What is not set comes as null, or as an empty text where templates yield nothing but texts (core before 2.19).
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
+    for key, value in values.items():
+        if isinstance(value, str) and options.get(key, {}).get("type") == "list":
+            mistakes.append(f"{key}: {value!r} is a text; it must be a list")
     # Numbers of seconds are checked below, in words that name the limit.
     specs = {key: dict(option, type="raw") if option.get("type") == "float" else option for key, option in options.items()}
     validated = ArgumentSpecValidator(specs).validate({key: value for key, value in values.items() if key in specs})
@@ -125,8 +202,16 @@ def _settings_of(name, variables, options, known_hosts, mistakes):
     for host in balancers:
         if host not in known_hosts:
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
-    if provider == "custom" and not (values.get("load_balancer_custom_out") and values.get("load_balancer_custom_in")):
+    custom = ("load_balancer_custom_out", "load_balancer_custom_in") if provider == "custom" else ()
+    if not all(values.get(key) for key in custom):
         mistakes.append("load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom")
+    for key in (*custom, *TASK_FILES):
+        if values.get(key):
+            _check_task_file(mistakes, values, key, *files)
+    if values.get("restore_service_port") is not None:
+        _check_port(mistakes, "restore_service_port", values["restore_service_port"])
+    _check_number(mistakes, values, "load_balancer_timeout", 0, None)
+    _check_number(mistakes, values, "approve_event_timeout", 0.001, None)
     rules = values.get("graceful_azure_rules")
     rule_mistakes = check_rules(rules)
     mistakes.extend(rule_mistakes)
@@ -134,8 +219,7 @@ def _settings_of(name, variables, options, known_hosts, mistakes):
     if unknown_resources not in ("hold", "ignore"):
         mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
     for port in values.get("drain_host_ports") or ():
-        if not str(port).isdigit() or not 1 <= int(port) <= 65535:
-            mistakes.append(f"drain_host_ports: {port!r} is no TCP port from 1 to 65535")
+        _check_port(mistakes, "drain_host_ports", port)
     return {
         "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
         "rules": [] if rule_mistakes else rules_of(rules),

@@ -28,12 +28,18 @@ APPROVAL_REPEAT = 60.0
 """Seconds after which an approved event that has not started is approved again."""
 DRAINED = "drained"
 """Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
-TASKS = (APPROVED, DRAINED, "load_balancer_custom", "drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
+RESTORING = "restoring"
+"""Name of the record that the role restore_service leaves on a VM that it could not restore in one step."""
+AFTER = (RESTORING, "restore_service_before", "restore_service_after")
+"""Names of the records that are put when an event is over."""
+TASKS = (APPROVED, DRAINED, "load_balancer_custom", "drain_host_before", "drain_host_after", *AFTER)
 """Names of all records of tasks that the roles leave."""
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
 RESERVE = 15.0
 """Seconds before NotBefore at which an event's deadline lies."""
+WHOLE = 2.0
+"""Seconds by which times may differ that are told in whole seconds, one on a record and one by the clock beside it."""
 
 
 def balancer_key(host, socket):
@@ -66,6 +72,8 @@ class Event:
         self.shown_by = []
         self.members = []
         self.strangers = []
+        self.versions = set()   # what the documents that show it say of what it is and whom it names
+        self.held_at = None     # when the newest hold for it was put, as far as the clocks tell
 
     def __getattr__(self, name):
         try:
@@ -129,9 +137,10 @@ class Host:
         self.conflicts = []     # sentences: somebody else acted
         self.held_ids = set()   # event ids (folded) of every hold for this host
         self.foreign_ids = set()  # ids that hold it and are no event's: a person's
+        self.restoring = {}     # per event (folded id): since when it is tried to restore the host after it, by the record
         self.step = None        # the one step that is decided for it
         self.needed = False     # whether an event wants it out
-        self.waiting = None     # (why, until) where preparing has not begun
+        self.waiting = {}       # per event (folded id): (why, until) where preparing has not begun
         self.leaves_again = False  # whether its former step was to go out already
         self.busy = ""          # what keeps it from being drained
 
@@ -139,6 +148,10 @@ class Host:
     def observed(self):
         """Whether its metadata service was read in this pass."""
         return self.seen.get("events") is not None
+
+    def observed_since(self, moment):
+        """Whether its metadata service was read after that moment; None is long ago."""
+        return self.observed and (moment is None or self.seen["at"] > moment + WHOLE)
 
     @property
     def incarnation(self):
@@ -268,6 +281,7 @@ class World:
                     event.standing = True
                     event.facts["status"] = shown["event_status"]
                 event.shown_by.append(host.name)
+                event.versions.add((shown["event_type"], *sorted(name.lower() for name in shown["resources"])))
                 facts = event.facts
                 for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
                     facts[name] = shown[name]
@@ -299,6 +313,8 @@ class World:
             bearers = [h for h in self.hosts.values() if h.resource_name and h.resource_name.lower() == name.lower()]
             found = [h.name for h in bearers if h.name in event.shown_by or h.name in confirmed]
             confirmed.extend(name for name in found if name not in confirmed)
+            # Another run took it out for this event, after it was last looked at here.
+            found = found or [h.name for h in bearers if event.key in h.held_ids and not h.observed_since(event.held_at)]
             if not found and len(bearers) == 1 and not bearers[0].observed:
                 found = [bearers[0].name]
             event.members.extend(found)
@@ -380,11 +396,18 @@ class World:
                         continue
                     host.held_ids.add(fold(event_id))
                     self._recall(host, event_id, details, clock)
-                    self._note_hold(host, self.events[fold(event_id)], record, entry, clock)
+                    event = self.events[fold(event_id)]
+                    put = self._by_our_clock(entry.get("since"), clock)
+                    self._note_hold(host, event, record, details, put, clock)
+                    if put is None or put > self.now + WHOLE:
+                        continue  # a clock that was set back since tells nothing
+                    if record["subject"].get("name") == RESTORING:
+                        host.restoring[event.key] = put
+                    if record["subject"].get("name") not in AFTER:
+                        event.held_at = max(put, event.held_at or put)
 
-    def _note_hold(self, host, event, record, entry, clock):
+    def _note_hold(self, host, event, record, details, put, clock):
         """What a hold tells of an event: that we approved it, or since when this host is out for it."""
-        details, since = entry.get("details") or {}, entry.get("since")
         if record["kind"] == "task" and record["subject"].get("name") == APPROVED:
             if details.get("posted", True):
                 # A start that is long in coming: approve again at once.
@@ -397,8 +420,7 @@ class World:
             held.append(host.name)
         if self._tells_since_when_out(host, event, record):
             # By the clock of the machine that holds it, so that a run that was killed is no new beginning.
-            now, then = _seconds(clock), _seconds(since)
-            out = self.now if now is None or then is None else self.now - max(0.0, now - then)
+            out = self.now if put is None else min(put, self.now)
             held_since = host.memory.setdefault("held_since", {})
             known = held_since.setdefault(event.key, out)
             # A balancer that forgot it has it in rotation again, and its time begins anew; so it does where another run saw that.
@@ -443,6 +465,8 @@ class World:
             self.remembered[key] = facts
             event = self.events[key] = Event(facts)
         elif event.standing and event.started and details.get("action") in ACTIONS:
+            if event.facts.pop("judged_late", False):
+                del event.facts["rule"]
             event.facts["action"] = event.facts.setdefault("rule", kept_rule(details))["action"]
         known = event.facts.setdefault("hosts", [])
         also = self._bearers(details.get("targets")) if event.facts.get("recalled") else []
@@ -453,13 +477,14 @@ class World:
         bearers = {}
         for host in self.hosts.values():
             bearers.setdefault((host.resource_name or "").lower(), []).append(host.name)
-        found = [bearers.get(name.lower(), ()) for name in targets or () if isinstance(name, str) and name]
+        found = [bearers.get(name.lower(), ()) for name in (targets if isinstance(targets, list) else ()) if isinstance(name, str) and name]
         return [names[0] for names in found if len(names) == 1]
 
     def _judge_events(self):
         """The rule for each event. What was decided stands once it has started: by then a rule that looks at the time sees nothing."""
         for event in self.events.values():
             if event.standing and event.members and not (event.started and event.facts.get("rule")):
+                event.facts["judged_late"] = event.started
                 self._judge(event)
             event.facts.setdefault("action", "prepare")
             mistake = event.facts.get("mistake")
@@ -496,11 +521,12 @@ class World:
 
     def _take_results(self):
         """What the steps of the former pass said."""
+        refused = set()
         for host in self.hosts.values():
             said = self.results.get(host.name) or {}
             last = host.memory.pop("last_step", None)
             result = (said.get(last["role"]) or {}) if last else {}
-            host.leaves_again = bool(last and last["role"] == "load_balancer")
+            host.leaves_again = bool(last and last["role"] == "load_balancer" and last.get("state", "out") == "out")
             host.memory["restoring"] = result.get("reason", "").strip() if last and last["role"] == "restore_service" else None
             if last and last["role"] == "approve_event":
                 for event_id in result.get("approved") or ():
@@ -513,9 +539,16 @@ class World:
             if failure.get("pass") == self.number - 1:
                 host.memory["failure"] = failure["message"]
                 host.memory.setdefault("failing_since", self.now)
+                refused.update(map(fold, last["event_ids"] if last and last["role"] == "approve_event" else ()))
             else:
                 host.memory.pop("failure", None)
                 host.memory.pop("failing_since", None)
+        for key, event in self.events.items():
+            # Whichever member tries.
+            if key in refused:
+                event.facts.setdefault("refused_since", self.now)
+            else:
+                event.facts.pop("refused_since", None)
 
     @staticmethod
     def _note_conflicts(host, event, sentences):

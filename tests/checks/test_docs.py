@@ -15,7 +15,7 @@ import pytest
 from tests.support.checkout import ROOT
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs" / "faults.md").read_text())))
+NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", (ROOT / "docs" / "faults.md").read_text())))
 
 
 def test_the_table_of_faults_names_a_test_in_every_row():
@@ -23,10 +23,16 @@ def test_the_table_of_faults_names_a_test_in_every_row():
     assert len(rows) > 20 and all("::" in row for row in rows)
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED_TESTS)
-def test_that_test_is_there(path, name):
-    tree = ast.parse((ROOT / "tests" / path).read_text())
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+@pytest.mark.parametrize(("path", "name", "long"), NAMED_TESTS)
+def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
+    node = ast.parse((ROOT / "tests" / path).read_text())
+    for part in name.split("::"):
+        there = {child.name: child for child in node.body if isinstance(child, (ast.ClassDef, ast.FunctionDef))}
+        assert part in there
+        node = there[part]
+    marks = [ast.unparse(decorator) for decorator in node.decorator_list]
+    some_of_it = any("pytest.param" in mark and "mark.long" in mark for mark in marks)
+    assert some_of_it or bool(long) == ("pytest.mark.long" in marks)
 
 
 @pytest.mark.parametrize("document", [*DOCS, ROOT / "README.md"], ids=lambda path: path.name)

@@ -607,10 +607,11 @@ def test_the_status_tells_of_code_and_settings_that_were_replaced(simulator, wat
     assert "it still runs as version 1.2.3+" in watcher.run("--status").stdout
 
 
-def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path):
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path, seconds):
     wrapper = tmp_path / "off.py"
     wrapper.write_text(
-        "import runpy, sys, time\nright = time.time\ntime.time = lambda: right() - 3600\n"
+        f"import runpy, sys, time\nright = time.time\ntime.time = lambda: right() + {seconds}\n"
         "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
     simulator.post_event(NoticeSeconds=900)

@@ -67,6 +67,18 @@ def test_one_pass(site):
 
 
 @pytest.mark.long
+def test_a_run_of_one_pass_tries_a_step_that_fails_for_half_a_minute(site):
+    tasks = site.folder / "full.yml"
+    tasks.write_text("- ansible.builtin.fail:\n    msg: no room for the backup\n")
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run(handle_events_wait=False, drain_host_before=str(tasks))
+    assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
+    began = time.monotonic()
+    run = site.run(handle_events_wait=False, drain_host_before=str(tasks))
+    assert run.status == 2 and "web1: no room for the backup" in run.output and time.monotonic() - began >= 30, run.output
+
+
+@pytest.mark.long
 def test_another_server_goes_out_between_the_look_and_the_step(site):
     """As by another controller: the module that takes web1 out finds web2 gone."""
     interpreter = site.folder / "python-lb1"
@@ -150,7 +162,8 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     rules = [{"name": "as it is", "action": "approve"}]
-    process = site.start("handle_events", handle_events_wait=False, graceful_azure_rules=rules, graceful_azure_min_in_service=0, __approve_event_seconds=2)
+    variables = {"graceful_azure_rules": rules, "graceful_azure_min_in_service": 0, "__approve_event_seconds": 2}
+    process = site.start("handle_events", handle_events_timeout=20, **variables)
     wait_until(lambda: list(site.records()), 60, "the record of the approval")
     began = time.monotonic()
     run = site.finish(process)
@@ -200,6 +213,20 @@ def test_holds_shows_and_releases(site):
     assert site.records() == []
 
 
+def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
+    tasks = site.folder / "before.yml"
+    there = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+    reach = {"name": "Tell the cluster", "ansible.builtin.ping": {}, "vars": there}
+    tasks.write_text(json.dumps([reach, {"name": "It is told", "ansible.builtin.set_fact": {"drain_host_done": True}}]))
+    site.write_inventory(web1={"drain_host_before": str(tasks)})
+    first, second = (site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2"))
+    run = site.run(graceful_azure_min_in_service=0, handle_events_timeout=60)
+    assert run.status != 0 and "web1: it has left the run" in run.output, run.output
+    assert run.event(first)["hosts"]["web1"]["state"] == "needs_person" and site.simulator.event(first)["Approvals"] == []
+    # It looked at the balancer for all; somebody else does.
+    assert run.event(second)["outcome"] == "completed" and site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
 class TestBadInput:
     def failing(self, site, **variables):
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
@@ -227,6 +254,15 @@ class TestBadInput:
                 {"graceful_azure_rules": [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]},
                 ["wen", "hope", "name is required", "a =", "event_typ"],
             ),
+            (
+                {
+                    "restore_service_url": "http://{{ team_name }}/",
+                    "drain_host_services": "nginx",
+                    "drain_host_before": "tasks/none.yml",
+                    "load_balancer_min_in_service": 2,
+                },
+                ["restore_service_url", "team_name", "it must be a list", "there is no task file", "tasks/none.yml", "given as an extra variable"],
+            ),
             ({"handle_events_journal": "/nowhere/journal"}, ["handle_events_journal", "/nowhere/journal"]),
             ({"target": "nothing_at_all"}, ["nothing_at_all"]),
         ],
@@ -235,6 +271,14 @@ class TestBadInput:
         output = self.failing(site, **variables)
         for word in said:
             assert word in output
+        assert site.records() == []
+
+    def test_a_task_file_of_which_a_module_is_not_there(self, site):
+        """It would end the run for all hosts, in the pass that includes it."""
+        tasks = site.folder / "after.yml"
+        tasks.write_text("- ansible.builtin.command: 'true'\n- no_such_collection.at.all: {}\n")
+        output = self.failing(site, restore_service_after=str(tasks))
+        assert f"restore_service_after: {tasks}: couldn't resolve module/action 'no_such_collection.at.all'" in output
         assert site.records() == []
 
     def test_no_such_socket(self, site):

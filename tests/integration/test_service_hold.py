@@ -33,6 +33,13 @@ UNITS = {
     "broken.service": "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep infinity\n",
     "talk.socket": "[Socket]\nListenStream=/run/talk\n",
     "talk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "each.socket": "[Socket]\nListenStream=/run/each\nAccept=yes\n",
+    "each@.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "disk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "srv.mount": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Mount]\nWhat=tmpfs\nWhere=/srv\nType=tmpfs\n",
+    "reader.service": "[Unit]\nRequiresMountsFor=/srv\n[Service]\nWorkingDirectory=/srv\nExecStart=/bin/sleep infinity\n",
+    "job.service": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Service]\nType=oneshot\n"
+    "ExecStart=/bin/sh -c 'echo ran >> /run/job; sleep 4'\n",
 }
 
 
@@ -98,7 +105,7 @@ class Guest:
         return self.hold(None, "absent", event_ids, **more)
 
     def states(self):
-        names = sorted(UNITS)
+        names = sorted(name for name in UNITS if "@" not in name)
         shown = self.shell("systemctl show --property=ActiveState,UnitFileState -- " + " ".join(names))
         return dict(zip(names, shown.split("\n\n")))
 
@@ -182,6 +189,75 @@ def test_a_socket_would_start_it_again(guest):
     result = guest.release()
     assert conditions(result) == {"talk.socket": "none", "talk.service": "none"}
     assert guest.states() == before
+
+
+def test_somebody_starts_the_service_of_a_held_socket(guest):
+    """systemd refuses to start the socket then; what else is held comes back."""
+    guest.hold(["slow", "talk"])
+    guest.shell("systemctl start talk.service")
+    result = guest.release()
+    assert conditions(result) == {"talk.socket": "changed_meanwhile", "talk.service": "changed_meanwhile", "slow.service": "none"}
+    assert result["done"] and len(result["conflicts"]) == 2, result
+    assert "talk.service, which it triggers, is active: systemd refuses to start it now" in result["conflicts"][0]
+    assert guest.shell("ls -A /var/lib/graceful_azure") == ""
+    assert "refusing" in guest.shell("systemctl start talk.socket 2>&1 || journalctl -n 5 --no-pager -u talk.socket")
+    guest.shell("systemctl stop talk.service; systemctl start talk.socket talk.service")
+
+
+def test_a_socket_with_an_instance_for_each_connection(guest):
+    """An instance that runs is no reason for systemd to refuse the socket."""
+    guest.shell("systemctl start each.socket;"
+                " python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('/run/each')\";"
+                " until systemctl show -p Triggers --value each.socket | grep each@; do sleep 0.1; done")
+    guest.hold(["each.socket"])
+    running = guest.shell("systemctl list-units --plain --no-legend --state=active 'each@*'")
+    assert running
+    result = guest.release()
+    assert conditions(result) == {"each.socket": "none"} and result["conflicts"] == []
+    assert guest.shell("systemctl list-units --plain --no-legend --state=active 'each@*'") == running
+    guest.shell("systemctl stop each.socket 'each@*'")
+
+
+def test_released_while_the_service_of_a_socket_still_stops(guest):
+    """The socket is refused as long as the service is on its way down."""
+    before = guest.states()
+    guest.shell("mkdir /run/systemd/system/talk.service.d;"
+                " printf '[Service]\\nExecStop=/bin/sleep 5\\n' > /run/systemd/system/talk.service.d/x.conf; systemctl daemon-reload")
+    assert not guest.hold(["talk"], timeout=0)["done"]
+    result = guest.release()
+    assert result["done"] and result["conflicts"] == [], result
+    guest.shell("rm -r /run/systemd/system/talk.service.d; systemctl daemon-reload")
+    assert guest.states() == before
+
+
+def test_a_mount_and_who_uses_it_stop_along(guest):
+    guest.shell("systemctl start reader")
+    before = guest.states()
+    result = guest.hold(["disk"])
+    assert conditions(result) == {"reader.service": "held", "srv.mount": "held", "disk.service": "held"} and result["done"]
+    assert guest.shell("findmnt -n /srv || true") == ""
+    assert not guest.hold(["disk"])["changed"]
+    result = guest.release()
+    assert conditions(result) == {"disk.service": "none", "srv.mount": "none", "reader.service": "none"} and result["conflicts"] == []
+    assert guest.states() == before
+    guest.shell("systemctl stop reader srv.mount disk")
+
+
+@pytest.mark.parametrize("timeout", [0, 30])
+def test_a_oneshot_is_started_once_and_runs_to_its_end(guest, timeout):
+    guest.shell("rm -f /run/job; systemctl start --no-block job; until test -e /run/job; do sleep 0.1; done")
+    assert conditions(guest.hold(["disk"])) == {"job.service": "held", "disk.service": "held"}
+    result = guest.release(timeout=timeout)
+    assert conditions(result)["job.service"] == ("not_running" if timeout else "starting")
+    for _number in range(5):
+        if result["done"]:
+            break
+        time.sleep(1)
+        result = guest.release(timeout=timeout)
+    assert result["done"] and result["conflicts"] == [] and guest.shell("ls -A /var/lib/graceful_azure") == ""
+    assert guest.shell("cat /run/job").split() == ["ran", "ran"]
+    assert guest.shell("systemctl is-active job disk || true").split() == ["inactive", "active"]
+    guest.shell("systemctl stop disk")
 
 
 def test_it_cannot_be_started_any_more(guest):

@@ -63,7 +63,7 @@ def test_a_step_that_fails_for_ever_needs_a_person(site):
     reason = "{'queue': 1}"
     tasks.write_text(json.dumps([{"name": "Stop the queue", "ansible.builtin.fail": {"msg": reason}}]))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=None)
-    process = site.start("handle_events", handle_events_timeout=45, drain_host_before=str(tasks))
+    process = site.start("handle_events", handle_events_timeout=60, drain_host_before=str(tasks))
     began = time.monotonic()
     run = site.finish(process)
     said = run.event(event_id)["hosts"]["web1"]

@@ -95,7 +95,7 @@ class Awx:
             del self.tokens[int(path.strip("/").rpartition("/")[2])]
             return 204, None
         number = next(self._ids)
-        self.tokens[number] = f"token {number}"
+        self.tokens[number] = f"token-{number}"
         return 201, {"id": number, "token": self.tokens[number]}
 
     def answer(self, method, path, query, document):

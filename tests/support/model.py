@@ -56,6 +56,7 @@ class Model:
         self.outcome = None
         self.incarnation = 1
         self.seen = {}
+        self.rest_more = 0.0  # seconds by which a rest is longer than the plan wants it, as where others take long
         self.skew = {}  # seconds by which a machine's clock is ahead
 
     @staticmethod
@@ -183,7 +184,7 @@ class Model:
         """What the pass knows of a host: a new look, or the former one where the plan leaves the host in peace."""
         rest = self.outcome["pace"][name]["rest"] if self.outcome and self.number > 1 else 0.0
         last = self.seen.get(name)
-        if last is None or self.now - last["at"] >= rest:
+        if last is None or self.now - last["at"] >= (rest + self.rest_more if rest else 0.0):
             self.seen[name] = self.observe_host(name)
         return copy.deepcopy(self.seen[name])
 
@@ -249,6 +250,8 @@ class Model:
         said = self.refuse.get((name, step["role"]))
         if said:
             self.results[name]["failure"] = {"pass": self.number, "message": said}
+            if step["role"] == "restore_service":
+                self._put(name, "restoring", step)
             return
         getattr(self, "_" + step["role"])(name, step)
 
@@ -268,6 +271,9 @@ class Model:
             self._put(name, "load_balancer_custom", step)
             if not self.hosts[name]["slow_way_out"]:
                 self.hosts[name]["own_balancer"] = "out"
+            return
+        if step["state"] == "in":
+            self._give_back(name, step)
             return
         for lb, servers in self.servers.items():
             server = servers[name]
@@ -322,8 +328,12 @@ class Model:
         self.results[name]["approve_event"] = {"done": True, "approved": step["event_ids"], "reason": "approved"}
 
     def _restore_service(self, name, step):
-        ids = {i.lower() for i in step["event_ids"]}
         self.hosts[name].update(tasks={}, own_balancer="ready")
+        self._give_back(name, step)
+        self.results[name]["restore_service"] = {"done": True, "reason": "back"}
+
+    def _give_back(self, name, step):
+        ids = {i.lower() for i in step["event_ids"]}
         for lb, servers in self.servers.items():
             server = servers[name]
             if lb in self.down_balancers or not server["record"]:
@@ -334,4 +344,3 @@ class Model:
                 if server["admin_state"] == record["left"]:
                     server["admin_state"] = "ready"
                 server["record"] = None
-        self.results[name]["restore_service"] = {"done": True, "reason": "back"}

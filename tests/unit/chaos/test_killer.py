@@ -103,7 +103,8 @@ class TestPoints:
                 # Another provider, another direction, and a user's tasks that no scenario has.
                 if path.name not in ("custom.yml", "running.yml") and (role, path.name) != ("restore_service", "user_tasks.yml"):
                     names |= {f"{role} : {name}" for name in found(yaml.safe_load(path.read_text(encoding="utf-8")))}
-        assert names == set(CHANGES)
+        # One of them is skipped where a restore takes one step, as in every undisturbed run.
+        assert names - {"restore_service : Remember since when it is tried"} == set(CHANGES)
 
     def test_too_many_points_are_an_error(self):
         with pytest.raises(AssertionError, match="more points than cases"):

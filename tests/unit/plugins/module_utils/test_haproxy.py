@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     I_DRAIN,
     I_MAINT,
     KIND,
+    LEFT_BEFORE,
     LOST,
     MAINT,
     NONE,
@@ -370,10 +371,12 @@ class TestRefusals:
             hold(model, store)
         assert model.told == [] and not (tmp_path / "state").exists()
 
-    @pytest.mark.parametrize("present", [True, False])
-    def test_refused_all_the_same(self, model, store, present):
+    @pytest.mark.parametrize(
+        ("held", "asked"), [(False, {}), (True, {"present": False}), (True, {"out_state": MAINT})], ids=["out", "back", "from drain to maint"]
+    )
+    def test_refused_all_the_same(self, model, store, held, asked):
         """The record says again what it said."""
-        if not present:
+        if held:
             hold(model, store)
         before = store.records()
 
@@ -382,8 +385,35 @@ class TestRefusals:
 
         model.before_telling = refuse
         with pytest.raises(Refused):
-            hold(model, store, present=present)
+            hold(model, store, **asked)
         assert store.records() == before
+
+    @pytest.mark.parametrize("ids", [["A"], ["B"]])
+    @pytest.mark.parametrize("present", [True, False])
+    def test_no_answer_on_the_way_from_drain_to_maint(self, model, store, ids, present):
+        """The command did not come through: what is in drain is still ours."""
+        hold(model, store, ["A"])
+
+        def lose(key, state):
+            raise HaproxyError("HAProxy did not answer.")
+
+        model.before_telling = lose
+        with pytest.raises(HaproxyError, match="did not answer"):
+            hold(model, store, ids, out_state=MAINT)
+        model.before_telling = lambda key, state: None
+        outcomes = hold(model, store, ids, out_state=MAINT) if present else release(model, store)
+        assert [outcome.conflict for outcome in outcomes.values()] == [None, None]
+        assert model.flags["www", "web1"] == model.flags["api", "web1"] == (F_MAINT if present else 0)
+        assert {record["phase"] for record in store.records()} == ({HELD} if present else set())
+
+    def test_put_back_by_hand_on_the_way_from_drain_to_maint(self, model, store):
+        hold(model, store)
+        killed_hold(model, store, 5, out_state=MAINT)
+        assert [record[LEFT_BEFORE] for record in store.records() if LEFT_BEFORE in record] == [DRAIN]
+        model.flags["www", "web1"] = model.flags["api", "web1"] = 0
+        outcomes = hold(model, store, out_state=MAINT)
+        assert {outcome.condition for outcome in outcomes.values()} == {CHANGED_MEANWHILE}
+        assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
 
     def test_a_server_that_is_no_longer_there(self, model, store):
         hold(model, store, ["A"])
@@ -408,13 +438,14 @@ class TestRefusals:
 
 
 class TestCondition:
-    def record(self, phase=HELD, left=DRAIN, pid=100):
+    def record(self, phase=HELD, left=DRAIN, pid=100, **more):
         states = {"admin_state": READY, "weight": 1}
         return dict(
             new_record(
                 KIND, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}
             ),
             phase=phase,
+            **more
         )
 
     @pytest.mark.parametrize(
@@ -444,6 +475,28 @@ class TestCondition:
         look = model.look()
         record = self.record(phase, left, 100 if same else 99)
         assert condition_of(record, look.servers["b", "s"], look.process) == expected
+
+    @pytest.mark.parametrize(
+        ("same", "flags", "expected"),
+        [
+            (True, F_DRAIN, HELD),
+            (True, F_MAINT, HELD),
+            (True, 0, CHANGED_MEANWHILE),
+            (False, F_DRAIN, HELD),
+            (False, F_MAINT, HELD),
+            (False, F_MAINT | C_MAINT, ALREADY_OUT),
+            (False, 0, LOST),
+        ],
+    )
+    def test_of_a_record_on_its_way_from_drain_to_maint(self, same, flags, expected):
+        look = Model({("b", "s"): flags}).look()
+        record = self.record(CHANGING, MAINT, 100 if same else 99, **{LEFT_BEFORE: DRAIN})
+        assert condition_of(record, look.servers["b", "s"], look.process) == expected
+
+    def test_of_such_a_record_that_does_not_say_where_it_comes_from(self):
+        """Written by a former release, or on the way from ready: whose drain it is cannot be told."""
+        look = Model({("b", "s"): F_DRAIN}).look()
+        assert condition_of(self.record(CHANGING, MAINT), look.servers["b", "s"], look.process) == CHANGED_MEANWHILE
 
     def test_the_same_pid_that_started_later_is_another_process(self):
         """As in a container, where HAProxy has the same process id every time."""
@@ -531,6 +584,39 @@ class TestKilled:
     def test_adding_a_second(self):
         for _dummy, model, store in self.each(lambda *a: hold(*a, ids=["A"]), {"ids": ["B"]}):
             self.same_again(model, store, {"ids": ["B"]}, ["A", "B"])
+
+    ON_TO_MAINT = ({"ids": ["A"], "out_state": MAINT}, {"ids": ["B"], "out_state": MAINT})
+
+    @pytest.mark.parametrize("act", ON_TO_MAINT)
+    @pytest.mark.parametrize("out_state", [None, DRAIN, MAINT])
+    def test_on_from_drain_to_maint(self, act, out_state):
+        """Whatever the next run asks for, it goes on where it was on the way; it never goes back."""
+        for _dummy, model, store in self.each(lambda *a: hold(*a, out_state=DRAIN), act):
+            before = dict(model.flags)
+            on_the_way = {r["subject"]["backend"] for r in store.records() if r["left"]["admin_state"] == MAINT}
+            self.same_again(model, store, dict(act, out_state=out_state), sorted({"A", *act["ids"]}))
+            for backend in ("www", "api"):
+                on = backend in on_the_way or out_state == MAINT
+                assert model.flags[backend, "web1"] == (F_MAINT if on else before[backend, "web1"])
+            assert not any(LEFT_BEFORE in record for record in store.records())
+            release(model, store)
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
+    def test_on_from_drain_to_maint_and_released(self, monkeypatch):
+        """Also where the release is killed in its turn."""
+        monkeypatch.setattr(os, "fsync", lambda fd: None)
+        for budget in range(0, 20, 2):
+            for _dummy, model, store in self.each(lambda *a: hold(*a, out_state=DRAIN), self.ON_TO_MAINT[1]):
+                killed_hold(model, store, budget, ids=None, present=False)
+                self.same_again(model, store, {"ids": None, "present": False}, [])
+                assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0 and store.records() == []
+
+    def test_on_from_drain_to_maint_and_reloaded(self):
+        for keep_state in (True, False):
+            for _dummy, model, store in self.each(lambda *a: hold(*a, out_state=DRAIN), self.ON_TO_MAINT[1]):
+                model.reload(keep_state)
+                self.same_again(model, store, self.ON_TO_MAINT[1], ["A", "B"])
+                assert model.flags["www", "web1"] == model.flags["api", "web1"] == F_MAINT
 
     def test_releasing(self):
         act = {"ids": ["A"], "present": False}
@@ -654,9 +740,9 @@ class Lives(RuleBasedStateMachine):
         again = hold(self.model, self.store, **arguments)
         assert not any(outcome.changed for outcome in again.values()), "not idempotent"
 
-    @rule(ids=IDS, present=st.booleans(), budget=st.integers(0, 25))
-    def killed_run(self, ids, present, budget):
-        killed_hold(self.model, self.store, budget, ids=ids, present=present)
+    @rule(ids=IDS, present=st.booleans(), out_state=st.sampled_from([None, DRAIN, MAINT]), budget=st.integers(0, 25))
+    def killed_run(self, ids, present, out_state, budget):
+        killed_hold(self.model, self.store, budget, ids=ids, present=present, out_state=out_state)
         for key in self.SERVERS:
             if self.record(key) is None:
                 self.overruled[key] = False
@@ -669,13 +755,14 @@ class Lives(RuleBasedStateMachine):
         self.model.flags[key] = flags & ~(F_MAINT | F_DRAIN) | FLAGS[state]
         same = record and record["process"]["pid"] == self.model.pid
         configured = state == MAINT and flags & C_MAINT
-        if record and record["left"]["admin_state"] == state and (same or not configured):
+        ours = (record["left"]["admin_state"], record.get(LEFT_BEFORE)) if record else ()
+        if state in ours and (same or not configured):
             # Nobody can tell this from what we left.
             self.ours[key] = state
             self.overruled[key] = False
             return
         self.ours[key] = None
-        self.overruled[key] = bool(state == READY and same and record["phase"] == HELD)
+        self.overruled[key] = bool(state == READY and same and (record["phase"] == HELD or LEFT_BEFORE in record))
 
     @rule(weight=st.integers(0, 256), key=st.sampled_from(SERVERS))
     def operator_weighs(self, weight, key):
@@ -763,8 +850,7 @@ class Scripted(Haproxy):
 
     def command(self, line):
         self.asked.append(line)
-        answer = self.answers[line]
-        return answer.pop(0) if isinstance(answer, list) else answer
+        return "".join(self.answers[one] + "\n" for one in line.split(";"))
 
 
 STATE = "1\n%s\n2 www 1 web1 10.0.0.4 2 0 10 10\n3 api 1 web1 - 0 0 1 1\n\n" % TestParsers.HEADER
@@ -790,14 +876,50 @@ class TestLook:
         ]
         assert look.backends_of("web1") == ["www", "api"]
 
-    def test_another_process_in_the_middle_of_it(self):
-        info = [INFO + "Start_time_sec: 7\n", INFO + "Start_time_sec: 99\n"] + [INFO + "Start_time_sec: 99\n"] * 2
-        assert Scripted(self.answers(**{"show info": info})).look().process.started == 99
+    def test_all_of_it_from_one_process(self):
+        """While it is reloaded, every connection may come to another process."""
+        processes = []
+        for started, flags in ((99, 0), (7, F_DRAIN)):
+            info, state = INFO + "Start_time_sec: %d\n" % started, STATE.replace("10.0.0.4 2 0", "10.0.0.4 2 %d" % flags)
+            processes.append(Scripted(self.answers(**{"show info": info, "show servers state": state})))
+        new, former = processes
 
-    def test_another_process_every_time(self):
-        info = [INFO + "Start_time_sec: %d\n" % (number * 10) for number in range(100)]
-        with pytest.raises(HaproxyError, match="another process at every look"):
-            Scripted(self.answers(**{"show info": info})).look()
+        class Reloaded(Haproxy):
+            turns = itertools.cycle([new, former, former, new])
+
+            def command(self, line):
+                return next(self.turns).command(line)
+
+        haproxy = Reloaded(PATH)
+        looks = [haproxy.look() for _dummy in range(4)]
+        assert [(look.process.started, look.servers["www", "web1"].flags) for look in looks] == [(99, 0), (7, F_DRAIN), (7, F_DRAIN), (99, 0)]
+
+    def test_an_answer_that_breaks_off(self):
+        """Wherever it does. Otherwise servers would seem to be gone."""
+        whole = Scripted(self.answers())
+        text = whole.command("show info;show servers state;show stat -1 6 -1")
+
+        class Broken(Haproxy):
+            def command(self, line):
+                return text[: self.length]
+
+        haproxy = Broken(PATH)
+        for haproxy.length in range(len(text)):
+            with pytest.raises(HaproxyError):
+                haproxy.look()
+        haproxy.length = len(text)
+        assert len(haproxy.look().servers) == 2
+
+    @pytest.mark.parametrize("command", ["show info", "show servers state", "show stat -1 6 -1"])
+    def test_a_command_that_is_not_known(self, command):
+        with pytest.raises(HaproxyError) as caught:
+            Scripted(self.answers(**{command: "Unknown command: x\n  help\n"})).look()
+        assert "does not answer '%s' as HAProxy does: 'Unknown command" % command.replace(" -1 6 -1", "") in str(caught.value)
+
+    def test_statistics_with_an_empty_line(self):
+        stat = STAT.replace("status,cookie", "status,last_chk,cookie").replace("1,0,UP,", '1,0,UP,"one\n\ntwo",')
+        look = Scripted(self.answers(**{"show stat -1 6 -1": stat})).look()
+        assert look.servers["www", "web1"].sessions == 1 and look.backends_of("web1") == ["www", "api"]
 
     @pytest.mark.parametrize(("answer", "level"), [("admin\n\n", "admin"), ("user\n", "user"), ("Unknown command: x\n", None)])
     def test_level(self, answer, level):
@@ -830,3 +952,45 @@ def test_source_address_of_loopback_and_nowhere():
     assert _haproxy.source_address("127.0.0.1", 80) is None
     assert _haproxy.source_address("::1", 80) is None
     assert _haproxy.source_address(None, 80) is None
+
+
+def test_source_address_whatever_the_port():
+    assert _haproxy.source_address("192.0.2.1", 4294966296) is None
+
+
+class TestFormerProcess:
+    """What a former process still serves, by (address, port) of its connections."""
+
+    def sessions(self, ports, connections, address="10.0.0.5"):
+        state = [
+            {"be_name": "www", "srv_name": name, "srv_addr": address, "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
+            for name, port in ports.items()
+        ]
+        stat = [{"pxname": "www", "svname": name, "status": "UP", "scur": "1", "qcur": ""} for name in ports]
+        look = Look(Process(1, 1, True), state, stat)
+        look.add_sessions(connections)
+        return {name: look.servers["www", name].sessions - 1 for name in ports}
+
+    def test_several_servers_of_one_address(self):
+        connections = {("10.0.0.5", 8080): 2, ("10.0.0.5", 8081): 1, ("10.0.0.6", 8082): 9}
+        assert self.sessions({"a": "8080", "b": "8081", "c": "8082"}, connections) == {"a": 2, "b": 1, "c": 0}
+
+    @pytest.mark.parametrize("port", ["0", "4294966296", "1000"])
+    def test_a_server_without_a_port_of_its_own(self, port):
+        """None, :-1000 and :+1000, as HAProxy shows them."""
+        assert self.sessions({"a": port}, {("10.0.0.5", 80): 2, ("10.0.0.5", 443): 1, ("10.0.0.6", 80): 9}) == {"a": 3}
+
+    def test_together_with_one_that_has_its_own(self):
+        connections = {("10.0.0.5", 80): 2, ("10.0.0.5", 8080): 1}
+        # Only what no server of the address has may be of an offset.
+        assert self.sessions({"a": "1000", "b": "80"}, connections) == {"a": 1, "b": 3}
+        assert self.sessions({"a": "0", "b": "80"}, connections) == {"a": 3, "b": 3}
+        assert self.sessions({"a": "0", "b": "80"}, {("10.0.0.5", 80): 2}) == {"a": 2, "b": 2}
+
+    def test_a_server_without_an_address(self):
+        assert self.sessions({"a": "0"}, {("10.0.0.5", 80): 2}, address="-") == {"a": 0}
+
+    def test_the_port_that_is_shown(self):
+        for port, shown_port in (("80", 80), ("65535", 65535), ("0", None), ("65536", None), ("4294966296", None)):
+            line = {"srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
+            assert _haproxy.Server(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port

@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former imp
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROW = "   0: %s %s %s 00000000:00000000 00:00000000 00000000     0        0 %d 1 0000000000000000 20 4 30 10 -1\n"
 OWN = "0100007F:A000" if sys.byteorder == "little" else "7F000001:A000"
+NOBODY = "00000000:0000"
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_its_connections_are_counted_by_where_they_go(proc):
         ROW % (OWN, "0400000A:1F90", "01", 100)  # 10.0.0.4:8080
         + ROW % (OWN, "0400000A:1F90", "08", 101)  # half closed: what is left of it is not lost yet
         + ROW % (OWN, "0400000A:1F90", "01", 999)  # somebody else's
-        + ROW % (OWN, "00000000:0000", "0A", 102)  # listening
+        + ROW % ("0100007F:0050", NOBODY, "0A", 102)  # listening
         + "a line that is cut"
     )
     tcp6 = (
@@ -80,6 +81,27 @@ def test_its_connections_are_counted_by_where_they_go(proc):
     )
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100, 101, 102, 103, 104], tcp=tcp, tcp6=tcp6)
     assert former_connections(10, proc.path) == {("10.0.0.4", 8080): 3, ("::1", 80): 1}
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
+@pytest.mark.parametrize(("listens", "counted"), [("0900000A:0050", False), ("00000000:0050", False), ("0800000A:0050", True), ("0900000A:01BB", True)])
+def test_connections_of_clients_are_not_counted(proc, listens, counted):
+    """Though the client is 10.0.0.4, a server. Nobody but a listener on the same address or on all gets a connection."""
+    proc.process(10, "haproxy -f /etc/h.cfg")
+    tcp = ROW % (listens, NOBODY, "0A", 1) + ROW % ("0900000A:0050", "0400000A:9C40", "01", 100)
+    proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp=tcp)
+    assert former_connections(10, proc.path) == ({("10.0.0.4", 40000): 1} if counted else {})
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
+def test_clients_of_a_listener_of_both_families(proc):
+    proc.process(10, "haproxy -f /etc/h.cfg")
+    tcp6 = (
+        ROW % ("0" * 32 + ":0050", "0" * 32 + ":0000", "0A", 1)
+        + ROW % ("0000000000000000FFFF00000900000A:0050", "0000000000000000FFFF00000400000A:9C40", "01", 100)
+    )
+    proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp6=tcp6)
+    assert former_connections(10, proc.path) == {}
 
 
 def test_without_the_rights_nothing_is_counted(proc, monkeypatch):

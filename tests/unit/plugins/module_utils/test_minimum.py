@@ -36,6 +36,7 @@ def backend(*states):
         (1, ["serves", "serves"], ("b",), "1 of 2 in service in www, 1 must stay"),
         (1, ["serves", "down"], (), "1 of 2 in service in www, 1 must stay"),
         (0, ["serves"], (), None),
+        (0, ["serves", "serves backup"], (), None),
         ("50%", ["serves", "serves", "serves"], (), None),
         ("50%", ["serves", "serves", "down"], (), "2 of 3 in service in www, 2 must stay"),
         (1, ["serves", "serves backup"], (), "1 of 1 in service in www, 1 must stay"),

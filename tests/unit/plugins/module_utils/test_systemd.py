@@ -46,7 +46,9 @@ class Model:
         for name, state in units.items():
             self.add(name + ".service", state)
 
-    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded"):
+    def add(
+        self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False
+    ):
         self.units[name] = {
             "state": state,
             "stop_takes": stop_takes,
@@ -54,6 +56,8 @@ class Model:
             "dependents": tuple(dependents),
             "becomes": becomes,
             "load": load,
+            "triggers": tuple(triggers),
+            "ends": ends,
             "then": None,
         }
 
@@ -77,9 +81,21 @@ class Model:
 
     def show(self, names):
         self._settle()
-        nothing = {"state": "inactive", "load": "not-found", "dependents": ()}
+        nothing = {"state": "inactive", "load": "not-found", "dependents": (), "triggers": (), "ends": False}
         found = [self.units.get(name, nothing) for name in names]
-        return [Unit(name, one["state"], one["load"], False, one["dependents"]) for name, one in zip(names, found)]
+        return [
+            Unit(
+                name,
+                one["state"],
+                one["load"],
+                False,
+                one["dependents"],
+                one["triggers"],
+                one["ends"],
+                "exit-code" if one["state"] == "failed" else "success",
+            )
+            for name, one in zip(names, found)
+        ]
 
     def stop(self, name):
         self._settle()
@@ -97,6 +113,8 @@ class Model:
         if self.refuse == name:
             raise Refused("no")
         self.told.append(("start", name))
+        if any(self.units[triggered]["state"] not in ("inactive", "failed") for triggered in self.units[name]["triggers"]):
+            return  # EBUSY for a socket and EEXIST for an automount, which a start without waiting does not tell
         if self.units[name]["state"] != "active":
             self._go(name, "activating", "start_takes", self.units[name]["becomes"])
 
@@ -264,6 +282,38 @@ class TestHold:
             ("start", "db.service"),
         ]
 
+    def test_mounts_and_swaps_come_back_too(self, model, store):
+        """The automount goes after its mount, which it would tear away, and comes back before it: later it is refused."""
+        model.add("srv.mount", dependents=["srv.automount", "cache.service", "remote-fs.target"])
+        model.add("srv.automount", triggers=["srv.mount"])
+        model.add("dev-vdb.swap")
+        model.add("idle.mount", "inactive")
+        for name in ("remote-fs.target", "web.slice", "web.scope", "dev-vdb.device"):
+            model.add(name)
+        model.units["cache.service"]["state"] = "active"
+        others = ("web.slice", "web.scope", "dev-vdb.device", "idle.mount")
+        model.units["db.service"]["dependents"] = ("srv.automount", "srv.mount", "dev-vdb.swap") + others
+        hold(model, store, ["db"])
+        order = ["cache.service", "srv.mount", "srv.automount", "dev-vdb.swap", "db.service"]
+        assert model.told == [("stop", name) for name in order]
+        assert not hold(model, store, ["db"])["changed"]
+        del model.told[:]
+        result = release(model, store)
+        assert result["done"] and result["conflicts"] == [] and store.records() == []
+        assert model.told == [("start", name) for name in reversed(order)]
+        assert {model.units[name]["state"] for name in order} == {"active"}
+
+    def test_released_while_the_service_of_a_socket_goes_down(self, model, store):
+        """The socket is down and refused until its service is: that is our own doing and no conflict."""
+        model.add("shop.socket", triggers=["shop.service"])
+        model.units["shop.service"].update(dependents=("shop.socket",), stop_takes=10.0)
+        assert not hold(model, store, ["shop"])["done"]
+        result = release(model, store)
+        assert not result["done"] and result["conflicts"] == []
+        result = release(model, store, timeout=30.0)
+        assert result["done"] and result["conflicts"] == [] and store.records() == []
+        assert model.told[2:] == [("start", "shop.socket"), ("start", "shop.service")]
+
     def test_a_cancelled_stop(self, model, store):
         """Released while the first is still on its way down and the second was not told yet."""
         model.units["shop.service"]["stop_takes"] = 10.0
@@ -291,6 +341,98 @@ class TestSomebodyElse:
         result = release(model, store)
         assert result["conflicts"] == ["shop.service was running when it was stopped and is %s now: it was not started." % load]
         assert model.state("shop") == "inactive" and model.state("db") == "active" and store.records() == []
+
+    @pytest.mark.parametrize(("kind", "triggered"), [("shop.socket", "shop.service"), ("srv.automount", "srv.mount")])
+    def test_started_what_a_held_unit_triggers(self, model, store, kind, triggered):
+        """systemd refuses to start a socket whose service runs: it is told and left alone, and the rest comes back."""
+        model.add(triggered, dependents=[kind])
+        model.add(kind, triggers=[triggered])
+        hold(model, store, [triggered, "db"])
+        model.start(triggered)
+        del model.told[:]
+        result = release(model, store)
+        assert result["done"] and model.told == [("start", "db.service")] and store.records() == []
+        assert {one["condition"] for one in result["services"] if one["name"] in (kind, triggered)} == {"changed_meanwhile"}
+        assert sorted(result["conflicts"]) == sorted([
+            "%s was stopped, and %s, which it triggers, is active: systemd refuses to start it now, so it was left alone." % (kind, triggered),
+            "%s was stopped and is active again in the same boot: somebody else started it, so it was not touched." % triggered,
+        ])
+
+
+class TestOneshot:
+    """A unit that runs to its end and is never active; it ran when it was found, and for five seconds once it is started."""
+
+    @pytest.fixture
+    def model(self):
+        model = Model(db="active")
+        model.add("job.service", "activating", start_takes=5.0, becomes="inactive", ends=True)
+        model.units["db.service"]["dependents"] = ("job.service",)
+        return model
+
+    @pytest.mark.parametrize("takes", [0.0, 0.5, 5.0])
+    def test_started_once_and_done_when_it_has_ended(self, model, store, takes):
+        model.units["job.service"]["start_takes"] = takes
+        assert conditions(hold(model, store, ["db"])) == {"job": "held", "db": "held"}
+        for _number in range(4):
+            result = release(model, store)
+            model.now += 2
+        assert result["done"] and result["conflicts"] == [] and store.records() == []
+        assert model.told[2:] == [("start", "db.service"), ("start", "job.service")]
+        assert model.state("job") == "inactive"
+
+    def test_a_record_of_a_former_release(self, model, store):
+        """It was restoring and does not say whether it was started: it is, once more."""
+        hold(model, store, ["db"])
+        for record in store.records(KIND):
+            store.write(dict(record, phase="restoring"))
+        del model.told[:]
+        assert release(model, store, timeout=30.0)["done"] and store.records() == []
+        assert model.told == [("start", "db.service"), ("start", "job.service")]
+
+    def test_a_start_that_was_refused_is_none(self, model, store):
+        hold(model, store, ["db"])
+        model.refuse = "job.service"
+        with pytest.raises(Refused):
+            release(model, store)
+        model.refuse = None
+        assert release(model, store, timeout=30.0)["done"] and ("start", "job.service") in model.told
+
+    def test_one_that_fails_is_told(self, model, store):
+        model.units["job.service"]["becomes"] = "failed"
+        hold(model, store, ["db"])
+        with pytest.raises(SystemdError, match="job.service was started and is failed"):
+            release(model, store, timeout=30.0)
+        assert len(store.records()) == 1
+
+    @pytest.mark.parametrize("ended", [True, False])
+    def test_another_event_while_it_is_restored(self, model, store, ended):
+        """What ran to its end is not on record any more; what still runs is stopped, and started again afterwards."""
+        hold(model, store, ["db"])
+        release(model, store)
+        model.now += 10 if ended else 0
+        del model.told[:]
+        hold(model, store, ["db"], ["B"])
+        assert len(store.records()) == (1 if ended else 2)
+        if not ended:
+            # Its former start does not count any more.
+            model.refuse = "job.service"
+            with pytest.raises(Refused):
+                release(model, store, timeout=30.0)
+            model.refuse = None
+        assert release(model, store, timeout=30.0)["done"] and store.records() == []
+        assert (("start", "job.service") in model.told) is not ended
+
+    def test_killed_at_any_moment(self, store, model):
+        for budget in range(200):
+            model.units["job.service"]["state"] = "activating"
+            hold(model, store, ["db"], timeout=30.0)
+            done = killed_hold(model, store, budget, services=None, present=False, timeout=30.0)
+            result = release(model, store, timeout=30.0)
+            assert result["done"] and result["conflicts"] == [] and store.records() == []
+            assert model.told[-1] == ("start", "job.service") and model.state("db") == "active"
+            if done:
+                return
+        raise AssertionError("it never came to its end")
 
 
 class TestReboot:
@@ -465,6 +607,22 @@ class TestKilled:
                 return
         raise AssertionError("it never came to its end")
 
+    @pytest.mark.parametrize("slow", [0.0, 1.0])
+    def test_between_a_socket_and_its_service(self, tmp_path, slow):
+        """The socket is down and its service still runs: it is stopped to its end, and both come back."""
+        for budget in range(200):
+            model = Model()
+            model.add("shop.service", stop_takes=slow, dependents=["shop.socket"])
+            model.add("shop.socket", triggers=["shop.service"])
+            store = Store(str(tmp_path / str(budget)))
+            done = killed_hold(model, store, budget, services=["shop"], timeout=30.0)
+            result = release(model, store, timeout=30.0)
+            assert result["done"] and result["conflicts"] == [] and store.records() == []
+            assert {unit["state"] for unit in model.units.values()} == {"active"}
+            if done:
+                return
+        raise AssertionError("it never came to its end")
+
 
 class Lives(RuleBasedStateMachine):
     """Runs, some of them killed, an operator, reboots: nothing is started that did not run, nothing stays down."""
@@ -595,15 +753,24 @@ class TestSystemctl:
     def test_all_units_in_one_call(self, systemctl):
         asked = systemctl(
             "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\n"
-            "\nActiveState=inactive\nLoadState=not-found\nEND"
+            "\nActiveState=inactive\nLoadState=not-found\n"
+            "\nActiveState=inactive\nLoadState=loaded\nType=oneshot\nRemainAfterExit=no\nResult=signal\n"
+            "\nActiveState=active\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
+            "\nActiveState=active\nLoadState=loaded\nAccept=no\nTriggers=e.service\nResult=success\n"
+            "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\nEND"
         )
-        assert Systemd(run_command).show(["a.service", "b.service"]) == [
-            Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service")),
-            Unit("b.service", "inactive", "not-found", False, ()),
+        assert Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service", "e.socket", "f.socket"]) == [
+            Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service"), (), False, ""),
+            Unit("b.service", "inactive", "not-found", False, (), (), False, ""),
+            Unit("c.service", "inactive", "loaded", False, (), (), True, "signal"),
+            Unit("d.service", "active", "loaded", False, (), (), False, "success"),
+            Unit("e.socket", "active", "loaded", False, (), ("e.service",), False, "success"),
+            Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
         ]
         assert asked() == [
-            "show --property=ActiveState,LoadState,Job,RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
-            " -- a.service b.service"
+            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,"
+            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
+            " -- a.service b.service c.service d.service e.socket f.socket"
         ]
         assert Systemd(run_command).show([]) == [] and len(asked()) == 1
 

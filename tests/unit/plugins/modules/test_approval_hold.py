@@ -80,6 +80,14 @@ def test_what_went_meanwhile_is_not_recorded(approve, recorded):
     assert recorded() == {"B": True}
 
 
+@pytest.mark.parametrize("first", [503, lambda handler: None])
+def test_what_may_have_been_accepted_in_a_try_before_stays_recorded(approve, recorded, first):
+    """The answer to it is lost, and by the time that it is sent again the event has begun."""
+    begun = document(event("A", EventStatus="Started", NotBefore=""), incarnation=2)
+    result = approve(document(event("A"), incarnation=1), begun, posts=(first, 400), request_timeout=0.2)
+    assert (result["approved"], recorded()) == ([], {"A": False})
+
+
 @pytest.mark.parametrize("more", [{"check": True}, {"record": False}])
 def test_without_a_record(approve, recorded, folder, more):
     assert approve(document(event("A")), **more)["approved"] == ["A"]
@@ -95,7 +103,7 @@ def test_what_cannot_be_recorded_is_not_sent(approve, folder):
 
 
 def test_what_was_sent_is_told_though_it_cannot_be_recorded(approve, recorded, monkeypatch):
-    def fail(self, approved):
+    def fail(self, approved, unsure):
         raise HoldError("The disk is full.")
 
     monkeypatch.setattr(module.Record, "end", fail)
@@ -107,6 +115,14 @@ def test_nobody_is_approved_who_is_not_ready(approve, recorded):
     result = approve(document(event("A", Resources=[*READY, "other"])))
     assert "'other', which is not said to be ready" in result["msg"]
     assert recorded() == {} and approve.posted == []
+
+
+@pytest.mark.parametrize(("planned", "sent"), [("Freeze", True), ("Redeploy", False), (None, True)])
+def test_what_has_become_of_another_type_is_not_approved(approve, recorded, planned, sent):
+    result = approve(document(event("A", EventType="Freeze")), event_details={"A": {"event_type": planned}})
+    assert [len(approve.posted), recorded()] == ([1, {"A": True}] if sent else [0, {}])
+    if not sent:
+        assert "event 'A' was to be approved as 'Redeploy' and is 'Freeze' now. Nothing was approved." in result["msg"]
 
 
 class TestBounded:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import LAG, plan
@@ -481,6 +483,7 @@ def test_what_somebody_else_did_is_told_at_the_end():
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted)
     model.over("e1")
+    model.now += 2
     model.go()
     model.results["web1"]["restore_service"].update(conflicts=["www/web1 on lb1 is maint: somebody else set it"])
     outcome = model.finish()
@@ -564,6 +567,30 @@ def test_what_another_event_left_held_on_a_vm_that_was_deleted(killed):
     model.hosts["web1"]["silent"] = False
     assert not model.finish()["failed_run"]
     assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+
+def test_a_vm_of_whose_deletion_no_record_tells_is_waited_for_until_the_time_out():
+    """Nothing is recorded on a VM with a damaged record, and the run that saw the deleting event is dead."""
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.held("web1"))
+    model.over("e1")
+    model.hosts["web1"]["fatal"] = "a record: cut in half"
+    model.announce("e2", "web1", event_type="Preempt", notice=20)
+    for _pass in range(3):
+        model.go()
+    model.hosts["web1"].update(silent=True, fatal=None)
+    model.over("e2")
+    model.killed()
+    model.number = 0
+    for _pass in range(30):
+        outcome = model.go()
+        assert not outcome["finished"] and outcome["hosts"]["web1"]["state"] == "unobserved"
+    model.now = model.run["started"] + model.run["timeout"]
+    outcome = model.go()
+    assert outcome["finished"] and outcome["failed_run"]
+    assert len(outcome["messages"]) == 1 and "web1: unobserved" in outcome["messages"][0], outcome["messages"]
+    assert model.held("web1") and not model.in_rotation("web1") and not model.posted
 
 
 def test_what_a_hold_tells_is_read_by_the_clock_of_its_machine():
@@ -686,7 +713,9 @@ class TestStrangersIgnored:
         model = self.model()
         model.announce("e1", "web1", "web2", shown_to=["web1"])
         for _pass in range(4):
-            model.go()
+            outcome = model.go()
+            assert model.posted == []
+        assert "web2" in outcome["hosts"]["web1"]["reason"]
         model.events["e1"]["shown_to"] = model.names
         self.both_are_ready(model)
 
@@ -944,7 +973,7 @@ class TestWhatAzureMayDo:
         assert outcome["memory"]["events"]["e1"]["not_before_at"] - 15 == pytest.approx(deadline)
 
     def test_it_starts_by_itself_in_mid_drain(self):
-        model = Model()
+        model = Model(drain_host={"services": ["web.service"]})
         model.announce("e1", "web1", notice=20)
         model.servers["lb1"]["web1"]["sessions"] = 1
         model.go()
@@ -952,7 +981,9 @@ class TestWhatAzureMayDo:
         model.start("e1")
         for _pass in range(5):
             assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+            assert "services" not in model.hosts["web1"]["tasks"]
         model.servers["lb1"]["web1"]["sessions"] = 0
+        model.until(lambda outcome: "services" in model.hosts["web1"]["tasks"], 5)
         model.over("e1")
         outcome = model.finish()
         assert model.posted == [] and model.in_rotation("web1") == ["lb1"]
@@ -1235,12 +1266,347 @@ def test_services_that_do_not_stop_are_no_reason_to_wait_where_the_rule_says_app
     model.until(lambda outcome: model.posted, 12)
 
 
+def test_a_step_that_fails_in_every_pass_is_tried_again_and_needs_a_person():
+    model = Model(drain_host={"services": ["web.service"]})
+    model.refuse["web1", "drain_host"] = "still stopping"
+    model.announce("e1", "web1")
+    outcome = model.until(lambda outcome: state(outcome, "web1") == "needs_person")
+    tries = [at for at, name, role, _events in model.steps if role == "drain_host"]
+    assert model.now - tries[0] >= 30 and len(tries) >= 10
+    assert "still stopping" in outcome["hosts"]["web1"]["reason"] and model.posted == []
+    model.refuse.clear()
+    model.until(lambda outcome: model.posted, 5)
+
+
 def test_approving_unprepared_counts_everybody_in_the_event():
     model = Model(hosts=2, min_in_service=1, rules=[{"name": "quick", "action": "approve"}])
     model.announce("e1", "web1", "web2")
     for _pass in range(4):
         model.go()
     assert model.posted == []
+
+
+def test_members_of_whom_each_fails_to_approve_in_turn_need_a_person():
+    model = Model(min_in_service=0)
+    model.announce("e1", "web1", "web2")
+    for name in model.names:
+        model.refuse[name, "approve_event"] = "503"
+    outcome = model.until(lambda outcome: state(outcome, "web1") == "needs_person" or state(outcome, "web2") == "needs_person")
+    tries = [at for at, _name, role, _events in model.steps if role == "approve_event"]
+    assert 30 <= model.now - tries[0] < 40 and {name for _at, name, role, _events in model.steps if role == "approve_event"} == {"web1", "web2"}
+    assert "503" in str(result(outcome, "e1")["hosts"])
+    model.refuse.clear()
+    model.until(lambda outcome: model.posted, 3)
+    assert state(model.go(), "web1") == "approved"
+
+
+class TestAnotherControllersHold:
+    """The balancers are read after the hosts, and a host's look may be some seconds old: a hold may be newer than it."""
+
+    def taken_out_by_another(self, shown_to=("web2",), **settings):
+        model = Model(hosts=3, min_in_service=0, **settings)
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        model.announce("e2", "web2", shown_to=shown_to)
+        model.another().go()
+        assert model.in_rotation("web2") == []
+        return model
+
+    @pytest.mark.parametrize("shown_to", [["web2"], None], ids=["by itself", "by all"])
+    @pytest.mark.parametrize("watch", [False, True])
+    def test_is_not_released_because_of_a_look_that_is_older(self, watch, shown_to):
+        model = self.taken_out_by_another(shown_to, watch=watch)
+        model.outcome["pace"]["web2"]["rest"] = 10.0
+        for _pass in range(4):
+            model.go()
+            assert model.in_rotation("web2") == []
+        model.until(lambda outcome: state(outcome, "web2") == "approved", 20)
+        assert model.in_rotation("web2") == []
+
+    def test_is_not_released_by_a_run_that_takes_one_step(self):
+        model = self.taken_out_by_another(wait=False)
+        past = model.seen["web2"]
+        model.killed()
+        model.seen["web2"] = past
+        model.outcome["pace"]["web2"]["rest"] = 100.0
+        model.number = 1
+        outcome = model.go()
+        assert model.in_rotation("web2") == [] and not outcome["failed_run"]
+        assert state(outcome, "web2") == "unobserved" and "since it was last looked at" in outcome["hosts"]["web2"]["reason"]
+
+    def test_is_released_by_a_look_that_is_newer(self):
+        model = self.taken_out_by_another()
+        model.over("e2")
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        model.until(lambda outcome: model.in_rotation("web2") == ["lb1"], 6)
+
+    @pytest.mark.parametrize("back", [3600, 60])
+    def test_is_released_where_the_balancers_clock_was_set_back_since(self, back):
+        model = self.taken_out_by_another()
+        model.over("e2")
+        model.skew["lb1"] = -back
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        model.until(lambda outcome: model.in_rotation("web2") == ["lb1"], 6)
+
+
+class TestTwoEventsOfWhichOneIsNotDue:
+    rules = [{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": 600}]
+
+    def model(self, **settings):
+        model = Model(rules=self.rules, **settings)
+        model.announce("e9", "web1", event_type="Redeploy", notice=432000)
+        model.announce("e1", "web1")
+        return model
+
+    def test_runs_that_take_one_step_approve_the_one_in_hand(self):
+        model = self.model(wait=False, drain_host={"services": ["web.service"]})
+        model.run["look_twice"] = True
+        for _minute in range(4):
+            model.killed()
+            model.until(lambda outcome: outcome["finished"], 2)
+            model.now += 60
+        assert {event_id for _at, event_id, _by in model.posted} == {"e1"}
+
+    def test_what_is_not_over_is_told_when_the_time_is(self):
+        model = self.model(timeout=60)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        outcome = model.finish()
+        assert outcome["failed_run"] and any("e1: not over when" in message for message in outcome["messages"]), outcome["messages"]
+        assert not any("e9" in message for message in outcome["messages"])
+
+    def test_each_is_told_as_it_is(self):
+        model = self.model()
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        for _pass in range(3):
+            outcome = model.go()
+        assert state(outcome, "web1") == "draining"
+        assert result(outcome, "e1")["hosts"]["web1"]["state"] == "draining"
+        assert "begins 600 s before NotBefore" in result(outcome, "e9")["hosts"]["web1"]["reason"]
+
+
+class TestPutBackByHandAndNamedAgain:
+    def put_back(self, **settings):
+        """A run took web1 out and died, the event went, a person put the server back; now another event names it."""
+        model = Model(hosts=3, **settings)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.held("web1"))
+        model.over("e1")
+        model.killed()
+        model.servers["lb1"]["web1"]["admin_state"] = "ready"
+        model.now += 600
+        model.announce("e2", "web1")
+        return model
+
+    @pytest.mark.parametrize("balancers", [("lb1",), ("lb1", "lb2")])
+    def test_it_goes_out_for_the_new_one(self, balancers):
+        model = self.put_back(balancers=balancers)
+        assert model.in_rotation("web1") == ["lb1"]
+        for _pass in range(20):
+            model.go()
+            assert model.in_rotation("web1") in ([], ["lb1"])
+            if model.posted:
+                break
+        assert [event_id for _at, event_id, _by in model.posted] == ["e2"] and model.in_rotation("web1") == []
+        model.start("e2")
+        model.go()
+        model.over("e2")
+        outcome = model.finish()
+        assert not outcome["failed_run"] and model.in_rotation("web1") == list(balancers) and not model.held("web1")
+
+    def test_what_was_put_back_while_the_event_stood_is_left_alone(self):
+        model = Model(hosts=3)
+        model.announce("e1", "web1")
+        model.announce("e2", "web1")
+        model.until(lambda outcome: model.held("web1"))
+        model.servers["lb1"]["web1"]["admin_state"] = "ready"
+        model.over("e1")
+        for _pass in range(10):
+            outcome = model.go()
+        assert state(outcome, "web1") == "needs_person" and model.posted == [] and model.in_rotation("web1") == ["lb1"]
+
+
+def test_another_looks_at_the_balancer_for_a_host_that_has_left_the_run():
+    model = Model(min_in_service=0)
+    model.announce("e2", "web2")
+    model.decide()
+    assert model.outcome["looks"]["web1"]
+    world = model.world()
+    world["hosts"]["web1"] = {"reached": False, "left": True, "fatal": "it has left the run", "error": "it has left the run"}
+    outcome = plan(world)
+    assert outcome["looks"]["web1"] == [] and outcome["looks"]["web2"]
+
+
+class TestNotReadIsNotSettled:
+    def test_a_balancer_that_cannot_be_read_where_no_event_is_known(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.held("web1"))
+        model.killed()
+        model.over("e1")
+        model.down_balancers["lb1"] = {"reached": False, "error": "no route"}
+        began = model.now
+        outcome = model.finish()
+        assert outcome["failed_run"] and 30 <= model.now - began < 40
+        assert any("balancer lb1: no route" in message for message in outcome["messages"])
+        # One that comes back in time is no mistake.
+        model.killed()
+        model.until(lambda outcome: not outcome["finished"], 1)
+        model.down_balancers.clear()
+        outcome = model.finish()
+        assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+    @pytest.mark.parametrize("back", [False, True])
+    def test_a_run_that_takes_one_step_looks_twice(self, back):
+        model = Model(wait=False)
+        model.run["look_twice"] = True
+        model.down_balancers["lb1"] = {"reached": False, "error": "no route"}
+        assert not model.go()["finished"]
+        if back:
+            model.down_balancers.clear()
+        outcome = model.go()
+        assert outcome["finished"] and outcome["failed_run"] is not back
+
+    @pytest.mark.parametrize("provider", ["custom", "none"])
+    def test_a_silent_member_whose_records_lie_on_itself(self, provider):
+        model = Model(load_balancer={"provider": provider}, drain_host={"services": ["web.service"]}, min_in_service=0)
+        for name in model.names:
+            model.settings[name]["resource_name"] = model.hosts[name]["azure_name"]
+        model.announce("e1", "web1", "web2")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.over("e1")
+        model.hosts["web2"]["silent"] = True
+        for _pass in range(20):
+            outcome = model.go()
+            assert not outcome["finished"]
+        assert state(outcome, "web2") == "unobserved" and not model.held("web1")
+        model.hosts["web2"]["silent"] = False
+        assert not model.finish()["failed_run"] and not model.held("web2")
+
+    def test_a_silent_member_of_a_deleting_event_that_was_cancelled(self):
+        model = Model(min_in_service=0)
+        model.announce("e1", "web1", "web2", event_type="Preempt", notice=600)
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        for _pass in range(3):
+            model.go()
+        model.hosts["web2"]["silent"] = True
+        model.over("e1")
+        for _pass in range(20):
+            assert not model.go()["finished"]
+        model.hosts["web2"]["silent"] = False
+        outcome = model.finish()
+        assert not outcome["failed_run"] and model.in_rotation("web2") == ["lb1"]
+        assert result(outcome, "e1")["outcome"] == "cancelled"
+
+
+@pytest.mark.parametrize("known", ["by its hold", "by its service in the second pass"])
+def test_a_host_that_was_seen_to_be_back_is_not_waited_for_when_it_falls_silent(known):
+    model = Model(hosts=3, min_in_service=0)
+    for name in model.names:
+        model.settings[name]["resource_name"] = model.hosts[name]["azure_name"]
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: model.posted)
+    model.killed()
+    if known != "by its hold":
+        for host in model.hosts.values():
+            host["service_silent"] = True
+        model.go()
+        for host in model.hosts.values():
+            host["service_silent"] = False
+        model.go()
+    model.over("e1")
+    model.now += 3
+    model.refuse["web2", "restore_service"] = "still starting"
+    for _pass in range(4):
+        model.go()
+    assert model.in_rotation("web1") == ["lb1"]
+    model.hosts["web1"]["silent"] = True
+    model.go()
+    model.refuse.clear()
+    began = model.now
+    assert not model.finish()["failed_run"] and model.now - began < 20
+
+
+def test_a_look_that_failed_does_not_begin_the_time_to_restore_anew():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.over("e1")
+    model.now += 3
+    began = model.now
+    model.refuse["web1", "restore_service"] = "web.service does not start"
+    outcome = model.go()
+    while not outcome["finished"]:
+        model.hosts["web1"]["service_silent"] = model.number % 10 == 0
+        outcome = model.go()
+    assert 300 <= model.now - began < 320 and any("not restored within 300 s" in message for message in outcome["messages"])
+
+
+def test_what_is_recorded_when_the_event_is_over_does_not_make_looks_old():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.over("e1")
+    model.now += 3
+    model.refuse["web1", "restore_service"] = "not all tasks are done"
+    for _pass in range(4):
+        model._put("web1", "restore_service_before", {"event_ids": ["e1"], "reason": "", "event_details": {"e1": {}}})
+        outcome = model.go()
+        assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service"
+
+
+def test_an_approval_that_was_refused_long_ago_makes_no_later_failure_graver():
+    model = Model()
+    model.announce("e1", "web1")
+    model.refuse["web1", "approve_event"] = "503"
+    model.until(lambda outcome: outcome["hosts"]["web1"]["step"] and outcome["hosts"]["web1"]["step"]["role"] == "approve_event")
+    model.go()
+    model.refuse.clear()
+    model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+    for _pass in range(20):
+        model.go()
+    model.refuse["web1", "load_balancer"] = "one failure"
+    model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
+    model.go()
+    assert state(model.go(), "web1") == "draining"
+
+
+def test_the_time_to_restore_begins_anew_after_another_event():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.over("e1")
+    model.refuse["web1", "restore_service"] = "still starting"
+    model.go()
+    model.go()
+    model.announce("e2", "web1")
+    model.go()
+    model.now += 600
+    model.over("e2")
+    outcome = model.go()
+    assert state(outcome, "web1") == "restoring" and not outcome["finished"]
+    model.refuse.clear()
+    assert not model.finish()["failed_run"]
+
+
+@pytest.mark.parametrize("change", [{"resources": ["vm_web1", "vm_web2", "vm_web3"]}, {"event_type": "Redeploy"}])
+def test_an_event_that_documents_describe_differently_is_not_approved(change):
+    """Azure is not known to change an event under its id; were it to, an older description must not be approved."""
+    model = Model(hosts=4, min_in_service=0)
+    model.announce("e1", "web1", "web2")
+    model.go()
+    model.go()
+    older = model.observe_host("web1")
+    model.events["e1"].update(change)
+    model.incarnation += 1
+    for _pass in range(3):
+        model.seen["web1"] = dict(older, at=model.now + 10)
+        model.go()
+        assert model.posted == []
+    del model.seen["web1"]
+    model.until(lambda outcome: model.posted, 10)
+    assert "web3" not in str(change) or model.in_rotation("web3") == []
 
 
 class TestOnePass:
@@ -1309,6 +1675,71 @@ class TestOnePass:
             self.run(model)
             model.now += 60
         assert len(model.posted) == 1 and model.in_rotation("web2") == ["lb1"]
+
+    def over_and_not_restored(self):
+        model = Model()
+        model.announce("e1", "web1")
+        for _minute in range(3):
+            self.run(model)
+            model.now += 60
+        model.over("e1")
+        model.refuse["web1", "restore_service"] = "web.service does not start"
+        return model
+
+    def test_a_host_that_is_not_restored_in_time_needs_a_person(self):
+        """Each of them knows from the record since when it is tried."""
+        model = self.over_and_not_restored()
+        failed = []
+        for _minute in range(7):
+            failed.append(self.run(model)["failed_run"])
+            model.now += 60
+        assert failed == [False] * 5 + [True] * 2
+        # One that was mended meanwhile needs nobody.
+        said = model.refuse.pop(("web1", "restore_service"))
+        twin = copy.deepcopy(model)
+        assert not self.run(twin)["failed_run"] and not twin.held("web1")
+        model.refuse["web1", "restore_service"] = said
+        # Another event comes, and its end is a beginning.
+        model.announce("e2", "web1")
+        self.run(model)
+        model.now += 60
+        model.over("e2")
+        assert not self.run(model)["failed_run"] and not self.run(model)["failed_run"]
+        model.refuse.clear()
+        assert not self.run(model)["failed_run"]
+        assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+    def test_a_run_after_them_tries_for_itself(self):
+        model = self.over_and_not_restored()
+        self.run(model)
+        model.now += 600
+        model.refuse.clear()
+        model.killed()
+        model.run = dict(model.run, wait=True)
+        assert not model.finish()["failed_run"] and not model.held("web1")
+
+    def test_what_fails_is_tried_again_for_some_time(self):
+        model = Model(drain_host={"services": ["web.service"]})
+        model.announce("e1", "web1")
+        self.run(model)
+        model.refuse["web1", "drain_host"] = "still stopping"
+        model.killed()
+        began, outcome = model.now, None
+        while outcome is None or outcome["once_more"]:
+            outcome = model.go()
+        assert 30 <= model.now - began < 40 and outcome["failed_run"] and any("still stopping" in message for message in outcome["messages"])
+
+    def test_members_of_whom_each_fails_in_turn_are_not_tried_for_ever(self):
+        model = Model(min_in_service=0)
+        model.announce("e1", "web1", "web2")
+        self.run(model)
+        for name in model.names:
+            model.refuse[name, "approve_event"] = "500"
+        model.killed()
+        began, outcome = model.now, None
+        while outcome is None or not outcome["finished"] or outcome["once_more"]:
+            outcome = model.go()
+        assert 30 <= model.now - began < 45 and outcome["failed_run"]
 
     def test_nothing_to_see_twice(self):
         model = Model()

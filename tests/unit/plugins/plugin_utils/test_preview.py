@@ -115,6 +115,37 @@ def test_what_is_still_held_for_an_event_that_is_over():
     model.until(lambda outcome: not model.in_rotation("web1"))
     model.over("e1")
     model.killed()
+    model.now += 5
     text = shown(model)
     assert "Reboot e1 (vm_web1): over, known only by what is still held for it" in text
     assert "web1: restoring" in text and "next it is brought back" in text
+
+
+def test_what_was_put_back_by_hand_and_is_named_again():
+    model = Model(min_in_service=0)
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.over("e1")
+    model.killed()
+    model.servers["lb1"]["web1"]["admin_state"] = "ready"
+    model.now += 60
+    model.announce("e2", "web1")
+    assert "next it forgets what was held for an event that is over" in shown(model)
+
+
+@pytest.mark.parametrize("later", ["it names others", "it has gone since"])
+def test_what_is_held_for_an_event_that_stands_in_a_document_and_not_for_us(later):
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.killed()
+    model.now += 5
+    if later == "it names others":
+        model.events["e1"]["resources"] = ["vm_elsewhere"]
+    else:
+        model.seen["web2"] = model.observe_host("web2")
+        model.outcome["pace"]["web2"]["rest"] = 100.0
+        model.number = 1
+        model.over("e1")
+    text = shown(model)
+    assert "Reboot e1" in text and "over, known only by what is still held for it" in text and "web1: restoring" in text

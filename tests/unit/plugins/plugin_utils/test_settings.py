@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import misspelt, read_settings
+from ansible.errors import AnsibleUndefinedVariable
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import forbidden, misspelt, read_settings, unresolved
 
 OURS = {"load_balancer_provider": "none"}
 
@@ -65,3 +66,64 @@ OURS_OR_THEIRS = ("drain_host_ports", "load_balancer_name", "load_balancer_resul
 @pytest.mark.parametrize("name", OURS_OR_THEIRS)
 def test_names_that_are_right_or_a_users_own(name):
     assert misspelt({"web1": {name: 1}}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
+        ({"drain_host_services": "nginx"}, "drain_host_services: 'nginx' is a text; it must be a list"),
+        ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
+        ({"restore_service_port": 70000}, "restore_service_port: 70000 is no TCP port from 1 to 65535"),
+        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is no number of seconds from 0 up"),
+        ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is no number of seconds from 0.001 up"),
+        ({"drain_host_before": "none.yml"}, "drain_host_before: there is no task file {base}/none.yml"),
+        ({"load_balancer_provider": "custom", "load_balancer_custom_out": "good.yml", "load_balancer_custom_in": "none.yml"}, "there is no task file"),
+    ],
+)
+def test_what_a_role_would_refuse_in_every_step_is_refused_before_the_first(tmp_path, given, said):
+    (tmp_path / "good.yml").write_text("- ansible.builtin.meta: noop\n")
+    _settings, mistakes = read_settings({"web1": dict(OURS, **given)}, {"web1", "lb1"}, str(tmp_path))
+    assert len(mistakes) == 1 and said.format(base=tmp_path) in mistakes[0], mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- ansible.builtin.command: [\n", ""),
+        ("hosts: all\n", "it holds no list of tasks"),
+        ("- gather everything\n", "'gather everything' is no task"),
+        ("- block:\n    - ansible.builtin.meta: noop\n  rescue:\n    - ansible.builtin.meta: noop\n      whn: y\n", "'whn' is not"),
+    ],
+)
+def test_a_task_file_that_cannot_be_loaded(tmp_path, text, said):
+    """Included in mid-run it would end that for all hosts."""
+    (tmp_path / "tasks.yml").write_text(text)
+    (mistake,) = read_settings({"web1": dict(OURS, restore_service_after="tasks.yml")}, {"web1"}, str(tmp_path))[1]
+    assert mistake.startswith(f"web1: restore_service_after: {tmp_path}/tasks.yml: ") and said in mistake
+
+
+INCLUDES = "- include_tasks: {file: other.yml, apply: {tags: a}}\n- import_tasks: other.yml\n- include_role: {name: x}\n  vars: {a: 1}\n"
+
+
+@pytest.mark.parametrize("text", ["", "---\n", INCLUDES])
+def test_a_task_file_that_can(tmp_path, text):
+    (tmp_path / "tasks.yml").write_text(text)
+    assert read_settings({"web1": dict(OURS, drain_host_after="tasks.yml")}, {"web1"}, str(tmp_path))[1] == []
+
+
+def test_what_a_default_would_take_for_not_set():
+    def template(text, _name):
+        if "typo" in text:
+            raise AnsibleUndefinedVariable("'typo' is undefined")
+
+    hosts = {"web1": {"graceful_azure_rules": "{{ typo }}", "restore_service_url": "http://{{ right }}/", "drain_host_timeout": None, "theirs": "{{ typo }}"}}
+    mistakes = unresolved(hosts, template)
+    assert len(mistakes) == 2
+    assert "web1: drain_host_timeout: null is no number of seconds" in mistakes[0]
+    assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in mistakes[1] and "'typo' is undefined" in mistakes[1]
+
+
+def test_extra_variables_that_the_passes_set():
+    (mistake,) = forbidden({"load_balancer_min_in_service": 2, "drain_host_timeout": 5, "target": "web"})
+    assert mistake == "load_balancer_min_in_service: given as an extra variable; the passes set it themselves, leave it out"
