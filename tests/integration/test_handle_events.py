@@ -158,16 +158,15 @@ def test_a_stranger_in_the_event(site):
 
 
 def test_an_approval_that_is_never_answered_holds_up_nobody(site):
-    """It is one step of its pass, of 5 s if nothing else is said. The service's errors alone would let it try for 47 s and more."""
+    """It is one step of its pass, of 5 s if nothing else is said. The service's errors alone would let it try for 47 s and more: once."""
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     rules = [{"name": "as it is", "action": "approve"}]
     variables = {"graceful_azure_rules": rules, "graceful_azure_min_in_service": 0, "__approve_event_seconds": 2}
     process = site.start("handle_events", handle_events_timeout=20, **variables)
     wait_until(lambda: list(site.records()), 60, "the record of the approval")
-    began = time.monotonic()
     run = site.finish(process)
-    assert time.monotonic() - began < 25 and "no whole answer within" in run.output, run.output
+    assert run.output.count("(last step failed: POST") >= 2 and "no whole answer within 2 s" in run.output, run.output
     assert run.event(event_id)["outcome"] == "in_progress" and site.simulator.event(event_id)["Approvals"] == []
     # The service may have got it.
     (record,) = (json.loads(path.read_text()) for path in site.records())
