@@ -334,6 +334,17 @@ class TestSomebodyElse:
         assert conditions(result) == {"db": "none", "shop": "changed_meanwhile"} and len(result["conflicts"]) == 1
         assert model.told == [("start", "db.service")] and store.records() == []
 
+    def test_started_what_was_given_back_before_the_others(self, model, store):
+        """What somebody did to one hold says nothing of the next one: that stops the service again."""
+        services = ["db", "shop"]
+        hold(model, store, services)
+        model.start("shop.service")
+        model.units["db.service"]["start_takes"] = 20.0
+        result = release(model, store)
+        assert not result["done"] and [record["subject"]["service"] for record in store.records()] == ["db.service"]
+        result = hold(model, store, services, timeout=30.0)
+        assert result["done"] and conditions(result) == {"db": "held", "shop": "held"} and result["conflicts"] == []
+
     @pytest.mark.parametrize("load", ["not-found", "masked"])
     def test_took_the_unit_away(self, model, store, load):
         hold(model, store)
@@ -689,7 +700,7 @@ class Lives(RuleBasedStateMachine):
         if result["done"]:
             for name in set(held) - set(self.records()):
                 assert self.model.state(name[:-8]) == "active"
-            self.released()
+        self.released()
 
     @rule(ids=IDS, present=st.booleans(), budget=st.integers(0, 30))
     def killed(self, ids, present, budget):

@@ -252,10 +252,14 @@ class Lives(RuleBasedStateMachine):
                 else:
                     self.out.setdefault((event_id, name), model.now)
 
-    def held_for_another(self, name):
-        """Whether it is held and no record names the event that deleted it, as where its own record was damaged: a run waits for it until its time-out."""
-        events = [event for server in self.servers(name) for event in (server["record"] or {"events": {}})["events"].values()]
-        return bool(events) and not any(event["details"]["event_type"] in DELETING for event in events)
+    def unheard_of(self):
+        """VMs that were deleted and of which no record tells it, while one tells of another event that named them: a run waits for those."""
+        model = self.model
+        records = [server["record"]["events"] for servers in model.servers.values() for server in servers.values() if server["record"]]
+        records += [entry for name in NAMES if name not in self.deleted for entry in model.hosts[name]["tasks"].values()]
+        told = [entry["details"] for events in records for entry in events.values()]
+        naming = {name: [event["event_type"] for event in told if model.hosts[name]["azure_name"] in event["resources"]] for name in self.deleted}
+        return sorted(name for name, types in naming.items() if types and not set(types) & set(DELETING))
 
     def serving(self, lb):
         return {name for name, server in self.model.servers[lb].items() if server["admin_state"] == "ready"}
@@ -315,15 +319,16 @@ class Lives(RuleBasedStateMachine):
         ends = [end for known in self.known.values() if self.deleted for end in known["ends"] if end is not None]
         model.now = max([model.now, *ends]) + STALE - min([0.0, *model.skew.values()])
         model.killed()
+        unheard = self.unheard_of()
         for _pass in range(60):
             outcome = self.one_pass()
             if outcome["finished"]:
                 break
         there = set(NAMES) - self.deleted
-        unheard = [name for name in self.deleted if self.held_for_another(name)]
         if unheard and not outcome["finished"]:
-            waiting = [name for name, host in outcome["hosts"].items() if host["state"] not in ("in_service", "restored")]
-            assert waiting == sorted(unheard), waiting
+            told = [told for event in outcome["events"] for told in event["hosts"].items()]
+            waiting = {name for name, said in told if said["state"] not in ("in_service", "restored")}
+            assert waiting == set(unheard), waiting
             model.now += model.run["timeout"]
             outcome = self.one_pass()
             assert outcome["failed_run"] and all(any(name in message for message in outcome["messages"]) for name in unheard), outcome["messages"]
