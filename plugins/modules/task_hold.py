@@ -129,8 +129,9 @@ def wanted(request, record, name, done):
         return dict(record, done=False, phase=CHANGING) if record and done is False else None
     if record is None:
         record = new_record(KIND, {"name": name}, {}, {}, {}, done=False)
-    done = bool(done or record["done"])
-    return dict(record, events=request.added_to(record["events"]), done=done, phase=HELD if done else CHANGING)
+    if done and not record["done"]:
+        record = dict(record, done=True, done_since=request.now)
+    return dict(record, events=request.added_to(record["events"]), phase=HELD if record["done"] else CHANGING)
 
 
 def run(params, check_mode):

@@ -420,6 +420,9 @@ class World:
             held.append(host.name)
         if self._tells_since_when_out(host, event, record):
             # By the clock of the machine that holds it, so that a run that was killed is no new beginning.
+            if record["subject"].get("name") == "load_balancer_custom":
+                # It is put when the user's tasks begin, and the host is out when they are at their end.
+                put = max(filter(None, [put, self._by_our_clock(record.get("done_since"), clock)]), default=None)
             out = self.now if put is None else min(put, self.now)
             held_since = host.memory.setdefault("held_since", {})
             known = held_since.setdefault(event.key, out)
@@ -438,7 +441,7 @@ class World:
         """Whether the host was out for the event when the record was put, as far as anybody can tell."""
         provider, name = host.balancer["provider"], record["subject"].get("name")
         if provider == "custom":
-            # It is put when the user's tasks begin. A run that sees their end for itself knows better.
+            # A run that sees the end of the user's tasks for itself knows better.
             return name == "load_balancer_custom" and record["done"] and event.first_seen == self.now
         if provider == "none":
             return name in ("drain_host_before", DRAINED)

@@ -132,10 +132,14 @@ class Model:
         return shown
 
     def _task_record(self, name, task, entry):
-        done = task != "load_balancer_custom" or self.hosts[name]["own_balancer"] == "out"
+        host = self.hosts[name]
+        done = task != "load_balancer_custom" or host["own_balancer"] == "out"
         if task == "services":
             return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
-        return {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
+        record = {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
+        if task == "load_balancer_custom" and done:
+            record["done_since"] = host["out_since"]
+        return record
 
     def observe_host(self, name):
         host = self.hosts[name]
@@ -269,8 +273,8 @@ class Model:
     def _load_balancer(self, name, step):
         if self.provider(name) == "custom":
             self._put(name, "load_balancer_custom", step)
-            if not self.hosts[name]["slow_way_out"]:
-                self.hosts[name]["own_balancer"] = "out"
+            if not self.hosts[name]["slow_way_out"] and self.hosts[name]["own_balancer"] != "out":
+                self.hosts[name].update(own_balancer="out", out_since=self._clock(name))
             return
         if step["state"] == "in":
             self._give_back(name, step)

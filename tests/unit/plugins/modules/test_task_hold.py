@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _holds
 from ansible_collections.graceful.azure.plugins.modules import task_hold
 
 
@@ -39,6 +40,24 @@ def test_the_life_of_a_hold(hold, tmp_path):
     assert hold(["B"], "absent") == (True, True, False, [])
     assert hold(None, "absent") == (False, False, False, [])
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_since_when_it_is_done(hold, tmp_path, monkeypatch):
+    """Nothing but being done, or done once more, tells of another time."""
+    times = iter("abcdef")
+    monkeypatch.setattr(_holds, "utc_now", lambda: next(times))
+
+    def told():
+        (path,) = (tmp_path / "state").iterdir()
+        record = json.loads(path.read_text())
+        return record["events"]["A"]["since"], record.get("done_since")
+
+    seen = []
+    undone = {"ids": ["A", "B"], "state": "absent", "done": False}
+    for options in ({}, {"done": True}, {"done": True}, {"ids": ["B"]}, undone, {"done": True}):
+        hold(**options)
+        seen.append(told())
+    assert seen == [("a", None), ("a", "b"), ("a", "b"), ("a", "b"), ("a", "b"), ("a", "f")]
 
 
 def test_check_mode_tells_whether_the_last_would_go(hold, tmp_path):
@@ -89,6 +108,7 @@ def test_the_record(hold, tmp_path):
     (path,) = (tmp_path / "state").iterdir()
     record = json.loads(path.read_text())
     since = record["events"]["A"].pop("since")
+    assert record.pop("done_since") == since
     assert record == {
         "version": 1,
         "kind": "task",

@@ -916,6 +916,21 @@ class TestRules:
         model.until(lambda outcome: model.posted, 20)
         assert model.posted[0][0] >= out_at + 20
 
+    @pytest.mark.parametrize("out_for", [0.0, 14.0])
+    def test_the_end_of_the_users_own_way_out_is_known_after_a_death(self, out_for):
+        model = Model(drain_host={"timeout": 20.0}, load_balancer={"provider": "custom"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1")
+        model.hosts["web1"].update(slow_way_out=True, connections=[{"port": 80, "peer": "10.0.0.77", "count": 1}])
+        for _pass in range(20):
+            model.go()
+        model.hosts["web1"]["slow_way_out"] = False
+        out_at = model.now
+        model.go()
+        model.now = out_at + max(out_for, model.pass_seconds)
+        model.killed()
+        model.until(lambda outcome: model.posted, 20)
+        assert out_at + 20 <= model.posted[0][0] <= out_at + 20 + 2 * model.pass_seconds
+
     def test_different_rules_in_one_event(self):
         model = Model()
         model.settings["web1"]["rules"] = [{"name": "mine", "action": "ignore"}]
