@@ -64,8 +64,12 @@ class Account:
 
     def _may_try_again(self, host):
         """Whether a run that takes one step takes it again where it fails: what fails for so long needs a person."""
-        since = [host.memory.get("failing_since"), *(event.facts.get("refused_since") for event in host.events)]
-        return all(moment is None or self.world.now - moment < PATIENCE for moment in since)
+        return self._failing_for(host, host.events) < PATIENCE
+
+    def _failing_for(self, host, events):
+        """Seconds for which the host's steps have failed, or the approvals of one of these events, whoever tried."""
+        since = [host.memory.get("failing_since"), *(event.facts.get("refused_since") for event in events)]
+        return max((self.world.now - moment for moment in since if moment is not None), default=0.0)
 
     def _second_look(self, host):
         """Whether a run that takes one step needs another look for the host.
@@ -178,9 +182,7 @@ class Account:
         if host.blind and event.prepares:
             return "needs_person", "; ".join(host.blind), event.deadline
         failure = host.memory.get("failure")
-        if failure and self.world.now - host.memory["failing_since"] >= PATIENCE:
-            return "needs_person", failure, event.deadline
-        if failure and self.world.now - event.facts.get("refused_since", self.world.now) >= PATIENCE:
+        if failure and self._failing_for(host, [event]) >= PATIENCE:
             return "needs_person", failure, event.deadline
         failed = f" (last step failed: {failure})" if failure else ""
         if event.started:
