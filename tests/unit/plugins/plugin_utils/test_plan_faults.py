@@ -98,3 +98,18 @@ def test_a_vm_whose_disk_was_wiped():
     outcome = model.finish()
     assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"] and not model.held("web1")
     assert outcome["events"][0]["outcome"] == "completed"
+
+
+def test_an_event_that_is_over_between_the_look_and_the_approval():
+    """The approval finds nothing to approve, and the next pass gives the host back."""
+    model = Model()
+    model.announce("e1", "web1")
+    model.decide()
+    while (model.outcome["hosts"]["web1"]["step"] or {}).get("role") != "approve_event":
+        model.act()
+        model.decide()
+    model.over("e1")
+    model.act()
+    outcome = model.finish()
+    assert model.posted == [] and not outcome["failed_run"]
+    assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
