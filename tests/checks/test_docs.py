@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the documents under docs/ name is there."""
+"""What the documents under docs/ and the index of faults in tests/FAULTS.md name is there."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import pytest
 from tests.support.checkout import ROOT
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", (ROOT / "docs" / "faults.md").read_text())))
+ROLES = sorted((ROOT / "roles").glob("*/README.md"))
+FAULTS = ROOT / "tests" / "FAULTS.md"
+NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", FAULTS.read_text())))
 
 
 def test_the_table_of_faults_names_a_test_in_every_row():
-    rows = [line for line in (ROOT / "docs" / "faults.md").read_text().splitlines() if line.startswith("| ") and not line.startswith(("| **", "| fault"))]
+    rows = [line for line in FAULTS.read_text().splitlines() if line.startswith("| ") and not line.startswith(("| **", "| fault"))]
     assert len(rows) > 20 and all("::" in row for row in rows)
 
 
@@ -35,10 +37,20 @@ def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
     assert some_of_it or bool(long) == ("pytest.mark.long" in marks)
 
 
-@pytest.mark.parametrize("document", [*DOCS, ROOT / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [*DOCS, *ROLES, FAULTS, ROOT / "README.md"], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", [*DOCS, *ROLES, FAULTS, ROOT / "README.md"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_a_heading_that_is_there(document):
+    for target, heading in re.findall(r"\]\(((?!https:)[^)#]*)#([^)]+)\)", document.read_text()):
+        text = (document.parent / target).read_text() if target else document.read_text()
+        text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        # As GitHub makes them.
+        headings = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+        assert heading in headings, (target, heading)
 
 
 @pytest.mark.parametrize("name", ["awx.md", "cron.md", "eda.md", "one-vm.md"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Faults of docs/faults.md that take long: how long a run bears them, what it says then, and that the next one carries on."""
+"""Faults of tests/FAULTS.md that take long: how long a run bears them, what it says then, and that the next one carries on."""
 
 from __future__ import annotations
 
