@@ -141,6 +141,7 @@ class Watcher:
         self.told = time.time()
 
     def tick(self):
+        INTERRUPTION.check()
         servers = self.bed.tick()
         for name, server in servers.items():
             before = self.servers[name] if self.servers else server
@@ -320,15 +321,40 @@ def write(path, text):
     os.replace(draft, path)
 
 
-def interrupted(number, frame):
-    raise KeyboardInterrupt
+class Interruption:
+    """Ctrl-C and SIGTERM end the demo once, and surely.
+
+    Python drops an exception that a signal raises while an object is being deleted. So the signal is also noted here, and
+    the loops of the demo ask for it with check(). While the demo cleans up, further signals are left alone.
+    """
+
+    def __init__(self):
+        self.came = False
+
+    def install(self):
+        # A shell starts what it runs in the background with SIGINT ignored, and Python then raises nothing by itself.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number, frame):
+        if not self.came:
+            self.came = True
+            raise KeyboardInterrupt
+
+    def check(self):
+        """KeyboardInterrupt where a signal came whose exception was lost."""
+        if self.came:
+            raise KeyboardInterrupt
+
+
+INTERRUPTION = Interruption()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "demo", help="folder for all that it writes; emptied first")
     output = parser.parse_args().output.resolve()
-    signal.signal(signal.SIGTERM, interrupted)
+    INTERRUPTION.install()
     try:
         return 0 if demo(take_folder(output), Screen()) else 1
     except BedError as error:

@@ -79,8 +79,14 @@ def all_gone(processes):
     return True
 
 
-def test_interrupted_in_the_middle_of_an_event(start):
-    demo = start()
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["in the foreground", "in the background of a shell"])
+def test_interrupted_in_the_middle_of_an_event(start, inherited):
+    # A shell without job control starts what it runs in the background with SIGINT ignored, and so does `make test &` the demo.
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        demo = start()
+    finally:
+        signal.signal(signal.SIGINT, before)
     demo.until("web1 out, drain")
     processes = bed.descendants(demo.process.pid)
     assert len(processes) >= 8
