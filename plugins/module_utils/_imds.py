@@ -32,6 +32,9 @@ try:
 except ImportError:
     HAS_REQUESTS = False
     HTTPAdapter = HTTPConnection = HTTPConnectionPool = object
+    Session = object
+else:
+    Session = requests.Session
 
 DEFAULT_URL = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
@@ -43,8 +46,12 @@ NAME_API_VERSION = "2021-02-01"
 
 # One second is known to be too short, and a service that is there takes the connection at once.
 CONNECT_TIMEOUT = 3.0
-# For a caller without a deadline: beyond what the longest row of retries takes.
+# No request is repeated for longer, whatever the deadline: beyond what the longest row of retries takes.
 PATIENCE = 90.0
+# A caller that asks again by itself leaves the service alone for no longer than this, whatever its Retry-After says.
+RATE_MOST = 60.0
+# What a Retry-After of more seconds is taken for; numbers of any length are sent.
+_RETRY_AFTER_MOST = 1e9
 # A document of 1,000 events with 20 resources each has 2 MB.
 BODY_LIMIT = 8 * 1024 * 1024
 
@@ -225,8 +232,10 @@ class ImdsClient:
     def _ask(self, method, url, deadline, success, document=None, retry_until=math.inf, request_timeout=None):
         if request_timeout is None:
             request_timeout = self.request_timeout
+        patience_ends = self.monotonic() + PATIENCE + request_timeout
         if deadline is None:
-            deadline = self.monotonic() + PATIENCE + request_timeout
+            deadline = patience_ends
+        retry_until = min(deadline, retry_until, patience_ends)
         attempt = 0
         unsure = False
         while True:
@@ -246,7 +255,7 @@ class ImdsClient:
             if attempt >= len(delays):
                 raise error
             delay = delays[attempt] if retry_after is None else retry_after
-            if self.monotonic() + delay >= min(deadline, retry_until):
+            if self.monotonic() + delay >= retry_until:
                 error.retry_in = delay
                 raise error
             self.sleep(delay)
@@ -289,7 +298,16 @@ class ImdsClient:
 
     def _read(self, method, url, response):
         body = b""
-        for chunk in response.iter_content(65536):
+        encoding = response.headers.get("Content-Encoding", "").strip()
+        if encoding.lower() not in ("", "identity"):
+            # Not decoded, not even in part: a kilobyte may unfold to gigabytes.
+            raise ImdsProtocolError(
+                f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which nobody asked for. "
+                "Is imds_url the address of the metadata service?",
+                url,
+                response.status_code,
+            )
+        for chunk in response.raw.stream(65536, decode_content=False):
             body += chunk
             if len(body) > BODY_LIMIT:
                 raise ImdsProtocolError(
@@ -298,7 +316,7 @@ class ImdsClient:
                     response.status_code,
                 )
         wanted = response.headers.get("Content-Length", "")
-        if wanted.isdigit() and len(body) < int(wanted) and "Content-Encoding" not in response.headers:
+        if wanted.isdigit() and len(body) < int(wanted):
             raise ImdsUnreachableError(f"{method} {url} failed: the answer broke off after {len(body)} of {wanted} bytes.", url)
         return body
 
@@ -353,8 +371,14 @@ class _Adapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {"http": Pool}
 
 
+class _Session(Session):
+    def get_redirect_target(self, resp):
+        """None: requests would read and decode the whole answer, only to find out what the next request would be."""
+        return None
+
+
 def _session(clock):
-    session = requests.Session()
+    session = _Session()
     session.trust_env = False
     session.proxies = {}
     session.mount("http://", _Adapter(clock))
@@ -395,8 +419,8 @@ def _date(headers):
 
 def _retry_after(headers):
     value = headers.get("Retry-After", "").strip()
-    if re.match(r"[0-9]{1,9}\Z", value):
-        return int(value)
+    if re.match(r"[0-9]+\Z", value):
+        return int(value) if len(value) < 10 else _RETRY_AFTER_MOST
     try:
         return max(0.0, (parse_time(value) - _date(headers)).total_seconds())
     except ValueError:

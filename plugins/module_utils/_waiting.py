@@ -10,7 +10,7 @@ import math
 from collections import namedtuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsSetupError, check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsError, ImdsSetupError, check_seconds
 
 STATES = ("present", "scheduled", "started", "absent")
 TIMEOUT = "timeout"
@@ -173,7 +173,7 @@ class Wait:
                     return Result(reading, events, outcome, monotonic() - start, None)
             now = monotonic()
             last_look = deadline - LAST_LOOK
-            wanted = now + max(self.pause, error.retry_in if error else 0.0)
+            wanted = now + max(self.pause, min(error.retry_in, RATE_MOST) if error else 0.0)
             if now >= last_look:
                 self.client.sleep(max(0.0, deadline - now))
                 return Result(reading, events, TIMEOUT, monotonic() - start, error)

@@ -128,13 +128,11 @@ imds_url:
 # ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient, ImdsError  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-# However long the service says that it wants to be left alone.
-RATE_MOST = 60.0
 # Until an event that stands is told again. A run lasts an hour at most, unless told otherwise.
 REMINDER_MOST = 3600.0
 # A run may still be putting a host back when the event is long gone, and be tried four times.

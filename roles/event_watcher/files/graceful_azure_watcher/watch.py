@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient, ImdsError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 
 from . import actions, notes, system
@@ -22,7 +22,6 @@ INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
 # With the longest request it must be alive again.
 WATCHDOG_RESERVE = 20.0
-RATE_MOST = 60.0
 FAST_SECONDS = 30.0
 # Status and metrics are written on every change, and this often.
 REPORT_SECONDS = 10.0

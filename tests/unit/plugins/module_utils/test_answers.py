@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import socket
 import threading
 import time
+import tracemalloc
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url, split_url
@@ -48,6 +50,20 @@ def server(*pieces, pause=0.0, address="127.0.0.1"):
 
 def answer(status):
     return b"HTTP/1.1 %d Whatever\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n" % status
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_the_body_is_neither_read_nor_decoded(status):
+    body = gzip.compress(gzip.compress(b"\0" * (64 << 20)))
+    head = b"HTTP/1.1 %d Whatever\r\nContent-Encoding: gzip, gzip\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+    with server(head + body) as (url, requests):
+        tracemalloc.start()
+        reason = ask_url(url, 2, True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert reason == (None if status == 200 else f"{url}: status 500")
+    assert peak < 2 << 20
+    assert "Accept-Encoding: identity" in requests[0]
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 302, 399])

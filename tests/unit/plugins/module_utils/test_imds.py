@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import json
+import math
+import tracemalloc
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _imds
@@ -131,7 +134,7 @@ def test_a_fault_that_passes(ask, clock, fault):
     assert len(clock.slept) == 2
 
 
-@pytest.mark.parametrize(("value", "slept"), [("7", 7), ("0", 0), ("Mon, 19 Sep 2016 18:14:50 GMT", 3), ("soon", 2), ("-1", 2), (DATE, 0)])
+@pytest.mark.parametrize(("value", "slept"), [("7", 7), ("0", 0), ("Mon, 19 Sep 2016 18:14:50 GMT", 3), ("soon", 2), ("-1", 2), (DATE, 0), ("1.5", 2)])
 def test_retry_after(ask, clock, value, slept):
     with Service((429, "", {"Retry-After": value}), document()) as service:
         ask(service)
@@ -156,6 +159,15 @@ def test_a_long_retry_after_is_not_waited_for_past_the_deadline(ask, clock):
         error = ask(service)
     assert clock.slept == []
     assert error.retry_in == 600
+
+
+@pytest.mark.parametrize("value", ["31536000", "9" * 12, "9" * 5000, "Sat, 19 Sep 2116 18:14:47 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
+@pytest.mark.parametrize("seconds", [math.inf, 10 * 365 * 86400.0, None])
+def test_nobody_sleeps_for_a_year(ask, clock, value, seconds):
+    with Service((429, "", {"Retry-After": value})) as service:
+        error = ask(service, deadline=None if seconds is None else clock.now + seconds)
+    assert clock.slept == []
+    assert error.status == 429 and error.retry_in >= 31536000
 
 
 def test_nothing_is_asked_once_the_time_is_over(ask, clock):
@@ -196,6 +208,50 @@ def test_a_body_of_10_mb(ask, clock):
     assert isinstance(error, ImdsProtocolError)
     assert "8 MB" in str(error) and service.url in str(error)
     assert clock.slept == []
+
+
+NESTED = gzip.compress(gzip.compress(b"\0" * (64 << 20)))
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 503])
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "gzip", "deflate", "br", "x-unknown"])
+def test_nothing_is_decoded(ask, clock, status, encoding):
+    """A kilobyte that unfolds to 64 MB, in an answer of any status: nothing is unfolded, whatever urllib3 would do."""
+    assert len(NESTED) < 3000
+    with Service((status, NESTED, {"Content-Encoding": encoding, "Location": "/elsewhere"})) as service:
+        error = ask(service)
+        tracemalloc.start()
+        again = ask(service)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    for refused in (error, again):
+        assert isinstance(refused, ImdsProtocolError) and "Content-Encoding" in str(refused)
+    assert clock.slept == []
+    assert peak < 2 << 20
+    assert {request.headers["Accept-Encoding"] for request in service.seen} == {"identity"}
+
+
+def test_identity_is_no_encoding(ask):
+    body = json.dumps(document()).encode()
+    with Service((200, body, {"Content-Encoding": "Identity"})) as service:
+        assert ask(service).body == body
+
+
+def test_a_redirect_is_not_read_any_further_than_another_answer(ask):
+    with Service((302, b" " * (10 << 20), {"Location": "/elsewhere"})) as service:
+        assert "more than 8 MB" in str(ask(service))
+
+
+def test_an_answer_in_pieces(ask):
+    body = json.dumps(document()).encode()
+
+    def answer(handler):
+        pieces = (body[:10], body[10:])
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        handler.wfile.write(b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n")
+
+    with Service(answer) as service:
+        assert ask(service).body == body
 
 
 def test_an_answer_that_breaks_off(ask, clock):

@@ -282,6 +282,13 @@ def test_a_step_repeats_nothing_after_its_end(wait, clock):
     assert result.error.status == 429
 
 
+@pytest.mark.parametrize("value", ["31536000", "Sat, 19 Sep 2116 18:14:47 GMT", "9" * 40])
+@pytest.mark.parametrize("timeout", [0, 100 * 365 * 86400.0])
+def test_a_wait_without_an_end_asks_again_however_long_the_service_wants_to_be_left_alone(wait, clock, value, timeout):
+    assert wait((429, "", {"Retry-After": value}), STANDS, timeout=timeout).outcome == "present"
+    assert clock.slept == [60]
+
+
 def test_a_step_after_a_delay(wait, clock):
     assert wait(NONE, timeout=300, step=5, delay=20).elapsed == 25
 
