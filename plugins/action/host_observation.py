@@ -30,8 +30,8 @@ class ActionModule(LookAction):
             return dict(last, changed=False, rested=True, news=False)
         time.sleep(max(0.0, min(interval, interval - since)))
         timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
-        # The metadata service is read once more at the end of the wait.
-        seconds = timeout + wait + (timeout if wait else 0)
+        # The metadata service is read once more at the end of the wait, and again where an expected event is gone.
+        seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0)
         result = self.look("graceful.azure.host_observation", dict(args, known=last.get("fingerprint", "")), task_vars, seconds)
         news = result.get("fingerprint") != last.get("fingerprint")
         return dict(result, rested=False, news=news, at=time.time() - result.get("age", 0.0))

@@ -22,8 +22,8 @@ LAST_LOOK = 0.25
 
 # events as every plugin returns them, document_incarnation (int), resource_name (str or None),
 # service_time (aware datetime, the service's clock), warnings (list of str), name_error (ImdsError or
-# None: why resource_name is not known).
-Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error"))
+# None: why resource_name is not known), empty_body (whether the answer was a 200 without any document).
+Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error", "empty_body"))
 
 # reading (of the last answer, or None), events (those selected in it), outcome (the state that was met, TIMEOUT, or
 # None where the wait is not over), elapsed (seconds), error (ImdsError of the last look, or None).
@@ -77,6 +77,7 @@ class Reader:
             answer.service_time,
             warnings + self._document.warnings,
             self._name_error,
+            not answer.body.strip(),
         )
 
     def _parse(self, answer):

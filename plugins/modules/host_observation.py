@@ -65,6 +65,13 @@ options:
     type: list
     elements: str
     default: []
+  expected:
+    description:
+      - Ids of events. Where the metadata service no longer shows one of them, the look reads it once more after a second, so that one
+        look is enough to see twice that an event is over.
+    type: list
+    elements: str
+    default: []
   rest:
     description:
       - Seconds for which an earlier look of the same run, registered as C(graceful_azure_host), is good enough, so that the
@@ -169,6 +176,16 @@ document_incarnation:
   returned: when the service was read
   type: int
   sample: 7
+empty_body:
+  description: Whether the service answered with an empty body, which is read as a document without events.
+  returned: when the service was read
+  type: bool
+  sample: false
+steady:
+  description: Seconds since the first read of this look from which on every read has shown the same events. 0 where there was one such read.
+  returned: when the service was read
+  type: float
+  sample: 1.0
 connections:
   description: Established connections by local port and peer; null when they could not be counted.
   returned: when the host was reached
@@ -224,6 +241,8 @@ class Look:
         self.seen = {"events": None, "resource_name": None, "connections": None, "holds": []}
         self.looks = 0
         self.read_at = None
+        self.shown = None       # what the last read showed: whether the body was empty, and the ids of the events
+        self.shown_since = None  # since which read of this look it is the same
 
     def run(self):
         """Everything seen, once there is something new or the time for it is over."""
@@ -232,10 +251,17 @@ class Look:
             self._read()
             self._count()
             began = self.monotonic()
+            if self._lacks_expected():
+                self.sleep(READ_SECONDS)
+                self._read()
+                self._count()
             while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
                 self.sleep(max(0.0, min(LOOK_SECONDS, began + self.params["wait"] - self.monotonic())))
                 if self.monotonic() - self.read_at >= READ_SECONDS:
                     self._read()
+                    if self._lacks_expected() and self.shown_since == self.read_at:
+                        self.sleep(READ_SECONDS)
+                        self._read()
                 self._count()
             seen.update(waited=self.monotonic() - began, age=self.monotonic() - self.read_at, looks=self.looks)
             if seen["waited"] >= LOOK_SECONDS:
@@ -269,13 +295,24 @@ class Look:
             reading = self.reader.read(self.monotonic() + self.params["timeout"])
         except ImdsError as error:
             self.seen.update(events=None, resource_name=None, error=str(error), passing=error.passing)
+            self.read_at = self.monotonic()
+            self.shown = None
         else:
+            self.read_at = self.monotonic()
+            shown = (reading.empty_body, sorted(event["event_id"].lower() for event in reading.events))
+            if shown != self.shown:
+                self.shown, self.shown_since = shown, self.read_at
             self.seen.update(
                 events=reading.events,
                 resource_name=reading.resource_name,
                 document_incarnation=reading.document_incarnation,
+                empty_body=reading.empty_body,
+                steady=self.read_at - self.shown_since,
             )
-        self.read_at = self.monotonic()
+
+    def _lacks_expected(self):
+        """Whether the last read shows an expected event no more."""
+        return self.shown is not None and not {event_id.lower() for event_id in self.params["expected"]} <= set(self.shown[1])
 
     def _count(self):
         try:
@@ -308,6 +345,7 @@ def main():
             known={"type": "str", "default": "", "no_log": False},
             await_idle={"type": "bool", "default": False},
             ignored_peers={"type": "list", "elements": "str", "default": []},
+            expected={"type": "list", "elements": "str", "default": []},
             rest={"type": "float", "default": 0},
             interval={"type": "float", "default": 1},
         ),

@@ -42,9 +42,11 @@ class Account:
         helpless = all(host.fatal for host in world.hosts.values())
         nothing_left = not left and all(patient) and (found or helpless or not world.run["watch"])
         messages = self._messages(results, left)
-        look_again = world.run.get("look_twice", False) and world.number == 1 and any(map(self._second_look, world.hosts.values()))
+        look_again = world.run.get("look_twice", False) and self._looks_again()
         decisions = {host.name: self._decision(host, states) for host in world.hosts.values()}
-        pace, looks = next_pace(world, decisions)
+        expected = {host.name: [event.event_id for event in self._events_of(host) if not self._gone(event)] for host in world.hosts.values()}
+        doubtful = {host.name for host in world.hosts.values() if self._absent_once(host)}
+        pace, looks = next_pace(world, decisions, expected, doubtful)
         return {
             "hosts": decisions,
             "pace": pace,
@@ -71,15 +73,29 @@ class Account:
         since = [host.memory.get("failing_since"), *(event.facts.get("refused_since") for event in events)]
         return max((self.world.now - moment for moment in since if moment is not None), default=0.0)
 
-    def _second_look(self, host):
-        """Whether a run that takes one step needs another look for the host.
+    def _looks_again(self):
+        """Whether a run that takes one step needs another look for any host.
 
-        An idle host is drained after two looks running, what cannot be read may be restarting, and a host that was not restored in
-        its time may be by the step of this pass.
+        A host that was not restored in its time may be by the step of this pass, which may be the second where an event is over.
         """
+        hosts = self.world.hosts.values()
+        if self.world.number <= 2 and any(map(self._is_late_and_tried, hosts)):
+            return True
+        return self.world.number == 1 and any(map(self._second_look, hosts))
+
+    def _is_late_and_tried(self, host):
+        since = host.memory.get("restoring_since")
+        return since is not None and bool(host.step) and self.world.now - since >= host.settings["restore_service"]["timeout"]
+
+    def _second_look(self, host):
+        """Whether the host needs a second look: an idle host is drained, and an event is over, after two looks; what cannot be read may be restarting."""
         if host.memory.get("restoring_since") is not None and host.step:
-            return self.world.now - host.memory["restoring_since"] >= host.settings["restore_service"]["timeout"]
-        return self.plan.looks_once(host) or bool(host.blind) or self._unread(host)
+            return False
+        return self.plan.looks_once(host) or bool(host.blind) or self._unread(host) or self._absent_once(host)
+
+    def _absent_once(self, host):
+        """Whether an event of the host was seen to be gone once, so that the next look may end it."""
+        return any(event.key in host.memory["absent"] and not self._gone(event) for event in self._events_of(host) if not event.standing)
 
     def _messages(self, results, left):
         """Why the run, if it ended now, would be a failure: sentences, each once."""
@@ -141,11 +157,11 @@ class Account:
                 event.facts.setdefault("gone_at", self.world.now)
 
     def _gone(self, event):
-        """Whether the event is known to be over: a host that it names was read and does not show it, or none of them is expected back."""
+        """Whether the event is known to be over: a host that it names was read twice without it, or none of them is expected back."""
         if event.standing:
             return False
         hosts = [self.world.hosts[name] for name in event.members]
-        return any(host.observed_since(event.held_at) for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
+        return any(host.shows_no_more(event) for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
 
     def _deleted(self, host):
         """Whether an event that deletes the host's VM has had its time."""
@@ -204,7 +220,7 @@ class Account:
         """The same for an event that no longer stands, or of which nobody can tell."""
         silent = "silent: " + (host.seen.get("error") or "not observed")
         if not event.ignored and not self._gone(event):
-            return "unobserved", f"held for {event.label} since it was last looked at" if host.observed else silent, None
+            return "unobserved", self._absence(host, event) if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:
                 if self.world.now - host.memory["blind_since"] < PATIENCE:
@@ -234,6 +250,15 @@ class Account:
         if host.memory.get("restoring") is not None and self.world.now - since >= limit:
             return "needs_person", f"not restored within {limit:g} s: {why}", None
         return "restoring", why, since + limit
+
+    @staticmethod
+    def _absence(host, event):
+        """Why an event that the host's service does not show is not over yet."""
+        if host.seen.get("empty_body"):
+            return "its metadata service answered with an empty body, which ends no event that is held"
+        if not host.observed_since(event.held_at):
+            return f"held for {event.label} since it was last looked at"
+        return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
 
     @staticmethod
     def _how_restored(host, event):

@@ -30,8 +30,11 @@ def first_pace(settings):
     return {name: _look(0.0) for name in settings}, looks(settings)
 
 
-def next_pace(world, decisions):
-    """How the pass after this one looks: per host its look, and per host the balancers that it looks at."""
+def next_pace(world, decisions, expected, doubtful):
+    """How the pass after this one looks: per host its look, and per host the balancers that it looks at.
+
+    C(expected): per host the ids of its events that are not over. C(doubtful): hosts whose event was seen to be gone once.
+    """
     hosts = list(world.hosts.values())
     steps = {host.name: (host.step or {}).get("role") for host in hosts}
     # A new event may name hosts that were last read before it appeared.
@@ -41,7 +44,7 @@ def next_pace(world, decisions):
     )
     concerned = {host.name for host in hosts if host.events or host.held_ids}
     draining = {name for name in concerned if decisions[name]["state"] == "draining" or steps[name] == "load_balancer"}
-    quick = {host.name for host in hosts if _is_quick(steps[host.name], decisions[host.name]["state"])}
+    quick = {host.name for host in hosts if _is_quick(steps[host.name], decisions[host.name]["state"])} | doubtful
     # Whoever is about to be approved is looked at anew each time.
     ready = {name for name in concerned if decisions[name]["state"] == "ready" and steps[name] != "approve_event"}
     waves = math.ceil(len(hosts) / max(1, world.run.get("forks") or 1))
@@ -63,6 +66,7 @@ def next_pace(world, decisions):
             pace[host.name] = _look(wait, rest=REST_IDLE)
         else:
             pace[host.name] = _look(wait)
+        pace[host.name]["expected"] = expected[host.name]
     # Who has left the run looks no more.
     present = [host.name for host in hosts if not host.seen.get("left")]
     settings = {name: host.settings for name, host in world.hosts.items()}
@@ -71,7 +75,7 @@ def next_pace(world, decisions):
 
 
 def _look(wait, rest=0.0, await_idle=False, ignored_peers=()):
-    return {"wait": wait, "rest": rest, "await_idle": await_idle, "ignored_peers": list(ignored_peers)}
+    return {"wait": wait, "rest": rest, "await_idle": await_idle, "ignored_peers": list(ignored_peers), "expected": []}
 
 
 def _is_quick(role, state):

@@ -183,9 +183,9 @@ class _Plan:
         return in_hand and not (host.step or host.busy or host.fatal) and host.memory["looks"] < LOOKS
 
     def _over_and_held(self, host):
-        """Events that hold the host and that its own service, read after they came to hold it, does not show, or that a rule ignores."""
+        """Events that hold the host and that its own service, read twice after they came to hold it, does not show, or that a rule ignores."""
         held = [event for event in self.world.events.values() if event.key in host.held_ids]
-        return [event for event in held if event.ignored or not event.standing and host.observed_since(event.held_at)]
+        return [event for event in held if event.ignored or not event.standing and host.shows_no_more(event)]
 
     def _restore(self, host):
         gone = self._over_and_held(host)

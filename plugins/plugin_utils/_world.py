@@ -153,6 +153,11 @@ class Host:
         """Whether its metadata service was read after that moment; None is long ago."""
         return self.observed and (moment is None or self.seen["at"] > moment + WHOLE)
 
+    def shows_no_more(self, event):
+        """Whether its metadata service was read in this pass, and has been seen twice without the event since the event came to hold anything."""
+        reads = self.memory.get("absent", {}).get(event.key, ())
+        return self.observed and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
+
     @property
     def incarnation(self):
         """Which of a set's documents it was read from: the service counts them up at every change."""
@@ -240,6 +245,7 @@ class World:
         self._meet_holds()
         for event in self.events.values():
             self._name_members(event)
+        self._note_absences()
         self._judge_events()
         self._take_results()
 
@@ -333,6 +339,25 @@ class World:
             return False
         newest = max((host.incarnation for host in known if host.observed), default=None)
         return newest is not None and all(self.hosts[name].incarnation <= newest for name in event.shown_by)
+
+    def _note_absences(self):
+        """When each host's service was last read without an event that names the host, two reads at most.
+
+        One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held.
+        """
+        for host in self.hosts.values():
+            noted = host.memory["absent"] = {key: at for key, at in host.memory.get("absent", {}).items() if key in self.events}
+            for key, event in self.events.items():
+                if event.standing and host.name in event.shown_by:
+                    noted.pop(key, None)
+                elif host.observed and host.name in event.facts["hosts"] and not (host.seen.get("empty_body") and self._is_held(event)):
+                    last = host.seen["at"]
+                    reads = noted.get(key, [])
+                    new = [at for at in (last - host.seen.get("steady", 0.0), last) if not reads or at > reads[-1]]
+                    noted[key] = (reads + sorted(set(new)))[-2:]
+
+    def _is_held(self, event):
+        return bool(event.facts.get("held")) or any(event.key in host.held_ids for host in self.hosts.values())
 
     def _meet_balancers(self):
         """Find each host's servers; say which balancers could not be read."""

@@ -140,6 +140,27 @@ def test_an_event_without_notice(site):
     assert site.admin_states()["web1"] == "ready"
 
 
+def test_an_empty_body_in_mid_impact_brings_nobody_back(tmp_path):
+    """Where no other target shows the event."""
+    site = Site(tmp_path, names=("web1",))
+    try:
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], EventStatus="Started", ImpactSeconds=None, SettleSeconds=0)
+        process = site.start("handle_events", graceful_azure_min_in_service=0)
+        site.await_state("web1", "drain")
+        site.simulator.fault({"Status": 200, "Body": ""}, vm="web1", times=4)
+        answered = len(site.simulator.requests("web1"))
+        while len(site.simulator.requests("web1")) <= answered + 6:
+            assert site.admin_states()["web1"] != "ready"
+            time.sleep(0.05)
+        assert process.poll() is None
+        site.simulator.complete(event_id)
+        run = site.finish(process)
+        assert run.status == 0 and "empty body" in run.output, run.output
+        assert run.event(event_id)["hosts"]["web1"]["state"] == "restored" and site.admin_states()["web1"] == "ready"
+    finally:
+        site.close()
+
+
 def test_a_stranger_in_the_event(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "elsewhere"], ImpactSeconds=None)
     process = site.start("handle_events")

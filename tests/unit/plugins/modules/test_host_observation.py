@@ -25,7 +25,7 @@ class Scene:
         self.reads = []
         self.params = {
             "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
-            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "ignored_peers": [],
+            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "ignored_peers": [], "expected": [],
         }
         monkeypatch.setattr(host_observation, "Reader", lambda client, name: self)
         monkeypatch.setattr(host_observation, "established", lambda ports: self._at(self.connections))
@@ -38,7 +38,8 @@ class Scene:
         events = self._at(self.events)
         if events is None:
             raise ImdsError("no answer")
-        return types.SimpleNamespace(events=events, resource_name="web1", document_incarnation=1)
+        empty = events == "empty"
+        return types.SimpleNamespace(events=[] if empty else events, resource_name="web1", document_incarnation=1, empty_body=empty)
 
     def sleep(self, seconds):
         self.now += seconds
@@ -124,3 +125,37 @@ def test_a_mistake_ends_the_look(scene, tmp_path):
     (tmp_path / "state").write_text("no folder")
     seen = scene.look(wait=4.0)
     assert str(tmp_path / "state") in seen["fatal"] and scene.reads == []
+
+
+class TestExpected:
+    """An event that is gone is looked at once more."""
+
+    def test_what_is_gone_is_read_twice(self, scene):
+        seen = scene.look(expected=["A"])
+        assert scene.reads == [0.0, 1.0] and seen["events"] == [] and seen["steady"] == 1.0 and seen["empty_body"] is False
+
+    def test_what_stands_is_read_once(self, scene):
+        scene.events[0] = [EVENT]
+        assert scene.look(expected=["a"])["steady"] == 0.0 and scene.reads == [0.0]
+
+    def test_what_goes_while_it_waits(self, scene):
+        scene.events[0] = [EVENT]
+        known = scene.look()["fingerprint"]
+        scene.events[1.5] = []
+        seen = scene.look(expected=["A"], known=known, wait=4.0)
+        assert scene.reads == [0.0, 1.0, 2.0, 3.0] and seen["steady"] == 1.0
+
+    def test_what_is_there_again(self, scene):
+        scene.events = {0: "empty", 0.5: [EVENT]}
+        seen = scene.look(expected=["A"])
+        assert scene.reads == [0.0, 1.0] and seen["events"] == [EVENT] and (seen["steady"], seen["empty_body"]) == (0.0, False)
+
+    def test_an_empty_body_is_told(self, scene):
+        scene.events[0] = "empty"
+        seen = scene.look()
+        assert seen["empty_body"] is True and seen["events"] == []
+
+    def test_a_read_that_fails_between_begins_anew(self, scene):
+        scene.events = {0: [], 0.5: None}
+        seen = scene.look(expected=["A"])
+        assert seen["events"] is None and "error" in seen

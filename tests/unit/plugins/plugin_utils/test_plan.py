@@ -1760,3 +1760,63 @@ class TestOnePass:
         model = Model()
         self.run(model)
         assert model.number == 1
+
+
+class TestOverIsSeenTwice:
+    """One wrong answer in the middle of an impact must not bring a host back."""
+
+    def in_mid_impact(self):
+        model = Model(hosts=1)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        assert state(model.go(), "web1") == "started"
+        return model
+
+    def test_one_look_without_the_event(self):
+        model = self.in_mid_impact()
+        event = model.events.pop("e1")
+        model.outcome["pace"]["web1"]["expected"] = []  # its look did not read again
+        outcome = model.go()
+        assert state(outcome, "web1") == "unobserved" and "second look" in outcome["hosts"]["web1"]["reason"]
+        assert result(outcome, "e1")["outcome"] == "in_progress" and outcome["pace"]["web1"]["wait"] == 0.0
+        model.events["e1"] = event
+        assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+        # The first of the two looks is forgotten.
+        del model.events["e1"]
+        model.outcome["pace"]["web1"]["expected"] = []
+        assert state(model.go(), "web1") == "unobserved"
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
+        assert model.finish()["failed_run"] is False
+
+    def test_a_look_that_reads_it_twice_is_enough(self):
+        model = self.in_mid_impact()
+        model.over("e1")
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
+
+    def test_an_empty_body_ends_nothing_that_is_held(self):
+        model = self.in_mid_impact()
+        model.hosts["web1"]["empty_body"] = True
+        for _pass in range(5):
+            outcome = model.go()
+            assert state(outcome, "web1") == "unobserved" and "empty body" in outcome["hosts"]["web1"]["reason"]
+        model.hosts["web1"]["empty_body"] = False
+        assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+    def test_an_empty_body_ends_what_nobody_is_held_for(self):
+        model = Model(hosts=1, rules=[{"name": "later", "action": "prepare", "lead_time": 60}])
+        model.announce("e1", "web1")
+        assert state(model.go(), "web1") == "waiting"
+        model.hosts["web1"]["empty_body"] = True
+        outcome = model.finish(passes=5)
+        assert result(outcome, "e1")["outcome"] == "cancelled"
+
+    def test_a_run_that_takes_one_step_looks_twice(self):
+        model = self.in_mid_impact()
+        model.events.clear()
+        model.killed()
+        model.run = dict(model.run, wait=False, look_twice=True)
+        assert not model.go()["finished"] and model.in_rotation("web1") == []
+        assert model.go()["finished"] and model.in_rotation("web1") == ["lb1"]
