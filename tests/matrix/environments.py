@@ -75,17 +75,17 @@ def _made(name, python, *packages):
     stamp = folder / "set-up-with"
     # An environment does not survive being moved.
     wanted = "\n".join([str(folder), str(python), *packages])
-    with _locked(name):
+    with locked(name):
         if not stamp.exists() or stamp.read_text() != wanted:
-            _run(f"no environment could be made with {python}", python, "-m", "venv", "--clear", folder)
+            run(f"no environment could be made with {python}", python, "-m", "venv", "--clear", folder)
             pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
-            _run(f"{', '.join(packages)} could not be installed for {python}", *pip, *packages)
+            run(f"{', '.join(packages)} could not be installed for {python}", *pip, *packages)
             stamp.write_text(wanted)
     return folder / "bin"
 
 
 @contextlib.contextmanager
-def _locked(name):
+def locked(name):
     """Several processes may want the same environment."""
     (BUILD / "matrix").mkdir(parents=True, exist_ok=True)
     with (BUILD / "matrix" / f"{name}.lock").open("w") as lock:
@@ -93,7 +93,7 @@ def _locked(name):
         yield
 
 
-def _run(trouble, *command):
+def run(trouble, *command):
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MAKE_SECONDS)
     if done.returncode != 0:
         said = [line for line in done.stdout.splitlines() if line.strip()] or [f"status {done.returncode}"]
