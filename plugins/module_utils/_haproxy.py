@@ -294,6 +294,23 @@ class Server:
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
+    def wanted_state(self):
+        """The state that is in force as soon as the server's name leads somewhere."""
+        if self.flags & (F_MAINT | I_MAINT):
+            return MAINT
+        return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
+
+    @property
+    def unresolved(self):
+        """Whether its name leads nowhere, as that of a slot of ``server-template`` that has no address yet."""
+        return bool(self.flags & R_MAINT) and self.address is None
+
+    @property
+    def returns_by_itself(self):
+        """Whether it is out only because its name does not resolve: as soon as DNS answers it is in rotation."""
+        return bool(self.flags & R_MAINT) and self.wanted_state == READY
+
+    @property
     def in_service(self):
         return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
 
@@ -310,7 +327,8 @@ def subject_of(path, backend, server):
 def condition_of(record, server, process):
     """What became of a hold: the heart of it all.
 
-    none               in rotation, and nobody says that it should not be
+    none               in rotation, and nobody says that it should not be; also a server that is out only as long as its
+                       name does not resolve
     already_out        out, but not by us
     held               out, as we left it
     lost               it should be out and is not, and no person chose that: HAProxy is another process, or the run
@@ -318,7 +336,7 @@ def condition_of(record, server, process):
     changed_meanwhile  not as we left it, in the process that we left it in: somebody else acted
     """
     if record is None:
-        return NONE if server.admin_state == READY else ALREADY_OUT
+        return NONE if server.wanted_state == READY else ALREADY_OUT
     same = same_process(record_process(record), process)
     # In another process it is `disabled` in the configuration that put it into maintenance, not what we had set.
     configured = not same and server.flags & C_MAINT and server.forced == MAINT
@@ -328,7 +346,7 @@ def condition_of(record, server, process):
     if server.forced == READY:
         if same and was_out(record):
             return CHANGED_MEANWHILE
-        if server.admin_state != READY:
+        if server.wanted_state != READY:
             return ALREADY_OUT
         return NONE if record["phase"] == RESTORING else LOST
     return CHANGED_MEANWHILE if same else ALREADY_OUT
@@ -485,7 +503,7 @@ class Holder:
             if not outcome.server.in_service or outcome.condition == CHANGED_MEANWHILE:
                 continue
             backend = [
-                {"server": server.name, "in_service": server.in_service, "backup": server.backup}
+                {"server": server.name, "in_service": server.in_service, "backup": server.backup, "unresolved": server.unresolved}
                 for server in look.servers.values()
                 if server.backend == outcome.backend
             ]

@@ -29,6 +29,8 @@ VERSION = 1
 DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
 LOCK_SECONDS = 10.0
 SIZE_LIMIT = 1 << 20
+# What a record needs besides its events, and what it grows by until it is released.
+ROOM = 16 << 10
 
 CHANGING = "changing"
 HELD = "held"
@@ -108,6 +110,14 @@ class Request:
                 merged[event_id] = {"since": self.now, "reason": self.reason, "details": details or {}}
             elif details is not None:
                 merged[known]["details"] = details
+        # Asked before anything is changed: a record grows by its events alone.
+        size = len(to_bytes({"events": merged}))
+        if size > max(SIZE_LIMIT - ROOM, len(to_bytes({"events": events}))):
+            raise HoldError(
+                "The events %s and their details would make a record of %d bytes; %d are allowed. Nothing was changed. Shorten "
+                "event_details or reason, or release holds that are no longer needed."
+                % (", ".join(event_id[:60] for event_id in sorted(merged)[:5]), size, SIZE_LIMIT - ROOM)
+            )
         return merged
 
     def taken_from(self, events):
@@ -172,10 +182,14 @@ class Store:
         """Write the record to disk so that it is there whole, or as it was before, after a crash at any moment."""
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
+        data = to_bytes(content)
+        if len(data) > SIZE_LIMIT:
+            raise HoldError(
+                "The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path
+            )
         if self.dry:
             self._unwritten[path] = dict(json.loads(json.dumps(content)), path=path)
             return
-        data = (json.dumps(content, indent=2) + "\n").encode("utf-8", "backslashreplace")
         temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
         try:
             _remove(temporary)
@@ -230,6 +244,10 @@ class Store:
                     self.state_dir,
                 )
             self._sleep(0.02)
+
+
+def to_bytes(content):
+    return (json.dumps(content, indent=2) + "\n").encode("utf-8", "backslashreplace")
 
 
 def new_record(kind, subject, found, left, events, **more):

@@ -37,9 +37,12 @@ def shortage(value, name, backend, place, leaving=()):
 
     ``backend`` is all servers of its backend, each with its ``server``, ``in_service`` and ``backup``; those that are
     ``leaving`` serve no more. A backup server takes nothing as long as another serves, so it counts for a backup alone.
+
+    The base of a percentage is what could serve. A server that is down or in maintenance could. One whose name leads
+    nowhere (``unresolved``) could not: a ``server-template`` has many such slots.
     """
     backup = any(server["backup"] for server in backend if server["server"] == name)
-    counted = [server for server in backend if backup or not server["backup"]]
+    counted = [server for server in backend if (backup or not server["backup"]) and not server.get("unresolved")]
     serving = sum(1 for server in counted if server["in_service"] and server["server"] not in leaving)
     least = minimum(value, len(counted))
     if serving - 1 >= least:

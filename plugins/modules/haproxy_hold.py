@@ -16,7 +16,8 @@ description:
   - What was found is recorded once, and the events that hold the server are a set. When the last of them is released and
     the server is still as this module left it, it goes back to what was found. Otherwise somebody else acted, which is
     reported and left alone.
-  - A server that is found in maintenance or drain, from whatever cause, is never touched.
+  - A server that is found in maintenance or drain, from whatever cause, is never touched. One that is out only because
+    its name does not resolve is held all the same, since it would be in rotation as soon as DNS answers.
   - After HAProxy was reloaded or restarted, which brings a server back into rotation, the server is taken out again.
     HAProxy's process tells this apart from a person who put it back.
   - The administrative state alone is ever changed. A weight stays what it is, also where somebody sets it meanwhile.
@@ -61,6 +62,8 @@ options:
       - With O(state=present) it is counted under the lock under which the server is taken out. Where too few would stay, nothing
         is changed in any backend, and RV(refused) says so.
       - Backup servers are not counted, unless the server is one itself.
+      - A percentage is one of the servers that could serve. Those that are down or in maintenance are among them. Slots of
+        C(server-template) whose name does not resolve are not.
       - When not given, nothing is counted.
     type: str
 notes:

@@ -136,6 +136,16 @@ servers:
     in_service:
       description: Whether it takes new traffic, or would where it is a backup server.
       type: bool
+    unresolved:
+      description:
+        - Whether its name leads nowhere, as that of a slot of C(server-template) without an address.
+        - Such a server could not serve, and is not counted where a percentage of the servers must stay in service.
+      type: bool
+    returns_by_itself:
+      description:
+        - Whether it is out only because its name does not resolve. It is in rotation as soon as DNS answers, so that
+          M(graceful.azure.haproxy_hold) holds it like one in rotation.
+      type: bool
     status:
       description: What HAProxy itself calls the server's state.
       type: str
@@ -156,7 +166,7 @@ servers:
       type: bool
     condition:
       description:
-        - V(none) is in rotation and not held.
+        - V(none) is in rotation and not held, or would be if its name resolved (RV(servers[].returns_by_itself)).
         - V(held) is out and as M(graceful.azure.haproxy_hold) left it.
         - V(already_out) is out, but not by us.
         - V(lost) should be out and is in rotation, because HAProxy was reloaded or restarted or a run was cut off.
@@ -182,6 +192,8 @@ servers:
       operational: up
       backup: false
       in_service: false
+      unresolved: false
+      returns_by_itself: false
       status: DRAIN
       weight: 100
       sessions: 0
@@ -274,6 +286,8 @@ def observe(haproxy, store, names):
                 operational=server.operational,
                 backup=server.backup,
                 in_service=server.in_service,
+                unresolved=server.unresolved,
+                returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
             )
         )

@@ -265,7 +265,11 @@ class Account:
         told = event.facts.get("conflicts", {}).get(host.name)
         if not told:
             out = [s for s in host.servers if s["admin_state"] != "ready"]
-            left = [f"{s['backend']}/{s['server']} on {s['machine']} is in {s['admin_state']} and not held by us" for s in out]
+            left = [
+                f"{s['backend']}/{s['server']} on {s['machine']} "
+                + ("serves again when its name resolves" if s.get("returns_by_itself") else f"is in {s['admin_state']} and not held by us")
+                for s in out
+            ]
             told = ["back as it was found", *left]
         return "; ".join(told)
 

@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 
+from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy, free_port
 from tests.support.module import run_module
 
@@ -132,7 +133,7 @@ class TestEveryState:
             "backend www\n  server web1 nowhere.invalid:80 resolvers r init-addr none\n"
         )
         result = hold(haproxy)
-        assert conditions(result) == {"www": "already_out"}
+        assert conditions(result) == {"www": "held"}
         assert result["servers"][0]["admin_state"] == "maint"
 
     def test_the_same_name_in_several_backends_that_track_each_other(self, start, hold, release):
@@ -308,6 +309,69 @@ def test_what_a_former_process_serves_whatever_the_port(start, hold, port):
         while any(sessions()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert sessions() == [0, 0, 0]
+
+
+@pytest.fixture
+def dns():
+    server = Dns()
+    yield server
+    server.close()
+
+
+def await_flags(haproxy, server, expected):
+    """Wait until the server has these flags; flags of the backend www."""
+    deadline = time.monotonic() + 10
+    while haproxy.flags("www", server)[0] != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert haproxy.flags("www", server)[0] == expected
+
+
+class TestNamesThatDoNotResolve:
+    UNRESOLVED = 32
+    SECTIONS = "backend www\n  server-template web 3 web.test:8080 resolvers ours init-addr none\n"
+
+    @pytest.mark.parametrize(("out_state", "flags"), [("drain", DRAIN), ("maint", MAINT)])
+    def test_one_that_is_out_only_because_of_that_is_held_until_the_event_is_over(self, start, hold, release, dns, out_state, flags):
+        haproxy = start(dns.resolvers() + self.SECTIONS)
+        await_flags(haproxy, "web1", self.UNRESOLVED)
+        result = hold(haproxy, out_state=out_state)
+        assert result["changed"] and conditions(result) == {"www": "held"}
+        assert result["servers"][0]["found"]["admin_state"] == "ready"
+        assert not hold(haproxy, out_state=out_state)["changed"]
+        dns.addresses[:] = ["127.0.0.2"]
+        await_flags(haproxy, "web1", flags)
+        dns.addresses[:] = []
+        await_flags(haproxy, "web1", flags | self.UNRESOLVED)
+        result = release(haproxy)
+        assert result["changed"] and result["conflicts"] == []
+        assert haproxy.flags("www", "web1")[0] == self.UNRESOLVED
+        dns.addresses[:] = ["127.0.0.2"]
+        await_flags(haproxy, "web1", READY)
+
+    def test_an_operators_maintenance_stays(self, start, hold, dns):
+        haproxy = start(dns.resolvers() + self.SECTIONS)
+        await_flags(haproxy, "web1", self.UNRESOLVED)
+        haproxy.ask("set server www/web1 state maint")
+        assert conditions(hold(haproxy)) == {"www": "already_out"}
+        assert haproxy.flags("www", "web1")[0] == self.UNRESOLVED | MAINT
+
+    def test_it_is_held_again_after_a_restart(self, start, hold, dns):
+        haproxy = start(dns.resolvers() + self.SECTIONS)
+        await_flags(haproxy, "web1", self.UNRESOLVED)
+        hold(haproxy)
+        haproxy.restart()
+        await_flags(haproxy, "web1", self.UNRESOLVED)
+        result = hold(haproxy)
+        assert conditions(result) == {"www": "held"} and result["servers"][0]["put_right"]
+
+    def test_slots_without_an_address_are_not_counted(self, start, hold, dns):
+        dns.addresses[:] = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"]
+        haproxy = start(dns.resolvers() + self.SECTIONS.replace("web 3", "web 20"))
+        for number in range(1, 5):
+            await_flags(haproxy, "web%d" % number, READY)
+        assert hold(haproxy, server="web1", min_in_service="50%")["refused"] == []
+        assert hold(haproxy, server="web2", min_in_service="50%")["refused"] == []
+        assert hold(haproxy, server="web3", min_in_service="50%")["refused"] == ["web3 stays: 2 of 4 in service in www, 2 must stay."]
 
 
 class TestMinimumInService:

@@ -181,6 +181,8 @@ class TestWhatItSees:
             "operational": "up",
             "backup": True,
             "in_service": True,
+            "unresolved": False,
+            "returns_by_itself": False,
             "status": "no check",
             "weight": 7,
             "sessions": 0,

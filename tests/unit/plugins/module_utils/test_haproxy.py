@@ -204,12 +204,19 @@ class TestHold:
         assert shown(release(model, store, ["A"]))["www"] == (NONE, [], False)
         assert model.told == []
 
-    @pytest.mark.parametrize("flags", [F_MAINT, F_MAINT | C_MAINT, F_DRAIN, I_MAINT, I_DRAIN, R_MAINT, F_DRAIN | I_MAINT])
+    @pytest.mark.parametrize("flags", [F_MAINT, F_MAINT | C_MAINT, F_DRAIN, I_MAINT, I_DRAIN, R_MAINT | F_MAINT, F_DRAIN | I_MAINT])
     def test_found_out_of_rotation_stays_as_it_is(self, model, store, flags):
         model.flags["www", "web1"] = flags
         assert shown(hold(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (HELD, ["A"], True)}
         assert shown(release(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (NONE, [], True)}
         assert model.flags["www", "web1"] == flags
+
+    def test_out_only_because_its_name_does_not_resolve_is_held(self, model, store):
+        model.flags["www", "web1"] = R_MAINT
+        assert shown(hold(model, store))["www"] == (HELD, ["A"], True)
+        assert model.flags["www", "web1"] == R_MAINT | F_DRAIN
+        assert shown(release(model, store))["www"] == (NONE, [], True)
+        assert model.flags["www", "web1"] == R_MAINT
 
     def test_enabled_by_hand_although_the_configuration_says_disabled(self, model, store):
         model.flags["www", "web1"] = C_MAINT

@@ -540,3 +540,32 @@ class TestRequest:
         record = task(phase=HELD, events={"B": dict(EVENT, since="1"), "C": dict(EVENT, since="3"), "A": dict(EVENT, since="2")})
         assert holders(record) == ["B", "A", "C"]
         assert holders(None) == []
+
+
+class TestTooLarge:
+    DETAILS = {"a": {"text": "x" * _holds.SIZE_LIMIT}}
+
+    def test_refused_before_anything_is_written(self, tmp_path):
+        with pytest.raises(HoldError, match="would make a record of 10.* bytes; .* are allowed. Nothing was changed"):
+            Request(True, ["A"], details=self.DETAILS).added_to({})
+
+    def test_events_that_are_there_already_are_no_reason_to_refuse(self):
+        events = {"A": {"since": "2026-01-01T00:00:00Z", "reason": "", "details": {"text": "x" * (_holds.SIZE_LIMIT - 9000)}}}
+        assert Request(True, ["A"]).added_to(events) == events
+
+    def test_what_is_allowed_can_be_read_back_in_every_phase(self, tmp_path):
+        store = Store(str(tmp_path))
+        request = Request(True, ["A"], details={"a": {"text": "x" * (_holds.SIZE_LIMIT - _holds.ROOM - 500)}})
+        record = new_record("task", {"name": "n"}, {}, {}, request.added_to({}), done=False)
+        for phase in _holds.PHASES:
+            store.write(dict(record, phase=phase))
+            assert store.read("task", {"name": "n"})["phase"] == phase
+
+    @pytest.mark.parametrize("dry", [False, True])
+    def test_never_written_and_the_former_record_stays(self, tmp_path, dry):
+        store = Store(str(tmp_path), dry=dry)
+        record = new_record("task", {"name": "n"}, {}, {}, {}, done=False)
+        store.write(record)
+        with pytest.raises(HoldError, match="can be read back, so it was not written"):
+            store.write(dict(record, found={"text": "x" * _holds.SIZE_LIMIT}))
+        assert store.read("task", {"name": "n"})["found"] == {}

@@ -47,3 +47,9 @@ def backend(*states):
 )
 def test_whether_one_more_may_leave(least, states, leaving, short):
     assert shortage(least, "a", backend(*states), "www", leaving) == short
+
+
+def test_an_unresolved_slot_is_not_in_the_base_and_one_that_is_down_is():
+    slots = [{"server": str(number), "in_service": False, "backup": False, "unresolved": True} for number in range(16)]
+    assert shortage("50%", "a", backend("serves", "serves", "serves", "down") + slots, "www") is None
+    assert shortage("50%", "a", backend("serves", "serves", "down", "down") + slots, "www") == "2 of 4 in service in www, 2 must stay"

@@ -60,6 +60,20 @@ def test_out_in_the_first_pass_that_sees_the_event():
     assert model.in_rotation("web2") == []
 
 
+@pytest.mark.parametrize("condition", ["none", "lost"])
+def test_a_server_that_is_out_only_because_its_name_does_not_resolve_is_held(condition):
+    model = Model()
+    server = {"admin_state": "maint", "returns_by_itself": True, "unresolved": True, "condition": condition, "held_by": [], "in_service": False}
+    seen = model.observe_balancer("lb1")
+    seen["servers"][0].update(server)
+    model.observe_balancer = lambda lb: copy.deepcopy(seen)
+    model.announce("e1", "web1")
+    model.go()
+    outcome = model.go()
+    assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer"
+    assert model.posted == []
+
+
 def test_no_other_step_delays_going_out():
     model = Model(hosts=3)
     model.announce("e1", "web1")
