@@ -113,6 +113,29 @@ class TestView:
             (appeared,) = view().update("a", [event("E1", name, "vm-2")], 0)
         assert appeared["target"] == "vm-2" and "left out" in caplog.text
 
+    @pytest.mark.parametrize("text", ["{{ lookup('pipe', 'id') }}", "{% raw %}", "two words", "red\x1b[31m", "a\nb", "$(id)", "x" * 300, ""])
+    def test_no_text_of_the_service_gets_into_the_variables_of_a_playbook(self, text, caplog):
+        told = dict(event(text or " ", text, "vm-2", status=text, event_type=text, not_before=text), description=text)
+        told.update(event_source=text, resource_type=text, duration_in_seconds=9, seconds_until_not_before=7.5, affects_host=None)
+        seen = view()
+        with caplog.at_level(logging.WARNING):
+            changes = seen.update("a", [told], 0) + seen.update("a", [], 1)
+        assert [change["change"] for change in changes] == ["appeared", "gone"]
+        for change in changes:
+            handed = change["scheduled_event"]
+            assert handed["resources"] == ["vm-2"] and (handed["duration_in_seconds"], handed["seconds_until_not_before"]) == (9, 7.5)
+            assert not [name for name in ("event_type", "event_status", "event_source", "resource_type", "not_before") if handed[name] is not None]
+            assert change["lane"] == handed["event_id"] and handed["event_id"].startswith("odd-")
+            assert "description" not in handed and (text or "description") not in repr(change)
+        assert all(character.isprintable() for record in caplog.records for character in record.getMessage())
+
+    def test_what_is_handed_on_of_an_ordinary_event(self):
+        whole = dict(event(), event_source="Platform", resource_type="VirtualMachine", duration_in_seconds=-1, description="Maintenance of the host.")
+        (appeared,) = view().update("a", [whole], 0)
+        handed = appeared["scheduled_event"]
+        assert handed.pop("seconds_until_not_before") is None
+        assert handed == {name: value for name, value in whole.items() if name != "description"}
+
     def test_only_what_was_asked_for(self):
         events = [event("E1", "vm-1"), event("E2", "vm-2", event_type="Freeze"), event("E3", "vm-3", event_type=None)]
         assert told(view(resources=["VM-2"]).update("a", events, 0)) == [("appeared", "E2")]
@@ -230,6 +253,25 @@ def test_a_service_that_wants_to_be_left_alone_for_a_day(monkeypatch):
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(main(asyncio.Queue(), {"imds_urls": list(simulator.urls.values())}))
     assert 50 < pauses[0] <= 60
+
+
+ENCODED = {"Status": 200, "Body": "not gzip", "Headers": {"Content-Encoding": "gzip, gzip"}}
+
+
+@pytest.mark.parametrize("fault", [{"Status": 503, "Body": "\x1b[31m\nAll is well"}, ENCODED])
+def test_what_a_service_says_instead_is_logged_on_one_line(caplog, fault):
+    async def play(simulator):
+        task = asyncio.create_task(main(asyncio.Queue(), {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": 2}))
+        while not caplog.records:
+            await asyncio.sleep(0.02)
+        task.cancel()
+
+    with caplog.at_level(logging.WARNING), Simulator(["web-1"]) as simulator:
+        simulator.fault(fault)
+        asyncio.run(asyncio.wait_for(play(simulator), 10))
+    assert caplog.records[0].getMessage().isprintable()
+    if fault["Status"] == 200:
+        assert "Content-Encoding" in caplog.text
 
 
 def test_a_service_that_errs_tells_nothing(caplog):

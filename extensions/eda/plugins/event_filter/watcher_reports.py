@@ -57,6 +57,7 @@ from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.sche
     LANE_SECONDS,
     NAME,
     Lanes,
+    clip,
     is_behind,
     next_pause,
 )
@@ -100,7 +101,7 @@ class Reports:
             return NOTHING
         mistake = find_mistake(report)
         if mistake:
-            logger.warning("a watcher's report is refused: %s: %.300r", mistake, report)
+            logger.warning("a watcher's report is refused: %s: %s", mistake, clip(report, 300))
             return NOTHING
         self.told = {key: told for key, told in self.told.items() if now - told["at"] < LANE_SECONDS}
         shown = {_key(event): _what(event) for event in report["events"]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import hashlib
 import logging
 import math
 import re
@@ -98,7 +99,10 @@ change:
   description: V(appeared), V(changed) (another status, another NotBefore, other resources), V(standing) or V(gone).
   type: str
 scheduled_event:
-  description: The event, as M(graceful.azure.scheduled_events_info) returns it. For V(gone), as it was last shown.
+  description:
+    - The event, as M(graceful.azure.scheduled_events_info) returns it, but without its C(description). For V(gone), as it was last shown.
+    - ansible-rulebook hands it to the playbook as a variable. So a text in it that is more than a plain word or a time is null, a name that
+      cannot be that of a VM is left out, and an id that is more than a plain word is replaced by a digest of it.
   type: dict
 target:
   description:
@@ -128,6 +132,7 @@ imds_url:
 # ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import clip  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
@@ -141,7 +146,12 @@ LANE_SECONDS = 18000.0
 # What makes an event another one than it was.
 TELLING = ("event_status", "not_before", "resources")
 # A pattern knows more than names. What comes from the service must not mean anything else.
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
+# A plain word or a time. Text that anybody may have written, such as a description, could be a template that a playbook then evaluates.
+WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,254}\Z")
+# What of an event is handed on: its words, its numbers, and the names of its VMs.
+WORDS = ("event_type", "event_status", "event_source", "resource_type", "not_before")
+NUMBERS = ("duration_in_seconds", "seconds_until_not_before")
 
 
 class ArgumentError(ValueError):
@@ -179,6 +189,22 @@ def read_arguments(args):
     if mistakes:
         raise ArgumentError("graceful.azure.scheduled_events: " + " ".join(mistakes))
     return {name: given.get(name, default) for name, (default, _fits, _wanted) in ARGUMENTS.items()}
+
+
+def strip_id(event_id):
+    """The id, or a digest in its place where it is more than a word."""
+    return event_id if WORD.match(event_id) else "odd-" + hashlib.sha256(event_id.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def strip_event(event):
+    """What is handed on of an event: no text that a playbook could take for more than a word."""
+    words = {name: event.get(name) for name in WORDS}
+    return {
+        "event_id": strip_id(event["event_id"]),
+        **{name: word if isinstance(word, str) and WORD.match(word) else None for name, word in words.items()},
+        **{name: event.get(name) for name in NUMBERS},
+        "resources": [name for name in event["resources"] if NAME.match(name)],
+    }
 
 
 class Lanes:
@@ -255,13 +281,13 @@ class View:
         return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 
     def _tell(self, change, event, imds_url, now):
-        lane = self.lanes.enter(event["event_id"], event["resources"], now)
-        return {"change": change, "scheduled_event": event, "target": self._target(event), "imds_url": imds_url, **lane}
+        lane = self.lanes.enter(strip_id(event["event_id"]), event["resources"], now)
+        return {"change": change, "scheduled_event": strip_event(event), "target": self._target(event), "imds_url": imds_url, **lane}
 
     def _target(self, event):
         odd = [name for name in event["resources"] if not NAME.match(name)]
         if odd:
-            logger.warning("event %s: %r cannot be the name of a VM and is left out", event["event_id"], odd)
+            logger.warning("event %s: %s cannot be the name of a VM and is left out", clip(event["event_id"]), clip(odd))
         return ":".join(name for name in event["resources"] if name not in odd)
 
 
@@ -278,7 +304,7 @@ async def watch(imds_url, view, queue, arguments, threads):
             reading = await asyncio.get_running_loop().run_in_executor(threads, reader.read, began + arguments["request_timeout"], began)
         except ImdsError as error:
             if failing is None:
-                logger.warning("%s: %s", imds_url, error)
+                logger.warning("%s: %s", imds_url, clip(str(error), 600)[1:-1])
             failing = error
             # Where it was asked too often.
             pause = max(pause, min(error.retry_in or 0.0, RATE_MOST))

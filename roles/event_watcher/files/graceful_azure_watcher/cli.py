@@ -69,7 +69,7 @@ def parse(words):
 
 
 def _fail(error, status):
-    sys.stderr.write(f"graceful-azure-watcher: {error}\n")
+    sys.stderr.write(f"graceful-azure-watcher: {notes.clean(error)}\n")
     return status
 
 
@@ -78,12 +78,10 @@ def installed_version(folder):
     digest = hashlib.sha256()
     for name in sorted(os.listdir(folder)):
         if name.endswith(".py"):
-            with open(os.path.join(folder, name), "rb") as stream:
-                digest.update(stream.read())
+            digest.update(system.read_regular(os.path.join(folder, name)))
     try:
-        with open(os.path.join(folder, "VERSION"), encoding="utf-8") as stream:
-            version = stream.read().strip()
-    except OSError:
+        version = system.read_regular(os.path.join(folder, "VERSION")).decode("utf-8").strip()
+    except (OSError, ValueError):
         version = "unknown"
     return f"{version}+{digest.hexdigest()[:12]}"
 
@@ -92,8 +90,7 @@ def show_status(chosen, version):
     running = system.is_locked(os.path.join(chosen["run_dir"], "lock"))
     state = None
     try:
-        with open(os.path.join(chosen["run_dir"], "status.json"), encoding="utf-8") as stream:
-            state = json.load(stream)
+        state = json.loads(system.read_regular(os.path.join(chosen["run_dir"], "status.json")).decode("utf-8"))
     except (OSError, ValueError):
         pass
     if state is not None and state["last_answer_age"] is not None:

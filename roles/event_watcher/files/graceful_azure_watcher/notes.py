@@ -13,8 +13,13 @@ INFO, WARNING, ERROR = 6, 4, 3
 _PLAIN = re.compile(r"[A-Za-z0-9_.:,/@+%-]+\Z")
 
 
+def clean(value):
+    """A text on one line that paints no terminal: what comes from the service, a receiver or a setting may hold anything."""
+    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in str(value))
+
+
 def line(what, fields):
-    """One line of key=value; a value with anything unusual is quoted as in JSON."""
+    """One line of key=value; a value with anything unusual is quoted as in JSON, which escapes all that clean() would."""
     return " ".join([f"what={what}"] + [f"{key}={_value(value)}" for key, value in fields.items() if value is not None])
 
 
@@ -77,6 +82,7 @@ def _answered_at(state):
 
 
 def _escaped(text):
+    text = "\n".join(map(clean, text.split("\n")))
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
@@ -103,5 +109,4 @@ def status(state, installed, running, settings):
         lines.append("  the last command of the fast path failed and is tried again")
     if state["fast_path_held"]:
         lines.append(f"  out by the fast path for {', '.join(state['fast_path_held'])}")
-    # What comes from the service must not paint the terminal.
-    return ["".join(character if character.isprintable() else "?" for character in text) for text in lines]
+    return [clean(text) for text in lines]

@@ -14,6 +14,8 @@ import re
 import stat
 from urllib.parse import urlsplit
 
+from . import system
+
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
@@ -75,8 +77,7 @@ def digest(values):
 def read(path):
     """The settings of a file, with the defaults, not looked at any further."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            values = json.load(stream)
+        values = json.loads(system.read_regular(path).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise SettingsError(f"The settings {path} cannot be read: {error}.") from None
     if not isinstance(values, dict):
@@ -135,7 +136,8 @@ def _network_mistakes(settings):
             settings.secret()
         except SettingsError as error:
             mistakes.append(str(error))
-    if settings.ca_file and not os.access(settings.ca_file, os.R_OK):
+    # OpenSSL would wait for ever for somebody to write to a FIFO.
+    if settings.ca_file and not (os.access(settings.ca_file, os.R_OK) and os.path.isfile(settings.ca_file)):
         mistakes.append(f"ca_file {settings.ca_file} cannot be read.")
     return mistakes
 

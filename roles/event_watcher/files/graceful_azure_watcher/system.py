@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 import socket
+import stat
 
 try:
     import fcntl
@@ -22,8 +25,9 @@ class Locked(Exception):
 
 def lock(path):
     """An open file that nobody else can lock while any process has it open; Locked."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
+        _check_regular(descriptor, path)
         # Whatever the umask says: anybody may ask whether somebody has it.
         os.fchmod(descriptor, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,7 +43,7 @@ def lock(path):
 def is_locked(path):
     """Whether some process has it; None where this user may not ask."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:
         return None
     except OSError:
@@ -82,10 +86,33 @@ def end_group(process, number=signal.SIGTERM):
         pass
 
 
+# No file of the watcher's own has as much. Whoever else may write one must not fill its memory.
+READ_LIMIT = 4 << 20
+
+
+def _check_regular(descriptor, path):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "It is no regular file", path)
+
+
+def read_regular(path):
+    """The bytes of a file; OSError. What is no regular file, such as a FIFO that nobody writes to, keeps nobody waiting."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with open(descriptor, "rb") as stream:
+        _check_regular(descriptor, path)
+        data = stream.read(READ_LIMIT + 1)
+    if len(data) > READ_LIMIT:
+        raise OSError(errno.EFBIG, f"It has more than {READ_LIMIT >> 20} MB", path)
+    return data
+
+
 def write_whole(path, text, mode=0o644, durable=False):
     """The file is there with this text, or as it was before; ``durable``: also after the power has failed."""
     temporary = f"{path}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), mode)
+    with contextlib.suppress(FileNotFoundError):
+        # Left by a watcher that was killed, or laid there by somebody: a FIFO or a link must neither be opened nor followed.
+        os.unlink(temporary)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), mode)
     with open(descriptor, "w", encoding="utf-8") as stream:
         os.fchmod(descriptor, mode)
         stream.write(text)

@@ -338,8 +338,7 @@ class Watcher:
     def _load_state(self):
         """The events for which an earlier process began something."""
         try:
-            with open(self._state_file, encoding="utf-8") as stream:
-                events = json.load(stream)["begun"]
+            events = json.loads(system.read_regular(self._state_file).decode("utf-8"))["begun"]
             return [dict(_NOT_KNOWN, **event) for event in events if isinstance(event["event_id"], str) and _are_names(event["resources"])]
         except FileNotFoundError:
             return []

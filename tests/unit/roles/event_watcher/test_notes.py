@@ -85,3 +85,18 @@ def test_the_status_of_one_that_was_started_before_something_was_replaced():
     # One that knows of no such thing is older.
     older = {key: value for key, value in STATE.items() if key != "settings"}
     assert "as version 1+a: restart it" in notes.status(older, "2+b", True, "5e7")[1]
+
+
+FORGED = 'red\x1b[31m\r\nAll is well\u202e\x9b\ud800'
+
+
+def test_what_anybody_says_is_shown_on_its_line_and_paints_nothing():
+    events = [dict(STATE["events"][0], type=FORGED, resources=FORGED)]
+    shown = status(error=FORGED, doing=FORGED, host=FORGED, events=events, fast_path_held=[FORGED])
+    assert len(shown) == len(status(error="well", events=events))
+    for text in [*shown, notes.line("gone", {"text": FORGED})]:
+        assert text.isprintable()
+    for row in notes.metrics(dict(STATE, events=events)).splitlines():
+        assert row.isprintable()
+    assert notes.clean(FORGED) == "red\\x1b[31m\\r\\nAll is well\\u202e\\x9b\\ud800"
+    assert notes.clean(ValueError("größe")) == "größe"

@@ -18,9 +18,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from graceful_azure_watcher import actions, cli, system, watch
+from graceful_azure_watcher import actions, cli, settings, system, watch
 from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, Task
-from graceful_azure_watcher.settings import DEFAULTS, Settings
+from graceful_azure_watcher.settings import DEFAULTS, Settings, SettingsError
 
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver
 from tests.support.service import Clock, Service, document, drop, event, trickle
@@ -34,13 +34,13 @@ def make(tmp_path, monkeypatch):
     monkeypatch.setattr(system, "notify", told.append)
     monkeypatch.delenv("JOURNAL_STREAM", raising=False)
 
-    def made(service, **settings):
+    def made(service, **options):
         clock = Clock()
         # The client has the real one, and repeats nothing that is to be over long before it.
         clock.now = -1e6
         folders = {"state_dir": str(tmp_path / "holds"), "data_dir": str(tmp_path), "run_dir": str(tmp_path)}
         watcher = watch.Watcher(
-            Settings(dict(DEFAULTS, action="file", imds_url=service.url, **folders, **settings)), "1.2.3", clock.monotonic, clock.sleep
+            Settings(dict(DEFAULTS, action="file", imds_url=service.url, **folders, **options)), "1.2.3", clock.monotonic, clock.sleep
         )
         watcher.clock, watcher.told = clock, told
         watcher.load()
@@ -397,6 +397,80 @@ def test_what_is_written_is_there_whole(tmp_path):
     assert path.read_text() == "[1]" and path.stat().st_mode & 0o777 == 0o600
     system.write_whole(str(path), "2")
     assert (path.read_text(), [entry.name for entry in tmp_path.iterdir()]) == ("2", ["state"])
+
+
+@pytest.fixture(name="in_the_way")
+def what_lies_in_the_way(tmp_path):
+    """Puts a FIFO, which nobody reads or writes, or a link at a path."""
+    (tmp_path / "others").write_text("another's")
+
+    def put(kind, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "fifo":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(tmp_path / "others")
+
+    yield put
+    assert (tmp_path / "others").read_text() == "another's"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_whatever_lies_where_it_writes_keeps_nobody_waiting(tmp_path, in_the_way, kind):
+    path = tmp_path / "file"
+    in_the_way(kind, tmp_path / "file.new")
+    system.write_whole(str(path), "1")
+    assert path.read_text() == "1" and not path.is_symlink()
+    path.unlink()
+    in_the_way(kind, path)
+    system.write_whole(str(path), "2", durable=True)
+    assert path.read_text() == "2" and not path.is_symlink()
+    (tmp_path / "file.new").mkdir()
+    with pytest.raises(OSError):
+        system.write_whole(str(path), "3")
+
+
+@pytest.mark.timeout(60)
+def test_fifos_at_all_its_files_stop_nothing(made, tmp_path, in_the_way, capsys):
+    for name in ("state.json", "state.json.new", "status.json", "status.json.new", "watcher.prom", "watcher.prom.new", "told", "told.new"):
+        in_the_way("fifo", tmp_path / name)
+    with Service(document(event("a")), name="FrontEnd_IN_0") as service:
+        watcher = made(service, textfile=str(tmp_path / "watcher.prom"), path=str(tmp_path / "told"))
+        (lost,) = said(capsys, "state_lost")
+        assert "no regular file" in lost["text"]
+        watcher.tick()
+    assert json.loads((tmp_path / "told").read_text())["target"] == "FrontEnd_IN_0,BackEnd_IN_0"
+    assert json.loads((tmp_path / "state.json").read_text())["begun"] and json.loads((tmp_path / "status.json").read_text())["events"]
+    assert "graceful_azure_watcher_events" in (tmp_path / "watcher.prom").read_text()
+
+
+@pytest.mark.timeout(20)
+def test_fifos_where_it_reads_or_locks(tmp_path, in_the_way, capsys):
+    for name in ("config.json", "status.json", "lock", "VERSION", "x.py", "ca.pem"):
+        in_the_way("fifo", tmp_path / name)
+    with pytest.raises(SettingsError, match="no regular file"):
+        settings.read(str(tmp_path / "config.json"))
+    assert cli.show_status(dict(DEFAULTS, run_dir=str(tmp_path)), "1.2.3") == cli.EXIT_NOT_RUNNING
+    with pytest.raises(OSError, match="no regular file"):
+        system.lock(str(tmp_path / "lock"))
+    (tmp_path / "x.py").unlink()
+    assert cli.installed_version(str(tmp_path)).startswith("unknown+")
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret")
+    secret.chmod(0o600)
+    given = dict(DEFAULTS, action="eda", url="https://eda.example.com/endpoint", secret_file=str(secret))
+    with pytest.raises(SettingsError, match="ca_file"):
+        Settings(dict(given, ca_file=str(tmp_path / "ca.pem")))
+
+
+def test_a_file_that_would_fill_its_memory_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(system, "READ_LIMIT", 10)
+    (tmp_path / "file").write_text("1234567890")
+    assert system.read_regular(str(tmp_path / "file")) == b"1234567890"
+    (tmp_path / "file").write_text("12345678901")
+    with pytest.raises(OSError, match="more than"):
+        system.read_regular(str(tmp_path / "file"))
 
 
 def test_what_must_outlive_a_power_failure_is_in_its_folder_then(tmp_path, monkeypatch):
