@@ -16,8 +16,9 @@ class ActionModule(PatientAction):
     def progress(self, result):
         busy = [
             f"{server['sessions']} sessions, {server['queue']} queued on {server['backend']}/{server['server']}"
+            + (f" ({server['uncounted']})" if server.get("uncounted") else "")
             for server in (result or {}).get("servers", [])
-            if self._named(server["server"]) and (server["sessions"] or server["queue"])
+            if self._named(server["server"]) and (server["sessions"] or server["queue"] or server.get("uncounted"))
         ]
         return "; ".join(busy) or "the balancer's servers to be idle"
 

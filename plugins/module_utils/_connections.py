@@ -5,7 +5,9 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""The established TCP connections of this machine, counted by local port and peer.
+"""The TCP connections of this machine over which somebody may still be served, counted by local port and peer.
+
+A half-closed one counts, too: the client has sent its request and closed its side, and waits for the answer.
 
 Read from the kernel's tables, so that neither a tool nor a special right is needed. The tables are those of the
 network namespace in which the reader runs.
@@ -20,7 +22,8 @@ import struct
 TABLE_V4 = "/proc/net/tcp"
 TABLE_V6 = "/proc/net/tcp6"
 
-_ESTABLISHED = "01"
+# ESTABLISHED and CLOSE_WAIT.
+_SERVED = ("01", "08")
 
 
 class ConnectionsError(Exception):
@@ -43,14 +46,14 @@ def _decode(digits):
 
 
 def parse_table(text, ports):
-    """The established connections to one of the local ports: a list of (port, peer), one entry for each connection."""
+    """The established and half-closed connections to one of the local ports: a list of (port, peer), one entry for each connection."""
     found = []
     # The first line is the heading.
     for line in text.splitlines()[1:]:
         try:
             local, remote, state = line.split()[1:4]
             port = int(local.rsplit(":", 1)[1], 16)
-            if state == _ESTABLISHED and port in ports:
+            if state in _SERVED and port in ports:
                 found.append((port, _decode(remote.rsplit(":", 1)[0])))
         except (ValueError, IndexError, struct.error):
             raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
@@ -70,7 +73,7 @@ def _read(path, optional):
 
 
 def established(ports, table_v4=TABLE_V4, table_v6=TABLE_V6):
-    """The established connections whose local port is one of C(ports): a sorted list of {port, peer, count}."""
+    """The established and half-closed connections whose local port is one of C(ports): a sorted list of {port, peer, count}."""
     ports = set(ports)
     counts = {}
     for path, optional in ((table_v4, False), (table_v6, True)):

@@ -77,8 +77,9 @@ class Refused(HaproxyError):
 class Haproxy:
     """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size."""
 
-    def __init__(self, path, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(self, path, hard_stop_after=None, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
         self.path = path
+        self._hard_stop_after = hard_stop_after
         self._command_seconds = command_seconds
         self._monotonic = monotonic
         self._sleep = sleep
@@ -161,7 +162,7 @@ class Haproxy:
         if not text.endswith("\n\n"):
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
-        look.add_sessions(former_connections(process.pid))
+        look.add_former(former_connections(process.pid, parse_uptime(info), self._hard_stop_after))
         return look
 
     def sticky_backends(self, look):
@@ -239,8 +240,25 @@ class Look:
             if row is not None:  # not one that was added or deleted between the two answers
                 self.servers[key] = Server(key, line, row)
 
-    def add_sessions(self, connections):
+    def add_former(self, former):
         """Count what a former process still serves along with the sessions of the one that answers.
+
+        Where that cannot be counted, each server concerned says so. Of the connections to a server that may be anybody's
+        those are left aside that the answering process tells of itself.
+        """
+        for server, count in self._shares(former.connections):
+            server.sessions += count
+        if former.uncertain is None:
+            for server in self.servers.values():
+                server.uncounted = former.problem
+            return
+        for server, count in self._shares(former.uncertain):
+            same = (other for other in self.servers.values() if other.address == server.address)
+            if count > sum(other.connections for other in same if server.port in (None, other.port)):
+                server.uncounted = former.problem
+
+    def _shares(self, connections):
+        """Each server with the number of connections that may be its.
 
         A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
         a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
@@ -249,12 +267,14 @@ class Look:
         servers = {}
         for server in self.servers.values():
             servers.setdefault(server.address, []).append(server)
+        shares = collections.OrderedDict()
         for (address, port), count in connections.items():
             there = servers.get(address, ())
             known = any(server.port == port for server in there)
             for server in there:
                 if server.port in (None, port) or not known:
-                    server.sessions += count
+                    shares[server] = shares.get(server, 0) + count
+        return list(shares.items())
 
     @property
     def backends_with_servers(self):
@@ -275,6 +295,10 @@ class Server:
         self.status = row["status"]
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])
+        # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
+        self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
+        # Why more may be under way than its sessions tell, a sentence.
+        self.uncounted = None
         self.backup = row.get("bck") == "1"
         self.address = normal_address(line["srv_addr"])
         port = number(line.get("srv_port"))
@@ -317,7 +341,7 @@ class Server:
     @property
     def settled(self):
         """Whether it takes part in no session and nothing waits for it."""
-        return not self.sessions and not self.queue
+        return not self.sessions and not self.queue and self.uncounted is None
 
 
 def subject_of(path, backend, server):
@@ -628,6 +652,7 @@ def describe(server, record, condition):
         "weight": server.weight,
         "sessions": server.sessions,
         "queue": server.queue,
+        "uncounted": server.uncounted,
         "condition": condition,
         "found": record["found"] if record else None,
         "left": record["left"] if record else None,
@@ -644,6 +669,7 @@ def absent(backend, name, record):
         "weight": None,
         "sessions": 0,
         "queue": 0,
+        "uncounted": None,
         "condition": NONE,
         "found": None,
         "left": None,
@@ -689,6 +715,12 @@ def parse_info(text, path, now=time.time):
     if uptime is None:
         raise HaproxyError(_strange(path, "show info", text))
     return Process(pid, int(now()) - uptime, False)
+
+
+def parse_uptime(text):
+    """For how many seconds HAProxy runs, by its own clock, which does not jump; None where it does not tell."""
+    match = re.search(r"^Uptime_sec: *(\d+)", text, re.MULTILINE)
+    return int(match.group(1)) if match else None
 
 
 def parse_servers_state(text, path):

@@ -9,6 +9,17 @@
 
 After a reload the former process serves its requests to their end, and no socket tells of them any more: the process
 that answers counts its own sessions alone. What the former one still has is read from the kernel.
+
+Not everybody can read it. Then what is not known is told as such, and never as 0:
+
+- A former process is there, and its open files may not be listed (the task is not root). The kernel still shows every
+  connection of its network to everybody, without the owner. What goes to a server beyond the connections that the
+  answering process itself tells of may be the former's. Where there is nothing beyond them, the former has none.
+- The process that answers cannot be found (HAProxy runs in another container than the task, or /proc hides it).
+  Then nothing can be seen of a former process either. HAProxy does not tell whether it was ever reloaded, so that a
+  former process may always exist, except where the user says how long one can live (``hard-stop-after``).
+
+From the outside a container's processes are seen: each process has its id in the innermost namespace, too.
 """
 
 from __future__ import annotations
@@ -23,35 +34,110 @@ import struct
 LISTENING = "0A"
 QUIET = ("07", LISTENING)
 
+# How far the age of a process may lie from what HAProxy says (s). It counts from the start of the program. A worker is
+# forked later, when the whole configuration has been read.
+YOUNGER, OLDER = 600, 60
+# How long after the start of the new process the former one may be told to stop (s).
+STOP_MARGIN = 10
 
-def former_connections(pid, proc="/proc"):
-    """How many connections the former processes of HAProxy ``pid`` made, by remote (address, port).
+Former = collections.namedtuple("Former", "connections uncertain problem")
+Former.__doc__ = """What is known of former processes.
 
-    Nothing is counted where HAProxy runs in another pid namespace, or where the rights to look are missing.
+connections  how many connections they have, by remote (address, port)
+uncertain    how many connections of anybody go where a former process may have some, by remote (address, port)
+problem      why something cannot be counted, a sentence; None where all of it was
+"""
+
+
+def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
+    """What former processes of HAProxy ``pid`` (as it tells itself), which runs for ``uptime`` seconds, are connected to.
+
+    With ``uncertain`` None and a problem nothing is known at all.
     """
-    counted = collections.Counter()
-    for former in former_processes(pid, proc):
-        counted.update(_connections(former, proc))
-    return counted
+    if hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN:
+        return Former(collections.Counter(), collections.Counter(), None)
+    running = answering_processes(pid, uptime, proc)
+    if not running:
+        return Former(
+            collections.Counter(),
+            None,
+            "process %d of HAProxy cannot be seen from here (another container, or a /proc that hides it), so connections that "
+            "a process from before a reload still has cannot be counted; run the task where HAProxy's processes can be seen, or "
+            "set load_balancer_haproxy_hard_stop_after to HAProxy's own hard-stop-after" % pid,
+        )
+    counted, uncertain, denied = collections.Counter(), {}, []
+    for former in former_processes(running, proc):
+        inodes = _sockets(former, proc)
+        if inodes is None:
+            denied.append(former)
+            # Processes in one network show the same table.
+            uncertain[_network(former, proc)] = collections.Counter(_connections(former, None, proc))
+        else:
+            counted.update(_connections(former, inodes, proc))
+    problem = None
+    if denied:
+        problem = (
+            "process %s of HAProxy from before a reload may still serve it, and user id %d may not count its connections; "
+            "give the task the rights (become)" % (", ".join(map(str, denied)), os.geteuid())
+        )
+    return Former(counted, sum(uncertain.values(), collections.Counter()), problem)
 
 
-def former_processes(pid, proc="/proc"):
-    """The other processes of the same HAProxy: run with the same command line, but for what a reload adds to it.
+def answering_processes(pid, uptime, proc="/proc"):
+    """The ids, as seen from here, of the processes that may be the HAProxy which calls itself ``pid``: one, as a rule.
 
-    The master is among them where there is one; it has no connection to a server.
+    In a container it calls itself by another id than it has here. Another program may have this id here.
     """
-    own = _command(pid, proc)
-    if own is None:
+    return [other for other in _ids(proc) if _innermost(other, proc) == pid and _plausible(other, uptime, proc)]
+
+
+def former_processes(running, proc="/proc"):
+    """The other processes of the same HAProxy: the same program, run with the same command line, but for what a reload adds.
+
+    The master is left out. It has no connection to a server.
+    """
+    known = [command for command in (_command(one, proc) for one in running) if command]
+    names = {command[0] for command in known}
+    masters = {_status(one, "PPid", proc) for one in running}
+    others = (other for other in _ids(proc) if other not in running and str(other) not in masters)
+    return [other for other in others if _name(other, proc) in names and _command(other, proc) in known]
+
+
+def _ids(proc):
+    try:
+        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+    except OSError:  # no Linux
         return []
-    others = (int(name) for name in os.listdir(proc) if name.isdigit() and int(name) != pid)
-    return sorted(other for other in others if _command(other, proc) == own)
+
+
+def _status(pid, field, proc):
+    match = re.search(r"^%s:\s*(.*)$" % field, _read(os.path.join(proc, str(pid), "status")), re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def _innermost(pid, proc):
+    """The id that the process has for itself."""
+    known = _status(pid, "NSpid", proc).split()
+    return int(known[-1]) if known else pid
+
+
+def _plausible(pid, uptime, proc):
+    """Whether the process can be the HAProxy that runs for ``uptime`` seconds. Whatever it is called, it names its configuration."""
+    command = _command(pid, proc)
+    if command is None or not any(word == "--" or word.startswith("-f") for word in command[1][1:]):
+        return False
+    try:
+        # The name, in brackets, may have spaces and brackets of its own.
+        ticks = int(_read(os.path.join(proc, str(pid), "stat")).rpartition(")")[2].split()[19])
+        age = float(_read(os.path.join(proc, "uptime")).split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    except (IndexError, ValueError):
+        return False
+    return uptime is None or -YOUNGER <= age - uptime <= OLDER
 
 
 def _command(pid, proc):
-    """The command line of a HAProxy and its network, None for any other process."""
+    """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
     folder = os.path.join(proc, str(pid))
-    if "haproxy" not in _read(os.path.join(folder, "comm")):
-        return None
     words = []
     skipped = None
     for word in _read(os.path.join(folder, "cmdline")).split("\0"):
@@ -63,33 +149,52 @@ def _command(pid, proc):
         else:
             skipped = None
             words.append(word)
+    if not any(words):  # gone, or a thread of the kernel
+        return None
+    return _name(pid, proc), words, _network(pid, proc)
+
+
+def _name(pid, proc):
+    return _read(os.path.join(proc, str(pid), "comm"))
+
+
+def _network(pid, proc):
     try:
-        network = os.readlink(os.path.join(folder, "ns", "net"))
+        return os.readlink(os.path.join(proc, str(pid), "ns", "net"))
     except OSError:
-        network = None
-    return words, network
+        return None
 
 
-def _connections(pid, proc):
-    folder = os.path.join(proc, str(pid))
+def _sockets(pid, proc):
+    """The inodes of the sockets of a process; None where they may not be listed."""
+    folder = os.path.join(proc, str(pid), "fd")
     inodes = set()
     try:
-        for name in os.listdir(os.path.join(folder, "fd")):
+        for name in os.listdir(folder):
             try:
-                match = re.match(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, "fd", name)))
+                match = re.match(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
             except FileNotFoundError:  # closed meanwhile
                 continue
             if match:
                 inodes.add(match.group(1))
-    except OSError:  # gone meanwhile, or not for us to see
-        return
+    except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
+        return set()
+    except OSError:
+        return None
+    return inodes
+
+
+def _connections(pid, inodes, proc):
+    """Where the connections go that a process made itself; with ``inodes`` None those of every process of its network."""
     rows = []
     for table in ("tcp", "tcp6"):
-        rows += [line.split() for line in _read(os.path.join(folder, "net", table)).splitlines()[1:]]
+        rows += [line.split() for line in _read(os.path.join(proc, str(pid), "net", table)).splitlines()[1:]]
     rows = [fields for fields in rows if len(fields) > 9]
     listening = {_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
     for fields in rows:
-        if fields[3] not in QUIET and fields[9] in inodes:
+        # No process has the socket 0: it was closed, and the kernel does the rest.
+        owned = fields[9] != "0" if inodes is None else fields[9] in inodes
+        if fields[3] not in QUIET and owned:
             address, port = _endpoint(fields[1])
             # One that somebody listens for came from a client, who may sit on the machine of a server.
             if not listening & {(address, port), ("0.0.0.0", port), ("::", port)}:

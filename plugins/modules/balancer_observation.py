@@ -53,6 +53,10 @@ options:
       - Names of the servers that O(timeout) waits for, by default all of O(servers).
     type: list
     elements: str
+  hard_stop_after:
+    description:
+      - What C(hard-stop-after) says in HAProxy's own configuration, in seconds; see M(graceful.azure.haproxy_info).
+    type: float
   rest:
     description:
       - Seconds for which an earlier look of the same run is good enough where no host has seen anything new.

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: connections_info
-short_description: Counts established TCP connections to ports of this host
+short_description: Counts TCP connections to ports of this host
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
   - Counts the established TCP connections, IPv4 and IPv6, whose local port is one of O(ports), by port and peer.
+  - A half-closed connection counts, too. Its client has sent a request and closed its own side, and waits for the answer.
   - With O(timeout) it waits until there is none, which is how the role P(graceful.azure.drain_host#role) tells that a host is drained.
   - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
 extends_documentation_fragment:
@@ -71,7 +72,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 connections:
-  description: The established connections to O(ports), those of ignored peers among them.
+  description: The connections to O(ports), those of ignored peers among them.
   returned: success
   type: list
   elements: dict

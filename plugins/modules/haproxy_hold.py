@@ -119,6 +119,9 @@ servers:
     queue:
       description: Requests that wait for this server.
       type: int
+    uncounted:
+      description: Why more may be under way than RV(servers[].sessions) tells, as M(graceful.azure.haproxy_info) returns it.
+      type: str
     condition:
       description:
         - V(held) is out and as this module left it.
@@ -147,6 +150,7 @@ servers:
       weight: 100
       sessions: 3
       queue: 0
+      uncounted:
       condition: held
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}

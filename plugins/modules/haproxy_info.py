@@ -51,6 +51,14 @@ options:
       - Names of the servers that O(timeout) waits for, by default all of O(servers). It is an error if one of them is not shown.
     type: list
     elements: str
+  hard_stop_after:
+    description:
+      - What C(hard-stop-after) says in HAProxy's own configuration, in seconds. It ends every process from before a reload
+        after that time.
+      - Only needed where the connections of such a process cannot be counted (RV(servers[].uncounted)). With it they count as
+        ended once the process that answers has run for so long and 10 seconds more.
+      - By default such a process may live for ever, as it does where HAProxy's configuration has no C(hard-stop-after).
+    type: float
 seealso:
   - module: graceful.azure.haproxy_hold
 """
@@ -161,8 +169,16 @@ servers:
     queue:
       description: Requests that wait for this server.
       type: int
+    uncounted:
+      description:
+        - Why more may be under way than RV(servers[].sessions) tells, null where everything was counted. Then RV(servers[].idle) is V(false).
+        - A process of HAProxy from before a reload may still serve requests. Its connections cannot be counted where the task
+          may not list its open files (it needs C(become)) and the kernel shows connections to the server that the process
+          that answers does not tell of, or where HAProxy's processes cannot be seen at all, since HAProxy and the task run
+          in different containers.
+      type: str
     idle:
-      description: Whether it had no session and no queue, with O(timeout) in two looks running.
+      description: Whether it had no session and no queue and everything was counted, with O(timeout) in two looks running.
       type: bool
     condition:
       description:
@@ -198,6 +214,7 @@ servers:
       weight: 100
       sessions: 0
       queue: 0
+      uncounted:
       idle: true
       condition: held
       found: {admin_state: ready, weight: 100}
@@ -313,7 +330,7 @@ def state_dir_problem(state_dir):
 
 def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     timeout = check_timeout(params["timeout"])
-    haproxy = Haproxy(os.path.realpath(params["socket"]))
+    haproxy = Haproxy(os.path.realpath(params["socket"]), params.get("hard_stop_after"))
     store = Store(params["state_dir"])
     names = params["servers"]
     if names is not None and not names:
@@ -364,6 +381,7 @@ def main():
             "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
             "timeout": {"type": "float", "default": 0},
             "wait_for": {"type": "list", "elements": "str"},
+            "hard_stop_after": {"type": "float"},
         },
         supports_check_mode=True,
     )

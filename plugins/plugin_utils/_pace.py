@@ -107,6 +107,8 @@ def looks(settings, draining=(), rest=0.0, lookers=()):
         for host in balancer["hosts"]:
             key = balancer_key(host, balancer["socket"])
             look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": []})
+            if balancer.get("hard_stop_after") is not None:
+                look["hard_stop_after"] = balancer["hard_stop_after"]
             if balancer["server"] not in look["servers"]:
                 look["servers"].append(balancer["server"])
     names = list(lookers) or list(settings)

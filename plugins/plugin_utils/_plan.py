@@ -151,6 +151,8 @@ class _Plan:
                 busy.append(f"{place} is in rotation")
             elif server["sessions"] or server["queue"]:
                 busy.append(f"{_plural(server['sessions'], 'session')}, {server['queue']} queued at {place}")
+            elif server.get("uncounted"):
+                busy.append(f"{place}: {server['uncounted']}")
         if host.balancer["provider"] == "custom" and host.in_rotation:
             busy.append("not out of its balancer yet")
         if host.drain["ports"]:

@@ -230,6 +230,7 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             "hosts": balancers,
             "server": values.get("load_balancer_server") or name,
             "socket": values.get("load_balancer_haproxy_socket"),
+            "hard_stop_after": _check_number(mistakes, values, "load_balancer_haproxy_hard_stop_after", 0, None),
             "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
         },
         "drain_host": {

@@ -10,14 +10,18 @@ import contextlib
 import http.client
 import http.server
 import os
+import pathlib
+import shutil
+import signal
 import subprocess
 import threading
 import time
 from collections import Counter
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError, source_address
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
@@ -375,6 +379,10 @@ class TestIdle:
             restart.join()
 
 
+def former_processes(pid):
+    return _haproxy_former.former_processes(answering_processes(pid, None))
+
+
 @pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
 class TestFormerProcess:
     def test_its_requests_count_until_they_end(self, balancer, web, master):
@@ -408,6 +416,108 @@ class TestFormerProcess:
             assert status() == 200
         finally:
             other.close()
+
+
+class TestFormerProcessNotCounted:
+    """A long request in the former process, and something in the way of who counts."""
+
+    @pytest.fixture
+    def reloaded(self, balancer, web):
+        def reloaded(reload=Haproxy.reload, **more):
+            one = balancer(**more)
+            one.get("/")()
+            one.slow = one.get("/slow")
+            one.until(lambda server: server["sessions"] == 1)
+            reload(one.haproxy)
+            one.hold()
+            assert one.haproxy.ask("show stat www 4 -1").splitlines()[1].split(",")[4] == "0"
+            return one
+
+        return reloaded
+
+    @staticmethod
+    def seen(one, *prefix, user=None, **more):
+        arguments = {"socket": one.haproxy.socket, "servers": ["web1"], "state_dir": one.state_dir, **more}
+        result = run_module("haproxy_info", arguments, user=user, prefix=prefix)
+        return next(server for server in result["servers"] if server["server"] == "web1")
+
+    def ends(self, one, web, look):
+        web.go.set()
+        assert one.slow() == 200
+        deadline = time.monotonic() + 20
+        while not look()["idle"]:
+            assert time.monotonic() < deadline, look()
+            time.sleep(0.2)
+        assert look()["uncounted"] is None
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a module as another user")
+    @pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
+    def test_without_the_rights(self, reloaded, web, master):
+        one = reloaded(master=master)
+        os.chmod(one.haproxy.socket, 0o666)
+        os.chown(one.state_dir, 65534, 65534)
+        for name in os.listdir(one.state_dir):
+            os.chown(os.path.join(one.state_dir, name), 65534, 65534)
+
+        def look():
+            return self.seen(one, user=65534)
+
+        server = look()
+        assert not server["idle"] and "user id 65534 may not count its connections" in server["uncounted"]
+        self.ends(one, web, look)
+
+    def test_another_name(self, reloaded, web, tmp_path):
+        program = shutil.copy(shutil.which("haproxy"), tmp_path / "hapee-lb")
+        one = reloaded(program=program, master=True)
+        server = one.server()
+        assert server["sessions"] >= 1 and server["uncounted"] is None and not server["idle"]
+        self.ends(one, web, one.server)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
+    def test_from_another_container(self, reloaded, web):
+        one = reloaded()
+
+        def look(**more):
+            return self.seen(one, "unshare", "--pid", "--fork", "--mount-proc", **more)
+
+        server = look()
+        assert not server["idle"] and "cannot be seen from here" in server["uncounted"]
+        web.go.set()
+        assert one.slow() == 200
+        assert not look()["idle"] and not look(hard_stop_after=60.0)["idle"]
+        time.sleep(1.1)
+        with_past = look(hard_stop_after=-10.0)
+        assert with_past["idle"] and with_past["uncounted"] is None
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
+    def test_a_container_seen_from_outside(self, reloaded, web, tmp_path):
+        inside = tmp_path / "inside"
+        inside.write_text("#!/bin/sh\nexec unshare --pid --fork --mount-proc --kill-child haproxy \"$@\"\n")
+        inside.chmod(0o755)
+
+        def reload(haproxy):
+            before = haproxy.ask("show info").split("Pid: ")[1].split()[0]
+            outer = next(int(name) for name in os.listdir("/proc") if name.isdigit() and self.runs(name, "unshare", str(haproxy.folder)))
+            (master,) = pathlib.Path("/proc/%d/task/%d/children" % (outer, outer)).read_text().split()
+            os.kill(int(master), signal.SIGUSR2)
+            deadline = time.monotonic() + 10
+            while "Pid: %s\n" % before in haproxy.ask("show info"):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+        one = reloaded(reload, program=str(inside), master=True)
+        assert one.info()["process"]["pid"] < 20
+        server = one.server()
+        assert server["sessions"] >= 1 and server["uncounted"] is None
+        self.ends(one, web, one.server)
+
+    @staticmethod
+    def runs(pid, *words):
+        try:
+            command = pathlib.Path("/proc", pid, "cmdline").read_text()
+        except OSError:
+            return False
+        return all(word in command for word in words)
 
 
 def test_the_wait_as_a_task(balancer, web, tmp_path):

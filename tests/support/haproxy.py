@@ -38,10 +38,11 @@ def free_port():
 
 
 class Haproxy:
-    """HAProxy in the foreground. ``sections`` is the configuration below the defaults, ``more`` goes into global."""
+    """HAProxy in the foreground. ``sections`` is the configuration below the defaults, ``more`` goes into global, ``program`` is what runs."""
 
-    def __init__(self, folder, sections, more="", master=False):
+    def __init__(self, folder, sections, more="", master=False, program=None):
         self.folder = folder
+        self._program = program or PROGRAM
         self.socket = str(folder / "admin.sock")
         self.operator_socket = str(folder / "operator.sock")
         self.user_socket = str(folder / "user.sock")
@@ -58,7 +59,7 @@ class Haproxy:
     def start(self, *arguments):
         """Start a process; with ``-sf`` it takes over from the one that runs."""
         before = self._pid()
-        command = [PROGRAM, "-f", str(self._configuration), "-W" if self._master else "-db", *arguments]
+        command = [self._program, "-f", str(self._configuration), "-W" if self._master else "-db", *arguments]
         with self._log.open("ab") as log:
             self._processes.append(
                 subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)

@@ -185,6 +185,7 @@ class Model:
                     "backend": "www", "server": name, "admin_state": server["admin_state"], "sessions": server["sessions"],
                     "queue": server["queue"], "condition": condition, "held_by": list(record["events"]) if record else [],
                     "in_service": self._serves(server), "backup": server["backup"], "source_address": "10.0.0.4",
+                    "uncounted": server.get("uncounted"),
                 }
             )
         return {"reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds}

@@ -29,13 +29,13 @@ sys.modules[module].main()
 """
 
 
-def run_module(name, arguments, check=False, user=None, wait=True):
+def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
     """The module's result. Without ``wait``: a function that waits for it.
 
-    ``user`` is the id to run as, for root alone.
+    ``user`` is the id to run as, for root alone. ``prefix`` is a command that runs another.
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
+        [*prefix, sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -61,8 +61,14 @@ def test_only_the_local_port_counts():
     assert parse_table(text, {8080}) == []
 
 
-@pytest.mark.parametrize("state", ["02", "03", "04", "05", "06", "07", "08", "09", "0A", "0B", "0C"])
-def test_only_established_connections_count(state):
+@pytest.mark.parametrize("state", ["01", "08"])
+def test_who_waits_for_an_answer_counts(state):
+    # 08 is CLOSE_WAIT: the client has sent its request and closed its own side.
+    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state)), {8080}) == [(8080, "10.0.0.7")]
+
+
+@pytest.mark.parametrize("state", ["02", "03", "04", "05", "06", "07", "09", "0A", "0B", "0C"])
+def test_no_other_connections_count(state):
     # 06 is TIME_WAIT, 0A is LISTEN.
     assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state)), {8080}) == []
 

@@ -10,7 +10,8 @@ import os
 import sys
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections, former_processes
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes, former_connections
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROW = "   0: %s %s %s 00000000:00000000 00:00000000 00000000     0        0 %d 1 0000000000000000 20 4 30 10 -1\n"
@@ -22,11 +23,16 @@ NOBODY = "00000000:0000"
 def proc(tmp_path):
     class Proc:
         path = str(tmp_path)
+        (tmp_path / "uptime").write_text("100000.00 150000.00\n")
 
-        def process(self, pid, command, comm="haproxy", sockets=(), tcp="", tcp6="", network="1"):
+        def process(self, pid, command, comm="haproxy", sockets=(), tcp="", tcp6="", network="1", age=50, inner=None, parent=1):
             folder = tmp_path / str(pid)
             for name in ("fd", "net", "ns"):
                 (folder / name).mkdir(parents=True)
+            ids = "%d\t%d" % (pid, inner) if inner else str(pid)
+            (folder / "status").write_text("Name:\t%s\nPid:\t%d\nPPid:\t%d\nNSpid:\t%s\n" % (comm, pid, parent, ids))
+            ticks = (100000 - age) * os.sysconf("SC_CLK_TCK")
+            (folder / "stat").write_text("%d (%s) S %d " % (pid, comm, parent) + "0 " * 17 + "%d 0\n" % ticks)
             (folder / "comm").write_text(comm + "\n")
             (folder / "cmdline").write_text(command.replace(" ", "\0") + "\0")
             (folder / "net" / "tcp").write_text(HEADER + tcp)
@@ -53,16 +59,64 @@ def proc(tmp_path):
 def test_the_same_haproxy_by_its_command_line(proc, command, known):
     proc.process(10, "haproxy -sf 9 -x sockpair@4 -f /etc/h.cfg -W")
     proc.process(9, command)
-    assert former_processes(10, proc.path) == ([9] if known else [])
+    assert former_processes(10, proc) == ([9] if known else [])
+
+
+def former_processes(pid, proc, uptime=50):
+    return _haproxy_former.former_processes(answering_processes(pid, uptime, proc.path), proc.path)
+
+
+def counted(pid, proc, uptime=50, **more):
+    """Where everything can be counted."""
+    former = former_connections(pid, uptime, proc=proc.path, **more)
+    assert (former.uncertain, former.problem) == ({}, None)
+    return former.connections
 
 
 def test_others_are_left_out(proc):
     proc.process(10, "haproxy -f /etc/h.cfg")
     proc.process(11, "haproxy -f /etc/h.cfg", comm="bash")
     proc.process(12, "haproxy -f /etc/h.cfg", network="2")
-    assert former_processes(10, proc.path) == []
-    assert former_processes(99, proc.path) == []  # in another pid namespace
-    assert former_processes(11, proc.path) == []  # what bears the pid here is no HAProxy
+    assert former_processes(10, proc) == []
+
+
+@pytest.mark.parametrize("comm", ["haproxy", "hapee-lb", "my (own) haproxy"])
+def test_whatever_its_name(proc, comm):
+    proc.process(10, "/opt/hapee-2.6/sbin/hapee-lb -Ws -f /etc/h.cfg -x /run/s -sf 9", comm=comm, parent=5)
+    proc.process(9, "/opt/hapee-2.6/sbin/hapee-lb -Ws -f /etc/h.cfg", comm=comm, parent=5)
+    proc.process(5, "/opt/hapee-2.6/sbin/hapee-lb -Ws -f /etc/h.cfg", comm=comm)
+    assert former_processes(10, proc) == [9]  # and not the master
+
+
+def test_in_a_container_that_is_seen_from_outside(proc):
+    """It says that it is 10, and is 4710 here, where 10 is something else."""
+    proc.process(10, "sleep 1000", comm="sleep")
+    proc.process(4710, "haproxy -f /etc/h.cfg -sf 9", inner=10)
+    proc.process(4709, "haproxy -f /etc/h.cfg", inner=9)
+    assert answering_processes(10, 50, proc.path) == [4710]
+    assert former_processes(10, proc) == [4709]
+
+
+@pytest.mark.parametrize(("age", "found"), [(0, True), (50, True), (105, True), (700, False)])
+def test_by_its_age(proc, age, found):
+    """A worker is forked when the configuration has been read; the time of HAProxy's start is older."""
+    proc.process(10, "haproxy -f /etc/h.cfg", age=age)
+    assert answering_processes(10, 50, proc.path) == ([10] if found else [])
+
+
+def test_a_process_that_cannot_be_seen(proc):
+    proc.process(10, "bash", comm="bash")
+    proc.process(11, "haproxy -f /etc/h.cfg", age=5000)
+    for pid in (10, 11, 12):
+        former = former_connections(pid, 50, proc=proc.path)
+        assert former.uncertain is None and former.problem.startswith("process %d of HAProxy cannot be seen from here" % pid)
+    assert former_connections(12, None, proc=proc.path + "/none").uncertain is None  # no Linux
+
+
+@pytest.mark.parametrize(("uptime", "gone"), [(50, False), (69, False), (71, True), (None, False)])
+def test_how_long_a_former_process_can_live(proc, uptime, gone):
+    former = former_connections(12, uptime, hard_stop_after=60.0, proc=proc.path)
+    assert (former.problem is None) == gone and (former.uncertain == {}) == gone
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
@@ -80,17 +134,17 @@ def test_its_connections_are_counted_by_where_they_go(proc):
         + ROW % (OWN, "00000000000000000000000001000000:0050", "02", 104)  # [::1]:80
     )
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100, 101, 102, 103, 104], tcp=tcp, tcp6=tcp6)
-    assert former_connections(10, proc.path) == {("10.0.0.4", 8080): 3, ("::1", 80): 1}
+    assert counted(10, proc) == {("10.0.0.4", 8080): 3, ("::1", 80): 1}
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
-@pytest.mark.parametrize(("listens", "counted"), [("0900000A:0050", False), ("00000000:0050", False), ("0800000A:0050", True), ("0900000A:01BB", True)])
-def test_connections_of_clients_are_not_counted(proc, listens, counted):
+@pytest.mark.parametrize(("listens", "taken"), [("0900000A:0050", False), ("00000000:0050", False), ("0800000A:0050", True), ("0900000A:01BB", True)])
+def test_connections_of_clients_are_not_counted(proc, listens, taken):
     """Though the client is 10.0.0.4, a server. Nobody but a listener on the same address or on all gets a connection."""
     proc.process(10, "haproxy -f /etc/h.cfg")
     tcp = ROW % (listens, NOBODY, "0A", 1) + ROW % ("0900000A:0050", "0400000A:9C40", "01", 100)
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp=tcp)
-    assert former_connections(10, proc.path) == ({("10.0.0.4", 40000): 1} if counted else {})
+    assert counted(10, proc) == ({("10.0.0.4", 40000): 1} if taken else {})
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
@@ -101,12 +155,21 @@ def test_clients_of_a_listener_of_both_families(proc):
         + ROW % ("0000000000000000FFFF00000900000A:0050", "0000000000000000FFFF00000400000A:9C40", "01", 100)
     )
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp6=tcp6)
-    assert former_connections(10, proc.path) == {}
+    assert counted(10, proc) == {}
 
 
-def test_without_the_rights_nothing_is_counted(proc, monkeypatch):
-    proc.process(10, "haproxy -f /etc/h.cfg")
-    proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp=ROW % (OWN, OWN, "01", 100))
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
+def test_without_the_rights_all_connections_are_told_as_anybodys(proc, monkeypatch):
+    tcp = (
+        ROW % (OWN, "0400000A:1F90", "01", 100)
+        + ROW % (OWN, "0400000A:1F90", "05", 101)  # half closed by the client
+        + ROW % (OWN, "0400000A:1F90", "06", 0)  # TIME_WAIT is nobody's
+        + ROW % ("0900000A:0050", NOBODY, "0A", 1)
+        + ROW % ("0900000A:0050", "0400000A:9C40", "01", 102)  # from a client
+    )
+    proc.process(10, "haproxy -f /etc/h.cfg", tcp=tcp)
+    for pid in (8, 9):
+        proc.process(pid, "haproxy -f /etc/h.cfg", tcp=tcp)
     real = os.listdir
 
     def refuse(path):
@@ -115,4 +178,7 @@ def test_without_the_rights_nothing_is_counted(proc, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(os, "listdir", refuse)
-    assert former_connections(10, proc.path) == {}
+    former = former_connections(10, 50, proc=proc.path)
+    # Once, though both processes show the same table.
+    assert (former.connections, former.uncertain) == ({}, {("10.0.0.4", 8080): 2})
+    assert former.problem.startswith("process 8, 9 of HAProxy from before a reload may still serve it, and user id")

@@ -115,3 +115,18 @@ def test_a_real_connection(capsys):
         with socket.create_connection(("127.0.0.1", port)):
             result = run(capsys, ports=[port])
     assert result["connections"] == [{"port": port, "peer": "127.0.0.1", "count": 1, "ignored": False}]
+
+
+def test_a_real_connection_whose_client_has_sent_its_request_and_closed_its_side(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as serving:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            while serving.recv(100):
+                pass
+            busy = run(capsys, ports=[port])
+            serving.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+        idle = run(capsys, ports=[port])
+    assert (busy["idle"], [one["count"] for one in busy["connections"]]) == (False, [1])
+    assert idle["idle"]

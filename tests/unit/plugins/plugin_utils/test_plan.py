@@ -160,6 +160,18 @@ def test_approved_only_after_two_idle_looks():
     assert len(model.posted) == 1
 
 
+def test_what_cannot_be_counted_is_busy_and_says_why():
+    model = Model()
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["uncounted"] = "process 7 of HAProxy from before a reload may still serve it"
+    for _pass in range(5):
+        outcome = model.go()
+    assert model.posted == []
+    assert "www/web1 on lb1: process 7 of HAProxy from before a reload may still serve it" in outcome["hosts"]["web1"]["reason"]
+    model.servers["lb1"]["web1"]["uncounted"] = None
+    model.until(lambda outcome: model.posted, 3)
+
+
 def test_a_connection_on_the_host_keeps_it_from_being_approved_but_the_balancers_pool_does_not():
     model = Model()
     model.announce("e1", "web1")
