@@ -14,6 +14,10 @@ INTERVAL = 1.0
 """Seconds that lie at least between two reads of one metadata service: Azure's advice for polling."""
 
 
+ANSWER = 3.0
+"""Seconds that the host's own service may take to answer, where it is asked."""
+
+
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
@@ -31,7 +35,7 @@ class ActionModule(LookAction):
         time.sleep(max(0.0, min(interval, interval - since)))
         timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
         # The metadata service is read once more at the end of the wait, and again where an expected event is gone.
-        seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0)
+        seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
         result = self.look("graceful.azure.host_observation", dict(args, known=last.get("fingerprint", "")), task_vars, seconds)
         news = result.get("fingerprint") != last.get("fingerprint")
         return dict(result, rested=False, news=news, at=time.time() - result.get("age", 0.0))

@@ -14,13 +14,21 @@ import json
 import math
 import time
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, preview
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import forbidden, misspelt, read_settings, unresolved
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    check_boolean,
+    check_state_dir,
+    forbidden,
+    misspelt,
+    read_settings,
+    unresolved,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
@@ -60,9 +68,11 @@ class ActionModule(ActionBase):
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
         if args.get("phase") == "settings":
-            result.update(self._check(args, known, list(task_vars["hostvars"]), task_vars.get("ansible_forks"), task_vars["playbook_dir"], self._loader))
+            inventory, forks, folder = list(task_vars["hostvars"]), task_vars.get("ansible_forks"), task_vars["playbook_dir"]
+            result.update(self._check(args, known, inventory, forks, folder, self._loader, self._task.check_mode))
             result["mistakes"].extend(unresolved(known, self._template(known)))
             result["mistakes"].extend(forbidden(load_extra_vars(self._loader)))
+            result["mistakes"].extend(self._balancers_folders(result["settings"], task_vars["hostvars"]))
             result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
@@ -78,13 +88,28 @@ class ActionModule(ActionBase):
 
         return template
 
+    def _balancers_folders(self, settings, hostvars):
+        """Mistakes in the balancers' own C(graceful_azure_state_dir); a balancer is no target, so nothing else reads its variables."""
+        mistakes = []
+        for name in sorted({host for values in settings.values() for host in values["load_balancer"]["hosts"] if host in hostvars}):
+            variables = hostvars.raw_get(name)
+            try:
+                folder = self._templar.copy_with_new_env(available_variables=variables).template(variables.get("graceful_azure_state_dir"))
+            except AnsibleError as error:
+                mistakes.append(f"{name}: graceful_azure_state_dir cannot be resolved: {str(error).strip().splitlines()[0]}")
+            else:
+                check_state_dir(mistakes, folder, f"balancer {name}: ")
+        return mistakes
+
     @staticmethod
-    def _check(args, known, inventory, forks, playbook_dir="", loader=None):
+    def _check(args, known, inventory, forks, playbook_dir="", loader=None, check_mode=False):
         """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
         variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
         settings, mistakes = read_settings(variables, set(inventory), playbook_dir, loader)
         warnings = misspelt(known)
-        run = {"started": time.time(), "wait": bool(args["wait"]), "watch": bool(args.get("watch", False)), "forks": int(forks or 1)}
+        # A run in check mode makes one pass.
+        wait = check_boolean(mistakes, "handle_events_wait", args["wait"]) and not check_mode
+        run = {"started": time.time(), "wait": wait, "watch": bool(args.get("watch", False)), "forks": int(forks or 1), "check": bool(check_mode)}
         for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
             try:
                 run[option] = float(args[option])
@@ -104,7 +129,7 @@ class ActionModule(ActionBase):
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
             seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
-        pace, looks = first_pace({} if mistakes else settings)
+        pace, looks = first_pace({} if mistakes else settings, check_mode)
         if run["forks"] * 4 < len(settings):
             warnings.append(
                 f"{run['forks']} forks for {len(settings)} hosts: a pass looks at them in {math.ceil(len(settings) / run['forks'])} rounds, one after"
@@ -136,6 +161,7 @@ class ActionModule(ActionBase):
         # The plan works on plain data, as it would on a pass read from a file.
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
+        warnings = outcome.pop("warnings")
         carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
         result = dict(carried, number=world["pass"], table=_table(outcome["events"], outcome["unread"]), **outcome)
         if args.get("journal"):
@@ -143,7 +169,9 @@ class ActionModule(ActionBase):
                 self._write(args["journal"], world, outcome)
             except OSError as error:
                 # The hosts matter more than the book about them.
-                result["warnings"] = [f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
+                warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
+        if warnings:
+            result["warnings"] = warnings
         return result
 
     @staticmethod

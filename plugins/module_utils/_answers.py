@@ -28,12 +28,21 @@ def split_url(url):
     """The parts of a URL that are needed to ask it."""
     try:
         parts = urlsplit(url)
+        place = parts.netloc
+    except ValueError as error:
+        raise AddressError("url %r cannot be understood: %s" % (url, error)) from None
+    if "@" in place:
+        # The URL itself is not shown: it has a password in it.
+        raise AddressError("url must not carry a user name or password")
+    if place.count(":") > 1 and not place.startswith("["):
+        raise AddressError("url must have an IPv6 address in brackets, like http://[::1]:8080/health, not %r" % (url,))
+    behind = place.rpartition("]")[2]
+    try:
         port = parts.port
     except ValueError as error:
         raise AddressError("url %r cannot be understood: %s" % (url, error)) from None
-    if parts.username is not None or parts.password is not None:
-        # The URL itself is not shown: it has a password in it.
-        raise AddressError("url must not carry a user name or password")
+    if port == 0 or (place.startswith("[") and behind and not behind.startswith(":")):
+        raise AddressError("url must have a port from 1 to 65535 or none, not %r" % (url,))
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise AddressError("url must be like http://localhost:8080/health, not %r" % (url,))
     if any(character <= " " or character == "\x7f" for character in url) or not url.isascii():

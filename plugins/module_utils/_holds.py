@@ -392,6 +392,11 @@ def check_folder(state_dir, create=False):
 
     A folder that is missing and not to be made is fine: it holds no record.
     """
+    if not os.path.isabs(state_dir):
+        # It would lie wherever the module happens to run: another place for each run, or the installed collection.
+        raise HoldError(
+            "The state folder %s is not an absolute path. Name one that begins with / (graceful_azure_state_dir)." % state_dir, state_dir
+        )
     try:
         status = os.stat(state_dir)
     except OSError as error:

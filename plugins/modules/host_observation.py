@@ -72,6 +72,38 @@ options:
     type: list
     elements: str
     default: []
+  ask:
+    description:
+      - What must answer before the host goes back into its balancer. It is asked once, at the end of the look, where an event
+        that has not started affects the host and the host has no record of a hold. So a mistake in these settings shows while
+        the host still serves.
+      - It is never asked where neither O(ask.url) nor O(ask.port) is given.
+    type: dict
+    default: {}
+    suboptions:
+      url:
+        description:
+          - An C(http) or C(https) URL. A status from 200 to 399 is an answer.
+        type: str
+      port:
+        description:
+          - A TCP port that must accept a connection.
+        type: int
+      host:
+        description:
+          - The name or address to which O(ask.port) belongs.
+        type: str
+        default: localhost
+      validate_certs:
+        description:
+          - Whether the certificate of an C(https) URL must be valid.
+        type: bool
+        default: true
+      always:
+        description:
+          - Whether to ask though no event affects the host.
+        type: bool
+        default: false
   rest:
     description:
       - Seconds for which an earlier look of the same run, registered as C(graceful_azure_host), is good enough, so that the
@@ -186,6 +218,11 @@ steady:
   returned: when the service was read
   type: float
   sample: 1.0
+unanswered:
+  description: Why what O(ask) names did not answer, V(null) where it did.
+  returned: when it was asked
+  type: str
+  sample: "http://localhost:8080/health: status 404"
 connections:
   description: Established connections by local port and peer; null when they could not be counted.
   returned: when the host was reached
@@ -208,6 +245,7 @@ import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     DEFAULT_STATE_DIR,
@@ -228,6 +266,8 @@ READ_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """Between two looks at the connections."""
 IDLE_LOOKS = 2
+ANSWER_SECONDS = 1.5
+"""For an answer of the host's own service, once for its port and once for its URL."""
 
 
 class Look:
@@ -263,11 +303,22 @@ class Look:
                         self.sleep(READ_SECONDS)
                         self._read()
                 self._count()
-            seen.update(waited=self.monotonic() - began, age=self.monotonic() - self.read_at, looks=self.looks)
+            seen.update(waited=self.monotonic() - began, looks=self.looks)
             if seen["waited"] >= LOOK_SECONDS:
                 self._see_records()
+            if self._is_to_ask():
+                seen["unanswered"] = ask_service(self.params["ask"])
+            seen["age"] = self.monotonic() - self.read_at
         seen.update(time=utc_now(), fingerprint=self._fingerprint())
         return seen
+
+    def _is_to_ask(self):
+        """Whether the host is about to be taken out. One that is held does not serve, and one whose event has started is taken out whatever it answers."""
+        ask = self.params["ask"]
+        if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen or self.seen["holds"]:
+            return False
+        coming = [event for event in self.seen["events"] or () if event["affects_host"] and event["event_status"] != "Started"]
+        return bool(coming or ask.get("always"))
 
     def _see_records(self):
         try:
@@ -334,6 +385,19 @@ class Look:
         return hashlib.sha256(json.dumps(events).encode()).hexdigest()[:16]
 
 
+def ask_service(ask):
+    """None where the port and the URL answer, else why not."""
+    reason = None
+    if ask.get("port"):
+        reason = ask_port(ask["host"], ask["port"], ANSWER_SECONDS)
+    if reason is None and ask.get("url"):
+        try:
+            reason = ask_url(ask["url"], ANSWER_SECONDS, ask["validate_certs"])
+        except AddressError as error:
+            reason = str(error)
+    return reason
+
+
 def main():
     module = AnsibleModule(
         argument_spec=dict(
@@ -346,6 +410,17 @@ def main():
             await_idle={"type": "bool", "default": False},
             ignored_peers={"type": "list", "elements": "str", "default": []},
             expected={"type": "list", "elements": "str", "default": []},
+            ask={
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "url": {"type": "str"},
+                    "port": {"type": "int"},
+                    "host": {"type": "str", "default": "localhost"},
+                    "validate_certs": {"type": "bool", "default": True},
+                    "always": {"type": "bool", "default": False},
+                },
+            },
             rest={"type": "float", "default": 0},
             interval={"type": "float", "default": 1},
         ),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import next_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import unanswered
 
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
@@ -56,6 +57,7 @@ class Account:
             "finished": (not world.run["wait"] and not look_again) or nothing_left or world.time_is_over,
             "once_more": not world.run["wait"] and not world.time_is_over and all(map(self._may_try_again, world.hosts.values())),
             "failed_run": bool(messages),
+            "warnings": self._warnings(),
             "messages": messages,
             "memory": dict(
                 world.memory,
@@ -111,11 +113,23 @@ class Account:
                 messages.extend(f"{host.name}: {sentence}" for sentence in host.blind)
             if given_up and self._unread(host):
                 messages.append(f"{host.name}: its metadata service cannot be read: {host.seen.get('error')}")
+        if world.run.get("check"):
+            # In check mode a host is asked even where no event names it.
+            messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered and not host.events)
         if not any(host.seen.get("reached") for host in world.hosts.values()):
             messages.append("none of the targets could be reached")
         for entry in results:
             messages.extend(f"{name}: {said['reason']}" for name, said in entry["hosts"].items() if said["state"] == "needs_person")
         return list(dict.fromkeys(messages))
+
+    def _warnings(self):
+        """What a person should know and what stops nothing, each once in a run."""
+        warnings = []
+        for host in self.world.hosts.values():
+            if host.unanswered and not host.refuses_unanswered and host.events and not host.memory.get("warned_unanswered"):
+                host.memory["warned_unanswered"] = True
+                warnings.append(f"{host.name}: {unanswered(host)}")
+        return warnings
 
     @staticmethod
     def _waited_for(event, results):
@@ -197,6 +211,8 @@ class Account:
             return "needs_person", "; ".join(host.conflicts), event.deadline
         if host.blind and event.prepares:
             return "needs_person", "; ".join(host.blind), event.deadline
+        if host.refuses_unanswered and event.key in host.waiting and event.key not in host.held_ids:
+            return ("needs_person", *host.waiting[event.key])
         failure = host.memory.get("failure")
         if failure and self._failing_for(host, [event]) >= PATIENCE:
             return "needs_person", failure, event.deadline
@@ -301,6 +317,9 @@ class Account:
             return f"not approved by us: {', '.join(event.strangers)} is none of the targets"
         if not event.asks_approval:
             return f"rule {event.rule['name']!r}: prepared, not approved"
+        silent = [name for name in event.members if self.world.hosts[name].refuses_unanswered]
+        if silent:
+            return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
         unready = [name for name in event.members if not self.plan.is_ready(self.world.hosts[name], event)]
         return f"waits for {', '.join(unready)}" if unready else self.plan.doubt(event) or "is being approved"
 

@@ -25,9 +25,18 @@ REST_IDLE = 4.0
 """The same for a host without an event, and for a balancer while there is none at all."""
 
 
-def first_pace(settings):
-    """How the first pass of a run looks: everything, at once."""
-    return {name: _look(0.0) for name in settings}, looks(settings)
+def first_pace(settings, check_mode=False):
+    """How the first pass of a run looks: everything, at once. In check mode a host is asked for its answer even where no event names it."""
+    pace = {name: dict(_look(0.0), ask=_asked(values)) for name, values in settings.items()}
+    for look in pace.values():
+        if check_mode and look["ask"]:
+            look["ask"]["always"] = True
+    return pace, looks(settings)
+
+
+def _asked(settings):
+    """What the host is asked before it is taken out; see the option C(ask) of the module host_observation."""
+    return dict(settings["restore_service"].get("ask") or {})
 
 
 def next_pace(world, decisions, expected, doubtful):
@@ -67,6 +76,8 @@ def next_pace(world, decisions, expected, doubtful):
         else:
             pace[host.name] = _look(wait)
         pace[host.name]["expected"] = expected[host.name]
+        # A host that is held does not serve: its answer would tell nothing.
+        pace[host.name]["ask"] = {} if host.held_ids or host.step else _asked(host.settings)
     # Who has left the run looks no more.
     present = [host.name for host in hosts if not host.seen.get("left")]
     settings = {name: host.settings for name, host in world.hosts.items()}

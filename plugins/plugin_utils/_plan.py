@@ -15,6 +15,7 @@ import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._account import Account
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import unanswered
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, fold
 
 LOOKS = 2
@@ -57,8 +58,8 @@ class _Plan:
             self._count_looks(host)
             if host.fatal:
                 continue
-            preparing = [event for event in host.events if event.prepares and self._due(host, event)]
-            # An event that is not due yet keeps nobody out.
+            preparing = [event for event in host.events if event.prepares and self._due(host, event) and self._answered(host, event)]
+            # An event that is not due yet, or waits for a person, keeps nobody out.
             host.needed = bool(preparing) or not all(event.prepares for event in host.events)
             if preparing:
                 self._prepare(host, preparing, leaving)
@@ -83,6 +84,18 @@ class _Plan:
         if self.world.now >= begins:
             return True
         host.waiting[event.key] = (f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore", begins)
+        return False
+
+    def _answered(self, host, event):
+        """Whether the host may go out for the event. Where one of its hosts would not come back nobody goes out before it must, and nothing is approved.
+
+        Shortly before the impact, which comes anyway, it goes out all the same: its requests are saved, and a person brings it back.
+        """
+        silent = [name for name in event.members if self.world.hosts[name].refuses_unanswered and event.key not in self.world.hosts[name].held_ids]
+        if not silent or event.key in host.held_ids or self._must_yield(host, [event]):
+            return True
+        why = unanswered(host) if host.name in silent else f"waits for {', '.join(silent)}, which would not come back after the event"
+        host.waiting[event.key] = (why, self._yields_at(host, [event]))
         return False
 
     @staticmethod
@@ -256,6 +269,8 @@ class _Plan:
         if event.prepares and all(self.is_ready(host, event) for host in members):
             event.facts["was_ready"] = True
         if not event.asks_approval or self.forbidden(event) or any(host.fatal for host in members):
+            return
+        if event.prepares and any(host.refuses_unanswered for host in members):
             return
         for host in members:
             if event.prepares:

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+import ipaddress
 import math
 import os
+import re
 
 import yaml
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
+from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 
@@ -87,6 +91,32 @@ def _check_minimum(mistakes, value):
 def _check_port(mistakes, name, port):
     if not (str(port).isdigit() and 1 <= int(port) <= 65535):
         mistakes.append(f"{name}: {port!r} is no TCP port from 1 to 65535")
+
+
+def check_boolean(mistakes, name, value):
+    """Whether it is true. What is neither true nor false is a mistake; the filter C(bool) would take it for false."""
+    try:
+        return boolean(value)
+    except TypeError:
+        mistakes.append(f"{name}: {value!r} is neither true nor false")
+        return False
+
+
+def check_state_dir(mistakes, value, where=""):
+    """The folder of the records must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
+    if value is None or value == "":
+        return
+    if not isinstance(value, str) or not value.startswith(("/", "~", "$")):
+        mistakes.append(f"{where}graceful_azure_state_dir: {value!r} is not an absolute path; write one that begins with /")
+
+
+def _check_address(mistakes, name, address):
+    """A name or a bare IP address, as it can be connected to."""
+    try:
+        ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        if ":" in address or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?", address):
+            mistakes.append(f"{name}: {address!r} is neither a name nor an IP address; write it without a scheme, brackets or a port")
 
 
 def _task_problem(tasks, loader):
@@ -210,6 +240,13 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             _check_task_file(mistakes, values, key, *files)
     if values.get("restore_service_port") is not None:
         _check_port(mistakes, "restore_service_port", values["restore_service_port"])
+    _check_address(mistakes, "restore_service_address", str(values.get("restore_service_address") or "localhost"))
+    if values.get("restore_service_url"):
+        try:
+            split_url(values["restore_service_url"])
+        except AddressError as error:
+            mistakes.append(f"restore_service_url: {error}")
+    check_state_dir(mistakes, values.get("graceful_azure_state_dir"))
     _check_number(mistakes, values, "load_balancer_timeout", 0, None)
     _check_number(mistakes, values, "approve_event_timeout", 0.001, None)
     rules = values.get("graceful_azure_rules")
@@ -240,8 +277,25 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             "before": bool(values.get("drain_host_before")),
             "after": bool(values.get("drain_host_after")),
         },
-        "restore_service": {"timeout": _check_number(mistakes, values, "restore_service_timeout", 0, 300.0)},
+        "restore_service": {
+            "timeout": _check_number(mistakes, values, "restore_service_timeout", 0, 300.0),
+            "unanswered": values.get("restore_service_unanswered") or "refuse",
+            "ask": _what_to_ask(values),
+        },
     }
+
+
+def _what_to_ask(values):
+    """What must answer before the host goes back, as the modules take it; empty where nothing does."""
+    url, port = values.get("restore_service_url"), values.get("restore_service_port")
+    if not url and not str(port or "").isdigit():
+        return {}
+    asked = {"validate_certs": values.get("restore_service_validate_certs", True)}
+    if url:
+        asked["url"] = url
+    if port:
+        asked.update(port=int(port), host=str(values.get("restore_service_address") or "localhost"))
+    return asked
 
 
 def _claimed_twice(settings):

@@ -35,3 +35,11 @@ def step(decided):
     if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
         return "forgets what was held for an event that is over"
     return decided and _STEPS.get(decided["role"], decided["role"])
+
+
+def unanswered(host):
+    """A sentence about a host that serves and does not answer what restore_service asks."""
+    return (
+        f"it is in service, and does not answer what restore_service asks ({host.unanswered}): it would stay out after the event;"
+        " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
+    )

@@ -183,6 +183,23 @@ class Host:
         return any(server["admin_state"] == "ready" for server in self.servers)
 
     @property
+    def serves(self):
+        """Whether it serves as far as its balancer tells. Without a balancer of ours nobody else can tell, and it is taken to serve."""
+        if self.balancer["provider"] == "haproxy":
+            return any(server["in_service"] for server in self.servers)
+        return self.balancer["provider"] == "none" or self.in_rotation
+
+    @property
+    def unanswered(self):
+        """Why it did not answer though it serves, or None. The settings of restore_service are wrong then: after an event it would stay out."""
+        return self.memory.get("unanswered")
+
+    @property
+    def refuses_unanswered(self):
+        """Whether it stays in rotation, as far as there is time, where it does not answer."""
+        return bool(self.unanswered) and self.settings["restore_service"].get("unanswered", "refuse") == "refuse"
+
+    @property
     def records(self):
         """What is recorded on the host itself: C(service), and the names of tasks."""
         return sorted({record["subject"].get("name", "service") for record in self.seen.get("holds") or ()})
@@ -247,6 +264,7 @@ class World:
             self._name_members(event)
         self._note_absences()
         self._judge_events()
+        self._note_answers()
         self._take_results()
 
     @property
@@ -525,6 +543,16 @@ class World:
                 self.messages.append(event.facts["unasked"])
         for host in self.hosts.values():
             host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
+
+    def _note_answers(self):
+        """Which hosts do not answer what restore_service asks, although they serve. What was asked before a hold was put counts as long as it is there."""
+        for host in self.hosts.values():
+            if host.held_ids:
+                continue
+            if "unanswered" in host.seen:
+                host.memory["unanswered"] = host.seen["unanswered"] if host.serves else None
+            elif not host.events:
+                host.memory.pop("unanswered", None)
 
     def _judge(self, event):
         """Members whose rules differ forbid every act for it. A rule that cannot be asked keeps nobody in rotation, and nothing is approved by it."""

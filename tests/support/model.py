@@ -68,7 +68,7 @@ class Model:
             "unknown_resources": "hold",
             "load_balancer": {"provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": []},
             "drain_host": {"ports": [80], "services": [], "timeout": 120.0, "before": False, "after": False},
-            "restore_service": {"timeout": 300.0},
+            "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
         }
         given = copy.deepcopy(given)
         base["drain_host"].update(given.pop("drain_host", {}))

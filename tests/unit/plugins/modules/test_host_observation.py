@@ -12,7 +12,10 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.modules import host_observation
 
-EVENT = {"event_id": "A", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], "not_before": "2026-11-21T12:00:00Z"}
+EVENT = {
+    "event_id": "A", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], "not_before": "2026-11-21T12:00:00Z",
+    "affects_host": True,
+}
 
 
 class Scene:
@@ -26,6 +29,7 @@ class Scene:
         self.params = {
             "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
             "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "ignored_peers": [], "expected": [],
+            "ask": {},
         }
         monkeypatch.setattr(host_observation, "Reader", lambda client, name: self)
         monkeypatch.setattr(host_observation, "established", lambda ports: self._at(self.connections))
@@ -159,3 +163,52 @@ class TestExpected:
         scene.events = {0: [], 0.5: None}
         seen = scene.look(expected=["A"])
         assert seen["events"] is None and "error" in seen
+
+
+ASK = {"url": "http://localhost:8080/health", "port": None, "host": "localhost", "validate_certs": True}
+
+
+class TestAnswer:
+    """What must answer after the event is asked while the host still serves."""
+
+    @pytest.fixture(autouse=True)
+    def answers(self, monkeypatch):
+        self.asked = []
+        self.url, self.port = "status 404", None
+        monkeypatch.setattr(host_observation, "ask_url", lambda url, seconds, certs: self.asked.append((url, certs)) or self.url)
+        monkeypatch.setattr(host_observation, "ask_port", lambda host, port, seconds: self.asked.append((host, port)) or self.port)
+
+    def test_nobody_is_asked_without_an_event(self, scene):
+        assert "unanswered" not in scene.look(ask=ASK) and self.asked == []
+
+    @pytest.mark.parametrize("event", [dict(EVENT, affects_host=False), dict(EVENT, event_status="Started")], ids=["of another VM", "Started"])
+    def test_nor_for_an_event_that_is_not_to_be_prepared(self, scene, event):
+        scene.events[0] = [event]
+        assert "unanswered" not in scene.look(ask=ASK) and self.asked == []
+
+    def test_nor_where_nothing_is_to_be_asked(self, scene):
+        scene.events[0] = [EVENT]
+        assert "unanswered" not in scene.look(ask={"validate_certs": True})
+
+    def test_an_event_has_it_asked_in_the_same_look_and_once(self, scene):
+        known = scene.look()["fingerprint"]
+        scene.events[1.5] = [EVENT]
+        seen = scene.look(known=known, wait=4.0, ask=ASK)
+        assert seen["unanswered"] == "status 404" and self.asked == [(ASK["url"], True)]
+
+    def test_an_answer_is_no_reason(self, scene):
+        scene.events[0], self.url = [EVENT], None
+        assert scene.look(ask=dict(ASK, port=80, host="::1"))["unanswered"] is None
+        assert self.asked == [("::1", 80), (ASK["url"], True)]
+
+    def test_a_closed_port_is_enough(self, scene):
+        scene.events[0], self.port = [EVENT], "port 80 of localhost: Connection refused"
+        assert scene.look(ask=dict(ASK, port=80))["unanswered"] == self.port and len(self.asked) == 1
+
+    def test_check_mode_asks_without_an_event(self, scene):
+        assert scene.look(ask=dict(ASK, always=True))["unanswered"] == "status 404"
+
+
+def test_a_folder_of_records_that_is_not_absolute(scene):
+    seen = scene.look(state_dir="state")
+    assert "state folder state is not an absolute path" in seen["fatal"] and scene.reads == []

@@ -4,10 +4,23 @@
 
 from __future__ import annotations
 
-import pytest
-from ansible.errors import AnsibleUndefinedVariable
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import forbidden, misspelt, read_settings, unresolved
+import re
+from pathlib import Path
 
+import pytest
+import yaml
+from ansible.errors import AnsibleUndefinedVariable
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    check_boolean,
+    check_state_dir,
+    forbidden,
+    misspelt,
+    read_settings,
+    role_options,
+    unresolved,
+)
+
+RUN = Path(__file__).parents[4] / "playbooks" / "tasks" / "run.yml"
 OURS = {"load_balancer_provider": "none"}
 
 
@@ -74,6 +87,16 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
         ({"drain_host_services": "nginx"}, "drain_host_services: 'nginx' is a text; it must be a list"),
         ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
+        ({"restore_service_validate_certs": "maybe"}, "restore_service_validate_certs"),
+        ({"restore_service_url": "localhost:8080/health"}, "restore_service_url: url must be like http://localhost:8080/health"),
+        ({"restore_service_url": "http://::1:8080/health"}, "restore_service_url: url must have an IPv6 address in brackets"),
+        ({"restore_service_url": "http://localhost:0/"}, "restore_service_url: url must have a port from 1 to 65535"),
+        ({"restore_service_url": "http://localhost:99999/"}, "restore_service_url: url 'http://localhost:99999/' cannot be understood"),
+        ({"restore_service_address": "[::1]"}, "restore_service_address: '[::1]' is neither a name nor an IP address"),
+        ({"restore_service_address": "http://web"}, "restore_service_address: 'http://web' is neither"),
+        ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
+        ({"restore_service_unanswered": "ask"}, "restore_service_unanswered must be one of: refuse, warn"),
+        ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
         ({"restore_service_port": 70000}, "restore_service_port: 70000 is no TCP port from 1 to 65535"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is no number of seconds from 0 up"),
         ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is no number of seconds from 0.001 up"),
@@ -127,3 +150,59 @@ def test_what_a_default_would_take_for_not_set():
 def test_extra_variables_that_the_passes_set():
     (mistake,) = forbidden({"load_balancer_min_in_service": 2, "drain_host_timeout": 5, "target": "web"})
     assert mistake == "load_balancer_min_in_service: given as an extra variable; the passes set it themselves, leave it out"
+
+
+def test_the_playbook_reads_every_option_that_the_roles_have():
+    """What it does not read is checked when the host is out already."""
+    text = RUN.read_text(encoding="utf-8")
+    (read,) = [task["ansible.builtin.set_fact"]["graceful_azure_settings"] for task in yaml.safe_load(text) if "ansible.builtin.set_fact" in task]
+    assert set(role_options()) - set(read) == set()
+    assert [name for name, value in read.items() if value != f"{{{{ {name} | default(none) }}}}"] == []
+    ours = set(re.findall(r"graceful_azure_\w+", " ".join(read)))
+    assert ours == {f"graceful_azure_{name}" for name in ("resource_name", "rules", "min_in_service", "unknown_resources", "state_dir")}
+
+
+@pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
+def test_addresses_that_can_be_asked(address):
+    assert read_settings({"web1": dict(OURS, restore_service_port=80, restore_service_address=address)}, {"web1"})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, {}),
+        ({"restore_service_port": "80"}, {"port": 80, "host": "localhost", "validate_certs": True}),
+        ({"restore_service_port": 80, "restore_service_address": "::1"}, {"port": 80, "host": "::1", "validate_certs": True}),
+        ({"restore_service_url": "https://web/", "restore_service_validate_certs": "no"}, {"url": "https://web/", "validate_certs": False}),
+    ],
+)
+def test_what_is_asked_before_an_event(given, asked):
+    settings, mistakes = read_settings({"web1": dict(OURS, **given)}, {"web1"})
+    assert mistakes == [] and settings["web1"]["restore_service"]["ask"] == asked
+
+
+@pytest.mark.parametrize("value", ["maybe", "", None, 2, "ja", [], {}])
+def test_what_is_neither_true_nor_false(value):
+    mistakes = []
+    assert check_boolean(mistakes, "handle_events_wait", value) is False
+    assert mistakes == [f"handle_events_wait: {value!r} is neither true nor false"]
+
+
+@pytest.mark.parametrize(("value", "meant"), [(True, True), ("no", False), ("True", True), (0, False), ("on", True)])
+def test_what_is_true_or_false(value, meant):
+    mistakes = []
+    assert (check_boolean(mistakes, "handle_events_wait", value), mistakes) == (meant, [])
+
+
+@pytest.mark.parametrize("value", ["/var/lib/graceful_azure", "~/state", "$HOME/state", None, ""])
+def test_folders_of_records(value):
+    mistakes = []
+    check_state_dir(mistakes, value)
+    assert mistakes == []
+
+
+@pytest.mark.parametrize("value", ["state", "./state", "../state", 7])
+def test_folders_of_records_that_are_refused(value):
+    mistakes = []
+    check_state_dir(mistakes, value, "balancer lb1: ")
+    assert mistakes == [f"balancer lb1: graceful_azure_state_dir: {value!r} is not an absolute path; write one that begins with /"]

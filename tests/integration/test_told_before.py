@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Wrong settings are told before anything is taken out."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(name="closed")
+def find_closed_port():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        yield nobody.getsockname()[1]
+
+
+def test_check_mode_names_every_setting_that_is_wrong(site):
+    wrong = {
+        "restore_service_validate_certs": "maybe",
+        "restore_service_url": "http://::1:80/",
+        "restore_service_address": "[::1]",
+        "handle_events_wait": "maybe",
+        "graceful_azure_state_dir": "state",
+    }
+    site.write_inventory({"restore_service_unanswered": "perhaps"})
+    run = site.run("handle_events", "--check", **wrong)
+    assert run.status == 2, run.output
+    for name in (*wrong, "restore_service_unanswered"):
+        assert name in run.output, name
+    # An extra variable is the balancer's as well.
+    assert "balancer lb1: graceful_azure_state_dir: 'state' is not an absolute path" in run.output
+    assert "Observe the hosts" not in run.output and "Traceback" not in run.output
+
+
+def test_a_host_that_would_not_come_back(site, closed):
+    """As a new user meets it: in check mode at once, and before anything is done once an event comes."""
+    site.write_inventory(web1={"restore_service_url": f"http://127.0.0.1:{closed}/"})
+    run = site.run("handle_events", "--check")
+    said = f"web1: it is in service, and does not answer what restore_service asks (http://127.0.0.1:{closed}/: Connection refused)"
+    assert run.status == 2 and said in run.output, run.output
+
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"])
+    run = site.run(handle_events_wait=False)
+    assert run.status == 2 and said in run.output, run.output
+    assert {name: host["state"] for name, host in run.event(event_id)["hosts"].items()}["web1"] == "needs_person"
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
+
+    run = site.run(handle_events_wait=False, restore_service_unanswered="warn")
+    assert run.status == 0 and said in run.output, run.output
+    assert site.admin_states()["web1"] == "drain"
+
+
+def test_holds_takes_nothing_for_false(site):
+    run = site.run("holds", holds_release="maybe")
+    assert run.status == 2 and "holds_release" in run.output and "maybe" in run.output, run.output
+    run = site.run("holds", graceful_azure_state_dir="state")
+    assert "The state folder state is not an absolute path" in run.output

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host that serves and does not answer what restore_service asks: its settings are wrong, and nobody goes out for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.model import Model
+
+URL = "http://localhost/healht: status 404"
+ASK = {"url": "http://localhost/healht", "validate_certs": True}
+
+
+class Asked(Model):
+    """A model whose hosts are asked as the module host_observation does it."""
+
+    def __init__(self, *given, unanswered="refuse", **more):
+        super().__init__(*given, **more)
+        self.answers = {}  # per host: why it does not answer
+        self.was_asked = []
+        for settings in self.settings.values():
+            settings["restore_service"].update(ask=ASK, unanswered=unanswered)
+
+    def observe_host(self, name):
+        seen = super().observe_host(name)
+        pace = self.outcome["pace"][name] if self.outcome and self.number > 1 else {"ask": ASK}
+        coming = any(event["affects_host"] and event["event_status"] != "Started" for event in seen.get("events") or ())
+        if pace["ask"] and not seen.get("holds") and (coming or pace["ask"].get("always")):
+            self.was_asked.append(name)
+            seen["unanswered"] = self.answers.get(name)
+        return seen
+
+
+def said(outcome, name):
+    decision = outcome["hosts"][name]
+    return decision["state"], decision["reason"]
+
+
+def test_an_answer_lets_everything_go_on():
+    model = Asked()
+    model.announce("e1", "web1")
+    model.go()
+    assert model.in_rotation("web1") == [] and model.was_asked == ["web1"]
+    model.until(lambda outcome: model.posted)
+    assert model.was_asked == ["web1"], "a host that is out is not asked"
+
+
+def test_a_host_that_serves_and_does_not_answer_stays_in_rotation():
+    model = Asked()
+    model.answers["web1"] = URL
+    model.announce("e1", "web1", "web2")
+    for _pass in range(30):
+        outcome = model.go()
+    assert model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"] and model.posted == [] and model.steps == []
+    state, reason = said(outcome, "web1")
+    assert state == "needs_person" and URL in reason and "restore_service_url" in reason and "restore_service_unanswered" in reason
+    state, reason = said(outcome, "web2")
+    assert "waits for web1" in reason
+    assert outcome["failed_run"] and any(URL in message for message in outcome["messages"])
+
+
+def test_once_it_answers_the_run_goes_on():
+    model = Asked()
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    model.go()
+    del model.answers["web1"]
+    model.go()
+    assert model.in_rotation("web1") == []
+    model.until(lambda outcome: model.posted)
+
+
+def test_it_goes_out_shortly_before_an_impact_that_comes_anyway_and_is_not_approved():
+    model = Asked()
+    model.answers["web1"] = URL
+    model.announce("e1", "web1", notice=300.0)
+    began = model.now
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    assert 160.0 <= model.now - began <= 170.0  # drain_host_timeout and 15 s before NotBefore
+    for _pass in range(10):
+        outcome = model.go()
+    assert model.posted == [] and "did not answer" in said(outcome, "web1")[1]
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    model.finish()
+    assert model.in_rotation("web1") == ["lb1"]
+
+
+@pytest.mark.parametrize("status", ["Started"])
+def test_an_event_that_has_started_asks_for_nothing(status):
+    model = Asked()
+    model.answers["web1"] = URL
+    model.announce("e1", "web1", status=status)
+    model.go()
+    assert model.in_rotation("web1") == [] and model.was_asked == []
+
+
+def test_a_host_that_the_balancer_sees_down_is_no_mistake_in_the_settings():
+    """An application that is truly down blocks no maintenance."""
+    model = Asked()
+    model.answers["web1"] = URL
+    model._serves = lambda server: server is not model.servers["lb1"]["web1"]
+    model.announce("e1", "web1")
+    model.go()
+    assert model.in_rotation("web1") == []
+
+
+def test_a_host_that_is_held_already_is_not_asked():
+    """A run that goes on after a kill finds it out, with its services down."""
+    model = Asked()
+    model.announce("e1", "web1")
+    model.go()
+    model.killed()
+    model.answers["web1"] = URL
+    model.until(lambda outcome: model.posted)
+
+
+def test_a_run_may_be_told_to_go_on_and_warns_once():
+    model = Asked(unanswered="warn")
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    (warning,) = model.go()["warnings"]
+    assert URL in warning and warning.startswith("web1: ")
+    assert model.in_rotation("web1") == [] and model.go()["warnings"] == []
+    model.until(lambda outcome: model.posted)
+
+
+def test_check_mode_says_it_though_no_event_stands():
+    model = Asked()
+    model.run.update(check=True, wait=False)
+    model.answers["web1"] = URL
+    model.settings["web1"]["restore_service"]["ask"]["always"] = True
+    model.was_asked = []
+    seen = dict(model.observe_host("web1"), unanswered=URL)
+    model.observe_host = lambda name, original=model.observe_host: seen if name == "web1" else original(name)
+    outcome = model.go()
+    assert outcome["failed_run"] and URL in outcome["messages"][0]
