@@ -24,7 +24,7 @@ import yaml
 from graceful_azure_watcher.hold import FastHold
 from graceful_azure_watcher.settings import DEFAULTS
 
-from tests.support.checkout import must_pass
+from tests.support.checkout import ROOT, must_pass
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
 from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting, until
@@ -744,11 +744,40 @@ def test_the_whole_role_tells_of_it_and_removes_what_the_unit_leaves(tmp_path):
     (tmp_path / "run").mkdir()
     places = {"unit_file": "unit", "config_directory": "etc", "config_file": "etc/config.json", "data_directory": "data", "run_directory": "run"}
     variables = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in places.items()}
+    variables["__event_watcher_systemd_folder"] = str(tmp_path)
     variables.update(event_watcher_directory=str(tmp_path / "code"), event_watcher_python=sys.executable, graceful_azure_state_dir=str(tmp_path / "holds"))
     tasks = [included(action="file"), included(action="file", fast_path=["out"]), included(state="absent")]
     said = play(tmp_path, tasks, variables, "--check", timeout=280)
     assert [why for why, _command in told(said)] == ["without event_watcher_fast_path", "with the watcher gone"]
     assert f"changed: [here] => (item={tmp_path}/run)" in said
+
+
+def test_the_commands_of_the_readme_run_it_without_systemd(simulator, tmp_path):
+    blocks = re.findall(r"```(shell|json)\n(.*?)```", (ROLE / "README.md").read_text().partition("## Without systemd")[2].partition("\n## ")[0], re.DOTALL)
+    (copy, settings, run) = (text for _kind, text in blocks)
+    places = {
+        "~/.ansible/collections/ansible_collections/graceful/azure": str(ROOT),
+        "/usr/local/lib/graceful-azure-watcher": str(tmp_path / "code"),
+        "/etc/graceful-azure-watcher": str(tmp_path / "etc"),
+    }
+    for place, here in places.items():
+        copy, settings, run = (text.replace(place, here) for text in (copy, settings, run))
+    subprocess.run(["sh", "-e"], input=copy, text=True, check=True, timeout=20)
+    wanted = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__event_watcher_files"]
+    assert {path.name for path in (tmp_path / "code").iterdir()} == {os.path.basename(name) for name in wanted}
+    (tmp_path / "etc/secret").write_text("s3cret\n")
+    (tmp_path / "etc/secret").chmod(0o600)
+    given = dict(json.loads(settings), imds_url=simulator.urls["www_1"])
+    for name in ("state_dir", "data_dir", "run_dir"):
+        given[name] = str(tmp_path / name)
+    (tmp_path / "etc/config.json").write_text(json.dumps(given))
+    command = [sys.executable, *run.split()[1:], "--config", str(tmp_path / "etc/config.json")]
+    assert subprocess.run([*command, "--check"], capture_output=True, check=False, timeout=20).returncode == 0
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert "what=started" in process.stderr.readline()
+        until(lambda: subprocess.run([*command, "--status"], capture_output=True, check=False, timeout=20).returncode == 0)
+        process.terminate()
+        assert process.wait(10) == 0
 
 
 # A day, at one a second.

@@ -55,6 +55,23 @@ REFUSED = {
 }
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("words", [(), ("--check",)], ids=["run", "check mode"])
+def test_a_machine_without_systemd_is_refused_before_anything_is_written(tmp_path, words):
+    places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
+    given = {"event_watcher_directory": str(tmp_path / "code"), "event_watcher_action": "eda", "event_watcher_url": "https://eda.example.com/"}
+    given.update(places, event_watcher_secret="s3cret", __event_watcher_systemd_folder=str(tmp_path / "nowhere"))
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks_of("here", given)[:1]}]))
+    play = json.loads((tmp_path / "play.yml").read_text())
+    play[0]["tasks"][0]["rescue"].append({COPY: {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False})
+    play[0]["vars"] = {"said": {}}
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    play_with(Path(sys.executable).parent, tmp_path, *words)
+    said = json.loads((tmp_path / "said.json").read_text())["here"]
+    assert f"systemd does not run this machine (there is no {tmp_path}/nowhere)" in said and '"Without systemd"' in said
+    assert {path.name for path in tmp_path.iterdir()} == {"play.yml", "said.json"}
+
+
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_is_refused(tmp_path):
