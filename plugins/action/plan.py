@@ -20,7 +20,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_boolean,
     check_state_dir,
@@ -43,15 +43,14 @@ RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 display = Display()
 
 
-def _table(events, unread):
-    """The closing table, a line for each event and each of its hosts."""
-    if not events:
-        return [no_event("No event names any of the targets", unread)]
-    lines = []
+def _table(planned):
+    """The closing table, a line for each event and each of its hosts, and for each host that could not be read."""
+    events = planned["events"]
+    lines = [] if events else [no_event("No event names any of the targets", planned["unread"])]
     for event in events:
         lines.append(f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}")
         lines.extend(f"    {name}: {said['state']}, {said['reason']}" for name, said in event["hosts"].items())
-    return lines
+    return lines + not_looked_at(planned)
 
 
 class ActionModule(ActionBase):
@@ -163,7 +162,7 @@ class ActionModule(ActionBase):
         self._tell(outcome, last, world)
         warnings = outcome.pop("warnings")
         carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
-        result = dict(carried, number=world["pass"], table=_table(outcome["events"], outcome["unread"]), **outcome)
+        result = dict(carried, number=world["pass"], table=_table(outcome), **outcome)
         if args.get("journal"):
             try:
                 self._write(args["journal"], world, outcome)

@@ -431,7 +431,11 @@ def check_writable(state_dir, create=False):
     while not os.path.isdir(place):
         place = os.path.dirname(os.path.abspath(place))
     if not os.access(place, os.W_OK | os.X_OK):
-        raise HoldError("The state folder %s cannot be written by user id %d." % (state_dir, os.geteuid()), state_dir)
+        raise HoldError(
+            "The state folder %s cannot be written by user id %d. Give the task the rights (become), or name a folder that this "
+            "user may write (graceful_azure_state_dir)." % (state_dir, os.geteuid()),
+            state_dir,
+        )
     status = os.statvfs(place)
     if status.f_flag & os.ST_RDONLY:
         raise HoldError("The state folder %s lies on a file system that is read-only." % state_dir, state_dir)

@@ -47,4 +47,8 @@ def shortage(value, name, backend, place, leaving=()):
     least = minimum(value, len(counted))
     if serving - 1 >= least:
         return None
-    return "%d of %d in service in %s, %d must stay" % (serving, len(counted), place, least)
+    short = "%d of %d in service in %s, %d must stay" % (serving, len(counted), place, least)
+    if least > len(counted):
+        plural = "" if len(counted) == 1 else "s"
+        short += ": the backend has %d server%s, so this can never be met (graceful_azure_min_in_service)" % (len(counted), plural)
+    return short

@@ -52,7 +52,7 @@ class Account:
             "hosts": decisions,
             "pace": pace,
             "looks": looks,
-            "unread": [host.name for host in world.hosts.values() if not host.observed],
+            "unread": {host.name: self._why_unread(host) for host in world.hosts.values() if not host.observed},
             "events": results,
             "finished": (not world.run["wait"] and not look_again) or nothing_left or world.time_is_over,
             "once_more": not world.run["wait"] and not world.time_is_over and all(map(self._may_try_again, world.hosts.values())),
@@ -93,7 +93,7 @@ class Account:
         """Whether the host needs a second look: an idle host is drained, and an event is over, after two looks; what cannot be read may be restarting."""
         if host.memory.get("restoring_since") is not None and host.step:
             return False
-        return self.plan.looks_once(host) or bool(host.blind) or self._unread(host) or self._absent_once(host)
+        return self.plan.looks_once(host) or bool(host.blind) or self._unread(host) or self._is_lost(host) or self._absent_once(host)
 
     def _absent_once(self, host):
         """Whether an event of the host was seen to be gone once, so that the next look may end it."""
@@ -113,6 +113,11 @@ class Account:
                 messages.extend(f"{host.name}: {sentence}" for sentence in host.blind)
             if given_up and self._unread(host):
                 messages.append(f"{host.name}: its metadata service cannot be read: {host.seen.get('error')}")
+            if given_up and self._is_lost(host):
+                messages.append(
+                    f"{host.name}: it cannot be reached, and no event is known that names it, so nobody watches it: {self._why_unread(host)}."
+                    " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
+                )
         if world.run.get("check"):
             # In check mode a host is asked even where no event names it.
             messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered and not host.events)
@@ -143,6 +148,16 @@ class Account:
         """Whether the host answers and its metadata service does not."""
         return bool(host.seen.get("reached")) and not host.observed and not host.fatal
 
+    def _is_lost(self, host):
+        """Whether nobody can tell of the host: it cannot be reached, may not be off, and no event is known that names it."""
+        if host.seen.get("reached") or host.fatal or host.settings.get("may_be_off"):
+            return False
+        return not self._events_of(host)
+
+    @staticmethod
+    def _why_unread(host):
+        return "; ".join(host.fatal) or host.seen.get("error") or "not observed"
+
     def _patient(self, host):
         """Whether what is wrong with the host, if anything, has stood for so long that waiting is no use."""
         now = self.world.now
@@ -150,7 +165,7 @@ class Account:
             host.memory.pop("fatal_since", None)
             if host.blind and now - host.memory["blind_since"] < PATIENCE:
                 return False
-            if not self._unread(host):
+            if not self._unread(host) and not self._is_lost(host):
                 return True
             return self._silent_for(host) >= (PATIENCE if host.seen.get("passing", True) else PATIENCE_FATAL)
         since = host.memory.setdefault("fatal_since", now)
@@ -250,7 +265,7 @@ class Account:
                 elif was_held or event.facts.get("recalled"):
                     return "unobserved", silent, None  # its own records cannot be read
             if not was_held:
-                return "in_service", "was not taken out", None
+                return "in_service", "; ".join(filter(None, ["was not taken out", self._maintenance(host)])), None
             return "restored", self._how_restored(host, event), None
         held = "; ".join(
             f"{s['backend']}/{s['server']} on {s['machine']} is out" for s in host.servers if s["condition"] in ("held", "lost")
@@ -277,16 +292,19 @@ class Account:
         return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
 
     @staticmethod
-    def _how_restored(host, event):
+    def _maintenance(host):
+        """Which servers of the host are out though nothing of ours holds them, and why: mostly an operator took them out."""
+        out = [s for s in host.servers if s["admin_state"] != "ready" and s["condition"] == "none"]
+        places = {id(s): f"{s['backend']}/{s['server']} on {s['machine']}" for s in out}
+        told = [f"{places[id(s)]} is in {s['admin_state']}" for s in out if not s.get("returns_by_itself")]
+        said = [f"in an operator's maintenance ({', '.join(told)})"] if told else []
+        said.extend(f"{places[id(s)]} serves again when its name resolves" for s in out if s.get("returns_by_itself"))
+        return "; ".join(said)
+
+    def _how_restored(self, host, event):
         told = event.facts.get("conflicts", {}).get(host.name)
         if not told:
-            out = [s for s in host.servers if s["admin_state"] != "ready"]
-            left = [
-                f"{s['backend']}/{s['server']} on {s['machine']} "
-                + ("serves again when its name resolves" if s.get("returns_by_itself") else f"is in {s['admin_state']} and not held by us")
-                for s in out
-            ]
-            told = ["back as it was found", *left]
+            told = filter(None, ["back as it was found", self._maintenance(host)])
         return "; ".join(told)
 
     def _prepared_so_far(self, host, event):
@@ -336,7 +354,7 @@ class Account:
             elif not host.observed:
                 state, reason = "unobserved", host.seen.get("error") or "not observed"
             else:
-                state, reason = "in_service", "no event names it"
+                state, reason = "in_service", "; ".join(filter(None, [self._maintenance(host), "no event names it"]))
                 if host.foreign_ids:
                     reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
         if host.memory.get("state") != state:
@@ -399,9 +417,16 @@ class Account:
     def _over(self, event, states):
         """Whether a run has nothing more to wait for in this event."""
         hosts = [self.world.hosts[name] for name in event.facts["hosts"]]
-        if hosts and all(host.fatal for host in hosts):
+        if hosts and all(self._is_hopeless(host, event) for host in hosts):
             return True
         return (event.ignored or self._gone(event)) and self._settled(event, states)
+
+    def _is_hopeless(self, host, event):
+        """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
+        if host.fatal:
+            return True
+        stands = host.blind and host.helpless and self.world.now - host.memory["blind_since"] >= PATIENCE
+        return bool(stands) and event.key not in host.held_ids
 
     def _next_act_is_later(self, event):
         """Whether the next act for a standing event lies beyond this run's end."""

@@ -22,12 +22,18 @@ def preview(planned, now):
     events = sorted(planned["memory"]["events"].values(), key=lambda facts: (not facts.get("hosts"), facts.get("not_before_at") or 0, facts["event_id"]))
     unread = planned["unread"]
     if not events:
-        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}"]
+        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}", *not_looked_at(planned)]
     lines = ["Check mode: nothing is changed. What would be done:"]
     for facts in events:
         lines.append(f"{facts['event_type'] or 'event'} {facts['event_id']} ({', '.join(facts['resources'])}): {_when(facts, now)}")
         lines.extend(f"    {line}" for line in _event(planned, facts, now))
-    return lines
+    return lines + not_looked_at(planned)
+
+
+def not_looked_at(planned):
+    """A line for each host that could not be read, with the reason, where no message tells it already."""
+    told = [message.partition(":")[0] for message in planned["messages"]]
+    return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in told]
 
 
 def no_event(words, unread):

@@ -37,12 +37,14 @@ _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_
 # What else users set, or what a run itself leaves on the hosts.
 VARIABLES = (
     *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
-    *("graceful_azure_unknown_resources", "graceful_azure_state_dir"),
+    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir"),
     *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
 )
 TASK_FILES = ("drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
 """Options that name a task file of the user's own, besides those of the provider custom."""
+_WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
+_TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
 PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
 
 
@@ -213,6 +215,16 @@ def forbidden(extra):
     return [f"{name}: given as an extra variable; the passes set it themselves, leave it out" for name in sorted(ours & set(extra))]
 
 
+def _type_mistakes(messages, values, told):
+    """What Ansible says of options, without names of Python's classes and without what was told already in other words."""
+    for message in messages:
+        wrong = _WRONG_TYPE.match(message)
+        if not wrong:
+            yield message
+        elif not any(mistake.startswith(f"{wrong[1]}: ") for mistake in told):
+            yield f"{wrong[1]}: {values.get(wrong[1])!r} cannot be read as {_TYPES.get(wrong[2], wrong[2])}"
+
+
 def _settings_of(name, variables, options, known_hosts, files, mistakes):
     # What is not set comes as null, or as an empty text where templates yield nothing but texts (core before 2.19).
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
@@ -222,7 +234,7 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     # Numbers of seconds are checked below, in words that name the limit.
     specs = {key: dict(option, type="raw") if option.get("type") == "float" else option for key, option in options.items()}
     validated = ArgumentSpecValidator(specs).validate({key: value for key, value in values.items() if key in specs})
-    mistakes.extend(validated.error_messages)
+    mistakes.extend(_type_mistakes(validated.error_messages, values, mistakes))
     values.update(validated.validated_parameters)
 
     provider = values.get("load_balancer_provider")
@@ -255,6 +267,7 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
     if unknown_resources not in ("hold", "ignore"):
         mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
+    may_be_off = check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False))
     for port in values.get("drain_host_ports") or ():
         _check_port(mistakes, "drain_host_ports", port)
     return {
@@ -262,6 +275,7 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
         "rules": [] if rule_mistakes else rules_of(rules),
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
+        "may_be_off": may_be_off,
         "load_balancer": {
             "provider": provider,
             "hosts": balancers,

@@ -17,10 +17,10 @@ _STEPS = {
 
 
 def clock(at, now=None):
-    """A moment on this machine's clock; with its day where that is not today."""
+    """A moment on this machine's clock, with its zone; with its day where that is not today."""
     local = time.localtime(at)
     same_day = now is None or local[:3] == time.localtime(now)[:3]
-    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", local)
+    return time.strftime("%H:%M:%S %Z" if same_day else "%Y-%m-%d %H:%M:%S %Z", local)
 
 
 def duration(seconds):

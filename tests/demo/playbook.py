@@ -18,7 +18,7 @@ PLAYBOOK = "graceful.azure.watch_events"
 
 
 # A line of the playbook's account begins with the time of day.
-ACCOUNT = re.compile(r"\d\d:\d\d:\d\d  (.+)")
+ACCOUNT = re.compile(r"\d\d:\d\d:\d\d(?: \S+)?  (.+)")
 TROUBLE = ("fatal:", "[ERROR]", "ERROR", "Traceback")
 LONGEST = 160
 

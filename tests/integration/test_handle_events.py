@@ -53,6 +53,8 @@ def test_check_mode_shows_the_plan_and_touches_nothing(site):
     run = site.run("handle_events", "--check")
     assert run.status == 0, run.output
     assert event_id in run.output
+    assert run.event(event_id)["outcome"] == "in_progress"
+    assert run.about == {"check": True, "unread": {}, "failed": False, "messages": []}
     assert site.simulator.event(event_id)["Approvals"] == []
     assert site.admin_states()["web1"] == "ready"
     assert not (site.folder / "state").exists()
@@ -64,6 +66,18 @@ def test_one_pass(site):
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "in_progress"
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--check"]])
+def test_a_target_that_cannot_be_reached(site, arguments):
+    """Nobody watches it, which is no success; and a message, not a name in a list, says why."""
+    site.write_inventory(web2={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9})
+    run = site.run("handle_events", *arguments, handle_events_wait=False)
+    assert run.status == 2 and run.events == [] and list(run.about["unread"]) == ["web2"], run.output
+    assert "web2: it cannot be reached, and no event is known that names it" in run.output and "Connection refused" in run.about["unread"]["web2"]
+    site.write_inventory(web2={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9, "graceful_azure_may_be_off": True})
+    run = site.run("handle_events", *arguments, handle_events_wait=False)
+    assert run.status == 0 and "web2 could not be read" in run.output and "Connection refused" in run.about["unread"]["web2"], run.output
 
 
 @pytest.mark.long
@@ -187,7 +201,7 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     process = site.start("handle_events", handle_events_timeout=20, **variables)
     wait_until(lambda: list(site.records()), 60, "the record of the approval")
     run = site.finish(process)
-    failed = re.findall(r"^\d\d:\d\d:\d\d  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
+    failed = re.findall(r"^\d\d:\d\d:\d\d \S+  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
     assert len(failed) >= 2, run.output
     assert run.event(event_id)["outcome"] == "in_progress" and site.simulator.event(event_id)["Approvals"] == []
     # The service may have got it.

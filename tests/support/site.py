@@ -46,15 +46,16 @@ class Listener:
 
 
 class Run:
-    """A playbook that ended: its exit status, its output and what set_stats carried."""
+    """A playbook that ended: its exit status, its output and what set_stats carried: the events, and what it says about the run."""
 
     def __init__(self, status, output):
         self.status = status
         self.output = output
-        self.events = None
+        self.events = self.about = None
         for line in output.splitlines():
             if line.strip().startswith("RUN: "):
-                self.events = json.loads(line.strip()[len("RUN: "):])["graceful_azure"]
+                stats = json.loads(line.strip()[len("RUN: "):])
+                self.events, self.about = stats["graceful_azure"], stats["graceful_azure_run"]
 
     def event(self, event_id):
         (found,) = [event for event in self.events if event["event_id"].lower() == event_id.lower()]

@@ -29,12 +29,16 @@ def backend(*states):
     return [{"server": name, "in_service": "serves" in state, "backup": "backup" in state} for name, state in zip("abcdef", states, strict=False)]
 
 
+IMPOSSIBLE = "2 of 2 in service in www, 3 must stay: the backend has 2 servers, so this can never be met (graceful_azure_min_in_service)"
+
+
 @pytest.mark.parametrize(
     ("least", "states", "leaving", "short"),
     [
         (1, ["serves", "serves"], (), None),
         (1, ["serves", "serves"], ("b",), "1 of 2 in service in www, 1 must stay"),
         (1, ["serves", "down"], (), "1 of 2 in service in www, 1 must stay"),
+        (3, ["serves", "serves"], (), IMPOSSIBLE),
         (0, ["serves"], (), None),
         (0, ["serves", "serves backup"], (), None),
         ("50%", ["serves", "serves", "serves"], (), None),

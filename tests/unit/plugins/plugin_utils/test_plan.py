@@ -1208,7 +1208,7 @@ class TestEnd:
         for name in hosts:
             model.hosts[name]["service_silent"] = True
         outcome = model.go()
-        assert outcome["finished"] and outcome["failed_run"] and outcome["unread"] == list(hosts)
+        assert outcome["finished"] and outcome["failed_run"] and list(outcome["unread"]) == list(hosts)
 
     def test_a_hold_of_a_persons_own_is_told(self):
         model = Model()
@@ -1221,7 +1221,7 @@ class TestEnd:
         model.until(lambda outcome: model.posted)
         model.servers["lb1"]["web1"]["record"] = None
         model.over("e1")
-        assert "www/web1 on lb1 is in drain and not held by us" in result(model.finish(), "e1")["hosts"]["web1"]["reason"]
+        assert "in an operator's maintenance (www/web1 on lb1 is in drain)" in result(model.finish(), "e1")["hosts"]["web1"]["reason"]
 
     def test_time_runs_out(self):
         model = Model(timeout=30.0)
@@ -1846,3 +1846,99 @@ class TestOverIsSeenTwice:
         model.run = dict(model.run, wait=False, look_twice=True)
         assert not model.go()["finished"] and model.in_rotation("web1") == []
         assert model.go()["finished"] and model.in_rotation("web1") == ["lb1"]
+
+
+class TestNobodyWatches:
+    """A target that cannot be reached, and of which no event tells, is not watched by anybody: no success."""
+
+    def test_a_run_waits_for_it_and_fails(self):
+        model = Model(hosts=3)
+        model.hosts["web3"]["silent"] = True
+        began = model.now
+        outcome = model.finish()
+        assert outcome["failed_run"] and model.now - began >= 30
+        (message,) = outcome["messages"]
+        assert message.startswith("web3: it cannot be reached") and "timed out" in message and "graceful_azure_may_be_off" in message
+        assert outcome["unread"] == {"web3": "timed out"}
+
+    def test_it_may_come_back_meanwhile(self):
+        model = Model()
+        model.hosts["web2"]["silent"] = True
+        assert not model.go()["finished"]
+        model.hosts["web2"]["silent"] = False
+        assert not model.finish(passes=3)["failed_run"]
+
+    def test_a_run_that_takes_one_step_looks_again_and_fails(self):
+        model = Model(wait=False)
+        model.run["look_twice"] = True
+        model.hosts["web2"]["silent"] = True
+        assert not model.go()["finished"]
+        outcome = model.go()
+        assert outcome["finished"] and outcome["failed_run"]
+
+    def test_a_host_that_may_be_off(self):
+        model = Model()
+        model.settings["web2"]["may_be_off"] = True
+        model.hosts["web2"]["silent"] = True
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"] and outcome["unread"] == {"web2": "timed out"}
+
+    def test_a_member_that_another_tells_of_is_watched(self):
+        model = Model(hosts=3, wait=False)
+        model.settings["web1"]["resource_name"] = model.hosts["web1"]["azure_name"]
+        model.hosts["web1"]["silent"] = True
+        model.announce("e1", "web1", status="Started")
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"], outcome["messages"]
+
+    @pytest.mark.parametrize("event_type", ["Preempt", "Terminate"])
+    @pytest.mark.parametrize("killed", [False, True], ids=["same run", "later run"])
+    def test_a_vm_that_was_deleted(self, event_type, killed):
+        model = Model(hosts=2)
+        model.announce("e1", "web1", event_type=event_type)
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.hosts["web1"]["silent"] = True
+        model.over("e1")
+        model.now += 60
+        if killed:
+            model.killed()
+        outcome = model.finish()
+        assert not outcome["failed_run"], outcome["messages"]
+
+
+class TestAMistakeThatOnlyAPersonCanMend:
+    def test_the_run_ends_soon_where_nothing_else_is_to_be_done(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.down_balancers["lb1"] = {"reached": False, "fatal": "There is no HAProxy socket"}
+        began = model.now
+        outcome = model.finish()
+        assert outcome["failed_run"] and 30 <= model.now - began < 45
+
+    def test_one_of_two_balancers_where_nobody_was_taken_out(self):
+        model = Model(balancers=("lb1", "lb2"), min_in_service=2)
+        model.announce("e1", "web1", "web2", notice=7200)
+        model.down_balancers["lb2"] = {"reached": False, "fatal": "There is no HAProxy socket"}
+        began = model.now
+        outcome = model.finish()
+        assert outcome["failed_run"] and 30 <= model.now - began < 45
+
+    def test_whoever_is_out_is_brought_back_first(self):
+        model = Model(balancers=("lb1", "lb2"))
+        model.announce("e1", "web1", notice=300)
+        model.down_balancers["lb2"] = {"reached": False, "fatal": "There is no HAProxy socket"}
+        began = model.now
+        model.until(lambda outcome: model.now > began + 100)
+        assert not model.outcome["finished"] and model.in_rotation("web1") == ["lb2"]
+        model.over("e1")
+        outcome = model.finish()
+        assert outcome["failed_run"] and model.in_rotation("web1") == ["lb1", "lb2"]
+
+
+def test_a_server_in_an_operators_maintenance_is_told_as_that():
+    model = Model()
+    model.servers["lb1"]["web1"]["admin_state"] = "maint"
+    said = model.go()["hosts"]["web1"]
+    assert said["state"] == "in_service" and said["reason"] == "in an operator's maintenance (www/web1 on lb1 is in maint); no event names it"

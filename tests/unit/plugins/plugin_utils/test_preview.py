@@ -18,7 +18,7 @@ def shown(model):
     """The text of the first pass in check mode, without moments of the clock."""
     outcome = model.go()
     lines = preview(dict(outcome, settings=model.settings), model.now)
-    return re.sub(r"\d\d:\d\d:\d\d", "TIME", "\n".join(lines))
+    return re.sub(r"\d\d:\d\d:\d\d \S+", "TIME", "\n".join(lines))
 
 
 def test_no_event():

@@ -159,7 +159,7 @@ def test_the_playbook_reads_every_option_that_the_roles_have():
     assert set(role_options()) - set(read) == set()
     assert [name for name, value in read.items() if value != f"{{{{ {name} | default(none) }}}}"] == []
     ours = set(re.findall(r"graceful_azure_\w+", " ".join(read)))
-    assert ours == {f"graceful_azure_{name}" for name in ("resource_name", "rules", "min_in_service", "unknown_resources", "state_dir")}
+    assert ours == {f"graceful_azure_{name}" for name in ("resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")}
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
@@ -206,3 +206,17 @@ def test_folders_of_records_that_are_refused(value):
     mistakes = []
     check_state_dir(mistakes, value, "balancer lb1: ")
     assert mistakes == [f"balancer lb1: graceful_azure_state_dir: {value!r} is not an absolute path; write one that begins with /"]
+
+
+@pytest.mark.parametrize(("value", "meant"), [(True, True), ("yes", True), ("false", False), (None, False)])
+def test_a_host_that_may_be_off(value, meant):
+    settings, mistakes = read_settings({"web1": dict(OURS, graceful_azure_may_be_off=value)}, {"web1"})
+    assert mistakes == [] and settings["web1"]["may_be_off"] is meant
+
+
+def test_messages_name_no_classes_and_say_nothing_twice():
+    wrong = dict(OURS, graceful_azure_may_be_off="maybe", drain_host_services="nginx", load_balancer_haproxy_backends={"www": 1})
+    (*mistakes,) = read_settings({"web1": wrong}, {"web1"})[1]
+    assert "class" not in " ".join(mistakes) and sum("drain_host_services" in mistake for mistake in mistakes) == 1
+    assert "web1: graceful_azure_may_be_off: 'maybe' is neither true nor false" in mistakes
+    assert sum("load_balancer_haproxy_backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
