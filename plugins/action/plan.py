@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     read_settings,
     unresolved,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
 
 REMINDER = 5.0
@@ -39,6 +39,7 @@ LEFT = "it has left the run: a task file of its own could not reach a machine, o
 GONE = {"graceful_azure_host": {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}}
 """What is known of a host that has left the play."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
+SHOWN = ("mistakes", "warnings", "messages", "table")
 
 display = Display()
 
@@ -77,6 +78,8 @@ class ActionModule(ActionBase):
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
             if self._task.check_mode:
                 result["table"] = preview(result, time.time())
+        # What a person reads; everything else keeps the original text.
+        result.update({key: printable(result[key]) for key in SHOWN if key in result})
         return result
 
     def _template(self, known):
@@ -213,7 +216,7 @@ class ActionModule(ActionBase):
                 line += f", until {clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"
             elif decision["until"]:
                 line += f"  (until {clock(decision['until'])})"
-            display.display(line, color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)
+            display.display(printable(line), color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)
         outcome["memory"]["told"] = told
 
     @staticmethod

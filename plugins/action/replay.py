@@ -14,7 +14,7 @@ import os
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass, replay
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, printable, step
 
 display = Display()
 
@@ -50,10 +50,10 @@ class ActionModule(ActionBase):
         except OSError as error:
             return dict(result, failed=True, msg=f"journal {path} cannot be read: {error.strerror}")
         for sentence in result["unreadable"]:
-            display.warning(sentence)
+            display.warning(printable(sentence))
         result.update(self._verdict(path, result, wanted, found))
         if not result.get("failed"):
-            display.display(result["msg"])
+            display.display(printable(result["msg"]))
         return result
 
     @staticmethod
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
             verdict = "decided OTHERWISE than the run did" if told["differences"] else "as the run decided"
             display.display(f"{clock(now)}  pass {told['pass']} of the run of {clock(run, 0)}: {verdict}", color="red" if told["differences"] else None)
             for line in fresh.values():
-                display.display(line)
+                display.display(printable(line))
             for sentence in told["differences"]:
-                display.display(f"    differs: {sentence}", color="red")
+                display.display(printable(f"    differs: {sentence}"), color="red")
         return {"run": run, "lines": lines}

@@ -18,6 +18,7 @@ import time
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import printable
 
 display = Display()
 
@@ -166,4 +167,5 @@ class PatientAction(ActionBase):
     def _tell(self, task_vars, result, error, elapsed, seconds):
         limit = "" if seconds == math.inf else f" of {seconds:.0f}"
         lost = "" if error is None else "; the host cannot be reached"
-        display.display(f"{task_vars['inventory_hostname']}: waiting for {self.progress(result)}, {elapsed:.0f}{limit} s{lost}")
+        line = f"{task_vars['inventory_hostname']}: waiting for {self.progress(result)}, {elapsed:.0f}{limit} s{lost}"
+        display.display(printable(line))

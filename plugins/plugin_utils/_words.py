@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 _STEPS = {
     "load_balancer": "goes out of its balancer",
@@ -14,6 +15,20 @@ _STEPS = {
     "approve_event": "approves",
     "restore_service": "is brought back",
 }
+
+
+def printable(value):
+    """The value with every character that is not printable written as an escape, in texts at any depth.
+
+    Text from events, answers and records may hold anything. Shown raw, a line break or a terminal's escape sequence would forge lines.
+    """
+    if isinstance(value, str):
+        return "".join(character if character.isprintable() else character.encode("unicode_escape").decode("ascii") for character in value)
+    if isinstance(value, Mapping):
+        return {printable(key): printable(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [printable(entry) for entry in value]
+    return value
 
 
 def clock(at, now=None):

@@ -15,9 +15,9 @@ import yaml
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
 PLUGINS = [
-    ("module" if path.parts[1] == "modules" else "lookup", f"graceful.azure.{path.stem}")
+    ("module" if path.parts[1] == "modules" else path.parts[1], f"graceful.azure.{path.stem}")
     for path in checkout_files()
-    if path.parts[:2] in (("plugins", "modules"), ("plugins", "lookup")) and path.suffix == ".py"
+    if path.parts[:2] in (("plugins", "modules"), ("plugins", "lookup"), ("plugins", "filter")) and path.suffix == ".py"
 ]
 
 
@@ -47,7 +47,7 @@ def test_package(tmp_path):
     collections = tmp_path / "collections"
     env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     must_pass("ansible-galaxy", "collection", "install", "--offline", "-p", str(collections), str(package), env=env)
-    for kind in ("module", "lookup"):
+    for kind in ("module", "lookup", "filter"):
         named = [name for a_kind, name in PLUGINS if a_kind == kind]
         if named:
             shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))

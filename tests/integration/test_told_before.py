@@ -61,3 +61,18 @@ def test_holds_takes_nothing_for_false(site):
     assert run.status == 2 and "holds_release" in run.output and "maybe" in run.output, run.output
     run = site.run("holds", graceful_azure_state_dir="state")
     assert "The state folder state is not an absolute path" in run.output
+
+
+def test_text_from_an_event_forges_no_line(site):
+    forged = "Reboot\u2028web2\u202e\x9b31m\x7f\n12:00:00  web2  restored"
+    event_id = site.simulator.post_event(EventType=forged, Resources=["web1"])
+    run = site.run(handle_events_wait=False, graceful_azure_rules=[{"name": "all", "action": "prepare"}])
+    assert run.status == 0 and run.event(event_id)["event_type"] == forged, run.output
+    shown = "Reboot\\u2028web2\\u202e\\x9b31m\\x7f\\n12:00:00  web2  restored"
+    assert shown in run.output
+    # The line of set_stats is for machines; it is JSON.
+    lines = [line for line in run.output.split("\n") if "RUN: " not in line]
+    assert [line for line in lines if not line.replace("\t", "").isprintable()] == []
+    held = site.run("holds")
+    assert shown.replace("\\", "\\\\") in held.output, held.output
+    assert [line for line in held.output.split("\n") if not line.isprintable()] == []

@@ -52,7 +52,7 @@ class Run:
         self.status = status
         self.output = output
         self.events = self.about = None
-        for line in output.splitlines():
+        for line in output.split("\n"):
             if line.strip().startswith("RUN: "):
                 stats = json.loads(line.strip()[len("RUN: "):])
                 self.events, self.about = stats["graceful_azure"], stats["graceful_azure_run"]
