@@ -13,32 +13,32 @@ class ModuleDocFragment:
 options:
   state:
     description:
-      - V(present) puts the hold, V(absent) releases it.
+      - V(present) makes the change and records it as a hold. V(absent) releases the hold.
     type: str
     choices: [present, absent]
     default: present
   event_ids:
     description:
-      - Ids of the events for which the hold is put or released. Ids are kept as given and compared without case.
-      - Required for O(state=present). With O(state=absent) leaving it out releases the hold for every event.
+      - Ids of the events for which the hold is made or released. They are kept as given. Upper and lower case do not matter when they are compared.
+      - Required for O(state=present). Without it, O(state=absent) releases the hold for every event.
       - An empty list is an error.
     type: list
     elements: str
   event_details:
     description:
-      - What else to keep in the record about the events, a dictionary for each event id.
-      - What is given for an id that is on the hold already takes the place of what was kept.
+      - What else to keep in the record about the events: a dictionary for each event id.
+      - If the hold has an id already, what is given here replaces what was kept for it.
     type: dict
     default: {}
   reason:
     description:
-      - Why the hold is put, for the person who reads the record. It is kept with the ids that this call adds.
+      - The reason, for the person who reads the record. It is kept with the ids that this call adds.
     type: str
     default: ""
   state_dir:
     description:
-      - The folder of the records on the machine on which this module runs, one readable JSON file for each hold.
-      - It is made when it is missing, for its owner alone, but never in check mode and never for O(state=absent).
+      - The folder for records on the machine on which this module runs. Each hold is a readable JSON file.
+      - It is made if missing, and only its owner can read it. It is never made in check mode or for O(state=absent).
       - It must belong to root or to the user who runs the task, and must not be writable by everybody.
     type: path
     default: /var/lib/graceful_azure

@@ -14,12 +14,12 @@ options:
   imds_url:
     description:
       - Base URL of the instance metadata service.
-      - Neither a proxy nor a redirect is followed.
+      - No proxy is used, and no redirect is followed.
     type: str
     default: http://169.254.169.254
   api_version:
     description:
-      - Version of the service's API. Whatever the version, events are returned in the same shape; a field that the version lacks is null.
+      - Version of the service's API. Events are returned in the same shape for every version. A field that the version lacks is null.
     type: str
     default: "2020-07-01"
     choices:
@@ -33,24 +33,24 @@ options:
   request_timeout:
     description:
       - Seconds for one HTTP answer, from connecting to its last byte. Connecting itself has a short limit of its own.
-      - A wait gives the very first answer 120 seconds, since the first request ever enables the service.
-      - A request that failed in passing is repeated, with growing pauses.
+      - A wait allows 120 seconds for the very first answer, because the first request ever switches the service on.
+      - A request with an error that may go away is repeated with growing pauses.
     type: float
     default: 10
   resource_name:
     description:
-      - This host's name in C(Resources), which is the name of the Azure resource and not the hostname. It is compared without case.
-      - A lookup on a controller of the same set is given the name of the VM that is meant.
-      - It is asked from the service when not given, which costs a second request.
+      - This host's name in C(Resources). It is the name of the Azure resource, not the hostname. Upper and lower case do not matter.
+      - For a lookup on a controller of the same set, give the name of the VM that you mean.
+      - Without it the service is asked for the name, which costs a second request.
     type: str
 requirements:
   - requests
-  - jmespath (for JMESPath expressions alone)
+  - jmespath (only for JMESPath expressions)
 notes:
-  - The metadata service is reachable from inside the VM alone, and tells the events of that VM's scale set or availability set.
-  - The first request ever enables Scheduled Events for the VM, and may take up to two minutes to be answered.
-  - Once anybody asks, reboots that users themselves ask Azure for are announced as events, too, and wait for an approval or
-    for their C(NotBefore).
+  - Only the VM itself can reach its metadata service. The service lists the events of the VM's whole scale set or availability set.
+  - The first request ever switches Scheduled Events on for the VM. Its answer may take up to two minutes.
+  - As soon as anybody asks the service, Azure also announces the reboots that users start themselves. These then wait for an approval or for
+    their C(NotBefore).
 """
 
     # For lookups, whose options have more sources.

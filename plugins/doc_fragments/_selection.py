@@ -19,15 +19,15 @@ options:
     choices: [Freeze, Reboot, Redeploy, Preempt, Terminate]
   event_statuses:
     description:
-      - Only events that have one of these statuses. There is none for an event that is over, it is gone.
+      - Only events with one of these statuses. There is no status for an event that is over, because it is no longer listed.
     type: list
     elements: str
     choices: [Scheduled, Started]
   query:
     description:
-      - A JMESPath expression over the list of the events that the other options select, with the keys that events are
-        returned with. It must yield a list of these events.
-      - A word that is no key of an event is an error, since a comparison with it would never match. Strings stand in single
+      - A JMESPath expression over the list of events that the other options select. The events have the keys with which they are returned. The
+        expression must return a list of these events.
+      - A word that is no key of an event is an error, because a comparison with it would never match. Put strings in single
         quotes.
     type: str
 """
@@ -37,7 +37,7 @@ options:
 options:
   event_ids:
     description:
-      - Only events with these ids, compared without case. An empty list is an error.
+      - Only events with these ids. Upper and lower case do not matter. An empty list is an error.
     type: list
     elements: str
 """
@@ -47,7 +47,7 @@ options:
 options:
   affecting_host_only:
     description:
-      - Only events whose C(Resources) name this host. The service tells the events of all its neighbours, too.
+      - Only events whose C(Resources) name this host. The service also lists the events of the host's neighbours.
     type: bool
     default: false
 """
@@ -56,7 +56,7 @@ options:
 options:
   affecting_host_only:
     description:
-      - Only events whose C(Resources) name this host. The service tells the events of all its neighbours, too.
+      - Only events whose C(Resources) name this host. The service also lists the events of the host's neighbours.
     type: bool
     default: true
 """
@@ -65,11 +65,11 @@ options:
 options:
   state:
     description:
-      - The states any of which ends the wait. Where several are met, the outcome is the first of them in the order given.
-      - V(present) - a selected event stands.
+      - The states that end the wait. If several are reached, the outcome is the first one in the order given.
+      - V(present) - a selected event is listed.
       - V(scheduled) - at least one selected event has that status.
       - V(started) - at least one selected event has that status.
-      - V(absent) - no selected event stands. An event that is over is gone.
+      - V(absent) - no selected event is listed. An event that is over is no longer listed.
     type: list
     elements: str
     choices: [present, scheduled, started, absent]
@@ -82,12 +82,12 @@ options:
     default: 300
   sleep:
     description:
-      - Seconds between two reads. The service takes five requests per second for each VM, from all who ask together.
+      - Seconds between two reads. The service allows five requests a second for each VM, for all clients together.
     type: float
     default: 1
   delay:
     description:
-      - Seconds before the first read. They are part of O(timeout).
+      - Seconds to wait before the first read. They are part of O(timeout).
     type: float
     default: 0
 """

@@ -11,12 +11,12 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Waits as M(graceful.azure.scheduled_events_wait) does, and returns the selected events that stand at the end.
-  - A lookup runs on the machine that runs Ansible and reads the events of that machine, whatever host the task is for. It is meant for
-    playbooks that run on the VM itself, with C(ansible-pull) or C(connection=local), for a controller that stands in the same scale set or
-    availability set, and for tests. For a remote host use the module.
-  - So without an explicit O(imds_url) it refuses to run unless C(ansible_connection) is C(local) and nothing is delegated.
-    In C(loop) and C(with_) there is no telling, and O(imds_url) must be given.
+  - Waits as M(graceful.azure.scheduled_events_wait) does, and returns the selected events that the service lists at the end.
+  - A lookup runs on the machine that runs Ansible. It reads the events of that machine, whatever host the task is for. Use it in playbooks that
+    run on the VM itself, with C(ansible-pull) or C(connection=local), on a controller in the same scale set or availability set, and in tests.
+    For a remote host use the module.
+  - So without an explicit O(imds_url) the lookup refuses to run, unless C(ansible_connection) is C(local) and nothing is delegated.
+    In C(loop) and C(with_) it cannot know that, so O(imds_url) must be given.
   - In check mode it reads once and does not wait.
 extends_documentation_fragment:
   - graceful.azure._imds
@@ -27,11 +27,11 @@ extends_documentation_fragment:
 options:
   _terms:
     description:
-      - Only events with these ids, compared without case. Without any, all events.
+      - Only events with these ids. Upper and lower case do not matter. Without ids, all events.
     type: list
     elements: str
 notes:
-  - Use C(query), since C(lookup) does not return a list where it has one element.
+  - Use C(query), because C(lookup) does not return a list if it has only one element.
   - A lookup in a variable runs again whenever the variable is used. Keep its result with M(ansible.builtin.set_fact).
 seealso:
   - module: graceful.azure.scheduled_events_wait
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - The selected events that stand once a state is met, as M(graceful.azure.scheduled_events_info) returns them. For V(absent) there is none.
+    - The selected events that the service lists when a state is reached, as M(graceful.azure.scheduled_events_info) returns them. For V(absent) there are none.
   type: list
   elements: dict
 """

@@ -12,10 +12,10 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Approves as M(graceful.azure.scheduled_events_approve) does, and leaves a hold that is a record and nothing else, as M(graceful.azure.task_hold)
-    does under the name C(approved). Whoever carries on after a run that was killed learns from it who approved the event.
-  - The record is written before anything is sent, and once more when it was accepted. Its detail C(posted) is V(false) in between, and stays so where
-    nobody can tell whether the service got the request. Where the service refused it nothing is added.
+  - Approves events as M(graceful.azure.scheduled_events_approve) does, and leaves a record on the VM, as M(graceful.azure.task_hold) does under the
+    name C(approved). A later run that continues after a kill reads there who approved the event.
+  - The record is written before anything is sent, and again when the approval was accepted. Until then its detail C(posted) is V(false). It stays
+    V(false) if nobody can tell whether the service got the request. If the service refused the request, nothing is recorded.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes
@@ -24,49 +24,49 @@ attributes:
   idempotent:
     support: partial
     details:
-      - While the service still shows an event as Scheduled, which can take a while, it is approved again.
+      - An event is approved again as long as the service shows it as Scheduled, which can take a while.
 options:
   event_ids:
     description:
-      - Ids of the events to approve, compared without case.
+      - Ids of the events to approve. Upper and lower case do not matter.
     type: list
     elements: str
     required: true
   ready_resources:
     description:
-      - Names of the VMs that are ready, compared without case. An event about to be approved that names anybody else fails
-        the task and nothing is approved.
+      - Names of the VMs that are ready. Upper and lower case do not matter. If an event names any other VM, the task fails and nothing is
+        approved.
     type: list
     elements: str
     required: true
   timeout:
     description:
-      - How many seconds all of it may take, the events read anew and their approval sent. Without it each request is tried again as long
-        as O(request_timeout) and the service's errors let it.
+      - How many seconds it may take in all to read the events again and to approve them. Without it each request is tried again as long
+        as O(request_timeout) and the service's errors allow.
     type: float
   ready_until:
     description:
-      - Until when O(ready_resources) holds, in seconds since 1970 by the clock of the host. Nothing is sent later.
+      - Until when O(ready_resources) is true, in seconds since 1970 by the host's clock. Nothing is sent after that.
     type: float
   record:
     description:
-      - Whether to leave the record.
+      - Whether to write the record.
     type: bool
     default: true
   event_details:
     description:
-      - What else to keep in the record about the events, a dictionary for each event id.
-      - An event whose C(event_type) in it is not the one that it has now is not approved.
+      - What else to keep in the record about the events: a dictionary for each event id.
+      - If the C(event_type) given here differs from the event's present type, the event is not approved.
     type: dict
     default: {}
   reason:
     description:
-      - Why, for the person who reads the record.
+      - The reason, for the person who reads the record.
     type: str
     default: ""
   state_dir:
     description:
-      - The folder of the records on the VM. It is made when it is missing, for its owner alone.
+      - The folder for records on the VM. It is made if missing, and only its owner can read it.
     type: path
     default: /var/lib/graceful_azure
 seealso:
@@ -75,7 +75,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Let an event happen now, these two VMs being ready
+- name: Approve an event, because these two VMs are ready
   graceful.azure.approval_hold:
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     ready_resources: [web_1, web_2]
@@ -83,7 +83,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 approved:
-  description: Ids of the events whose approval was sent and accepted, or would be in check mode.
+  description: Ids of the approved events. In check mode, those that would be approved.
   returned: success
   type: list
   elements: str

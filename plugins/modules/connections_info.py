@@ -13,7 +13,7 @@ author:
 description:
   - Counts the established TCP connections, IPv4 and IPv6, whose local port is one of O(ports), by port and peer.
   - A half-closed connection counts, too. Its client has sent a request and closed its own side, and waits for the answer.
-  - With O(timeout) it waits until there is none, which is how the role P(graceful.azure.drain_host#role) tells that a host is drained.
+  - With O(timeout) it waits until there is none. The role P(graceful.azure.drain_host#role) finds out with this whether a host is drained.
   - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
 extends_documentation_fragment:
   - graceful.azure._attributes
@@ -36,20 +36,20 @@ options:
   ignored_peers:
     description:
       - Addresses whose connections do not count towards RV(count) and RV(idle).
-      - Meant for load balancers, which keep idle connections to a host in a pool for its next request, and which know best themselves
-        whether a request is under way.
+      - Use this for load balancers. They keep idle connections to a host in a pool for the next request, and they know themselves whether a
+        request is under way.
       - An IPv4 address also stands for its IPv4-mapped IPv6 address.
     type: list
     elements: str
     default: []
   timeout:
     description:
-      - For how many seconds to wait until no connection is left that counts. V(0) takes one look and does not wait.
-      - When it runs out the module does not fail, RV(idle) is V(false).
+      - How many seconds to wait until no connection that counts is left. V(0) looks once and does not wait.
+      - When the time is over, the module does not fail. RV(idle) is then V(false).
     type: float
     default: 0
 notes:
-  - It reads the kernel's tables of the network namespace that it runs in. Connections to a container with an address of its own are not among them.
+  - It reads the kernel's tables of the network namespace in which it runs. They do not contain connections to a container with an address of its own.
   - The host may go away and come back while the task waits.
 seealso:
   - module: graceful.azure.haproxy_info
@@ -72,7 +72,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 connections:
-  description: The connections to O(ports), those of ignored peers among them.
+  description: The connections to O(ports), including those of ignored peers.
   returned: success
   type: list
   elements: dict
@@ -103,7 +103,7 @@ connections:
       count: 2
       ignored: false
 count:
-  description: How many connections there are, those of ignored peers left out.
+  description: How many connections there are, without those of ignored peers.
   returned: success
   type: int
   sample: 2
@@ -113,7 +113,7 @@ idle:
   type: bool
   sample: false
 left:
-  description: A sentence part for each port that still has connections that count.
+  description: For each port that still has connections that count, a phrase that says how many.
   returned: success
   type: list
   elements: str

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hold_repair
-short_description: Put records of holds aside that nobody can use
+short_description: Put damaged records of holds aside
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - A damaged record (cut in half, no JSON, of another user) stops every step on its machine, since nobody can tell what it held.
-    This gives it another name in the same folder, so that nothing is held by it any more.
-  - What it held is left as it is, and is a person's to put back. The name of the record tells what that is.
-  - A record that cannot be read for lack of rights, or that a newer release wrote, is whole and is left where it is.
+  - A damaged record (cut in half, no JSON, owned by another user) stops every step on its machine, because nobody can tell what it held.
+    This module renames it in the same folder. Then it holds nothing any more.
+  - What it held is left as it is. A person has to put it back. The name of the record says what it is.
+  - A record that the user may not read, or that a newer release wrote, is not damaged. It is left where it is.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -26,7 +26,7 @@ attributes:
 options:
   state_dir:
     description:
-      - The folder of the records on the machine on which this module runs.
+      - The folder for records on the machine on which this module runs.
     type: path
     default: /var/lib/graceful_azure
 seealso:
@@ -53,10 +53,10 @@ put_aside:
   elements: dict
   contains:
     path:
-      description: Where it lay.
+      description: Where it was.
       type: str
     to:
-      description: Where it lies now. It is never read again.
+      description: Where it is now. It is never read again.
       type: str
     problem:
       description: What is wrong with it.
@@ -66,7 +66,7 @@ put_aside:
       to: /var/lib/graceful_azure/haproxy_server-www-web1-0a1b2c3d4e.json.damaged-2026-11-21T065303Z
       problem: The record cannot be used, it is not complete JSON.
 left:
-  description: Sentences about records that cannot be used and are not damaged.
+  description: Records that cannot be used and are not damaged, one sentence each.
   returned: success
   type: list
   elements: str

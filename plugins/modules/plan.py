@@ -12,9 +12,9 @@ module: plan
 short_description: Decide one step for every host of a pass
 version_added: 0.1.0
 description:
-  - Part of the playbook C(graceful.azure.handle_events); of no use outside it.
-  - Takes what the hosts of the play have observed and their settings, and decides for each host one step, with a reason in words and a deadline.
-  - Runs on the controller, once for the play, connects to no host, and never fails. Mistakes are returned as data.
+  - Part of the playbook C(graceful.azure.handle_events). It is of no use elsewhere.
+  - Takes what was observed on the hosts of the play, and their settings. Decides one step for each host, with a reason in words and a deadline.
+  - Runs on the controller once for the whole play, connects to no host, and never fails. Mistakes are returned as data.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -45,7 +45,7 @@ options:
     type: float
   observe_timeout:
     description:
-      - Seconds that one look at a host may take. Needed with O(phase=settings).
+      - How many seconds one look at a host may take. Needed with O(phase=settings).
     type: float
   wait:
     description:
@@ -58,7 +58,7 @@ options:
     default: false
   journal:
     description:
-      - Path on the controller of a file to which each pass is appended as a line of JSON, with everything that it was planned from.
+      - Path of a file on the controller. Each pass is appended to it as a line of JSON, with everything that it was planned from.
     type: path
 author:
   - The graceful.azure authors (@graceful-azure)
@@ -73,13 +73,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 mistakes:
-  description: Every mistake in the settings of all hosts, each a sentence.
+  description: Every mistake in the settings of all hosts, one sentence each.
   returned: always
   type: list
   elements: str
   sample: []
 hosts:
-  description: For each host its V(state), V(reason), V(since), V(until), V(event) and the V(step) to take, which may be null.
+  description: For each host its C(state), C(reason), C(since), C(until), C(event) and the C(step) to take, which may be null.
   returned: with O(phase=pass)
   type: dict
   sample:
@@ -98,12 +98,12 @@ finished:
   type: bool
   sample: false
 failed_run:
-  description: Whether a person is needed, or the run's time is over.
+  description: Whether a person is needed or the run's time is over.
   returned: with O(phase=pass)
   type: bool
   sample: false
 messages:
-  description: What a person has to know where RV(failed_run) is true.
+  description: What a person has to know if RV(failed_run) is true.
   returned: with O(phase=pass)
   type: list
   elements: str

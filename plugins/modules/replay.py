@@ -13,11 +13,11 @@ short_description: Plan the passes of a journal again
 version_added: 0.1.0
 description:
   - The one task of the playbook C(graceful.azure.replay).
-  - Reads a journal that C(graceful.azure.handle_events) wrote with C(handle_events_journal), decides every pass anew from what was observed then,
-    shows state, reason, step and deadline of each host, and whether that is what the run decided.
-  - Runs on the controller, connects to no host, asks no service.
-  - Fails where a decision differs, as it may where another version of the collection wrote the journal.
-  - A line that cannot be read, such as the last one of a run that was killed, is a warning.
+  - Reads a journal that C(graceful.azure.handle_events) wrote with C(handle_events_journal). It decides every pass again from what was observed
+    then. It shows state, reason, step and deadline of each host, and whether the run decided the same.
+  - It runs on the controller, connects to no host and asks no service.
+  - It fails if a decision differs. This can happen if another version of the collection wrote the journal.
+  - A line that cannot be read, such as the last line of a run that was killed, is a warning.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -37,7 +37,7 @@ options:
     required: true
   number:
     description:
-      - Number of the pass; without it, all passes. A file with several runs has several passes of a number.
+      - Number of the pass. Without it, all passes. A file with several runs has several passes of each number.
     type: int
 author:
   - The graceful.azure authors (@graceful-azure)
@@ -57,12 +57,12 @@ passes:
   type: int
   sample: 41
 different:
-  description: How many of them are decided otherwise than they were.
+  description: How many of them are now decided differently.
   returned: always
   type: int
   sample: 0
 unreadable:
-  description: Lines that hold no pass, each a sentence.
+  description: Lines that contain no pass, one sentence each.
   returned: always
   type: list
   elements: str

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scheduled_events_approve
-short_description: Approve Scheduled Events of an Azure VM, so that they start at once
+short_description: Approve Scheduled Events of an Azure VM, so that they start now
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Tells the instance metadata service of the VM that it runs on that events may start now, before their C(NotBefore).
-  - An approval releases an event for B(all) the VMs in its C(Resources) and cannot be taken back. Approve once all of them are ready.
-  - The events are read anew before anything is sent, and all of them are approved by one request.
-  - An event that is started or gone needs no approval, which is success without a change. One with any other status than Scheduled fails the task.
+  - Tells the instance metadata service of the VM on which the module runs that events may start now, before their C(NotBefore).
+  - An approval counts for B(all) VMs in the event's C(Resources) and cannot be taken back. Approve an event only when all of them are ready.
+  - The module reads the events again before it sends anything. It approves all of them with one request.
+  - An event that has started or is gone needs no approval. The task then succeeds without a change. If an event has a status other than these and
+    Scheduled, the task fails.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes
@@ -24,24 +25,24 @@ attributes:
   idempotent:
     support: partial
     details:
-      - While the service still shows an event as Scheduled, which can take a while, it is approved again.
+      - An event is approved again as long as the service shows it as Scheduled, which can take a while.
 options:
   event_ids:
     description:
-      - Ids of the events to approve, compared without case.
+      - Ids of the events to approve. Upper and lower case do not matter.
     type: list
     elements: str
     required: true
   allow_other_hosts:
     description:
-      - Whether events may be approved that do not name this host. Otherwise one such event fails the task and nothing is approved.
+      - Whether to approve events that do not name this host. With V(false), one such event fails the task, and nothing is approved.
     type: bool
     default: false
   ready_resources:
     description:
-      - Names of the VMs that are ready, compared without case. An event about to be approved that names anybody else fails
-        the task and nothing is approved.
-      - Without this option the names in C(Resources) are not looked at beyond this host's own.
+      - Names of the VMs that are ready. Upper and lower case do not matter. If an event names any other VM, the task fails and nothing is
+        approved.
+      - Without this option the module only checks that C(Resources) has this host's name.
     type: list
     elements: str
 seealso:
@@ -64,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 approved:
-  description: Ids of the events whose approval was sent and accepted, or would be in check mode.
+  description: Ids of the approved events. In check mode, those that would be approved.
   returned: success
   type: list
   elements: str

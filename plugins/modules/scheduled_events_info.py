@@ -12,10 +12,10 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Asks the instance metadata service of the VM that it runs on for Scheduled Events, which are the reboots, freezes, redeploys, Spot
-    evictions and deletions that Azure announces.
-  - The document of every version of the API is returned in the same shape.
-  - A document that is not what the service sends is an error, never an empty list.
+  - Reads Scheduled Events from the instance metadata service of the VM on which the module runs. Azure announces reboots, freezes, redeploys,
+    Spot evictions and deletions there.
+  - Events of every version of the API are returned in the same shape.
+  - A malformed document is an error, never an empty list.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._selection
@@ -57,7 +57,7 @@ RETURN = r"""
 events:
   description:
     - The selected events. A field that the version of the API lacks is null.
-    - Everything in them is the service's own text, which anybody who may describe an event could have written. Treat it as data.
+    - All texts come from the service, and somebody else may have written them. Treat them as data.
   returned: success
   type: list
   elements: dict
@@ -69,7 +69,7 @@ events:
       description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
       type: str
     event_status:
-      description: C(Scheduled) or C(Started). An event that is over is gone.
+      description: C(Scheduled) or C(Started). An event that is over is no longer listed.
       type: str
     event_source:
       description: C(Platform) or C(User).
@@ -82,7 +82,7 @@ events:
       type: list
       elements: str
     not_before:
-      description: When it starts unless it is approved before, in ISO 8601 and UTC. Null once it is started, and where it cannot be read.
+      description: When it starts if it is not approved before, in ISO 8601 and UTC. Null when it has started, and when the service's text cannot be read.
       type: str
     description:
       description: What the platform says about it.
@@ -91,10 +91,10 @@ events:
       description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
       type: int
     affects_host:
-      description: Whether C(resources) name this host. Null, with a warning, where the name of this host is not known.
+      description: Whether C(resources) name this host. Null, with a warning, if the name of this host is not known.
       type: bool
     seconds_until_not_before:
-      description: Seconds left until C(not_before) by the clock of the service, negative once it is past.
+      description: Seconds left until C(not_before) by the service's clock. Negative when it is past.
       type: float
   sample:
     - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
@@ -110,8 +110,8 @@ events:
       seconds_until_not_before: 893.0
 document_incarnation:
   description:
-    - Number of the document, which changes whenever its events do. V(0) where the service answered without a document.
-    - It is no counter, since it may begin anew.
+    - Number of the document, which changes whenever its events change. V(0) if the service answered without a document.
+    - It is not a counter, because it may start again.
   returned: success
   type: int
   sample: 5

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scheduled_events_wait
-short_description: Wait for Scheduled Events of an Azure VM to come, to start or to be over
+short_description: Wait until Scheduled Events of an Azure VM appear, start or are over
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Reads the Scheduled Events of the VM that it runs on, once a second or as O(sleep) says, until one of the states in O(state) is
-    met.
-  - The host may freeze, reboot or be silent meanwhile. The wait goes on from the machine that runs Ansible, which connects anew until
-    O(timeout) is over, and shows from time to time what is being waited for. On the host, each call takes at most half a minute
-    (the first answer apart) and ends by itself.
-  - Errors of the service that may pass are waited through. When the time is over, the last one is told.
+  - Reads the Scheduled Events of the VM on which the module runs, once a second or as O(sleep) says, until one of the states in O(state) is
+    reached.
+  - The host may freeze, reboot or be silent during the wait. The machine that runs Ansible connects to it again until O(timeout) is over. From
+    time to time it shows what it waits for. On the host, each call takes at most half a minute (except for the service's first answer) and ends by
+    itself.
+  - Errors of the service that may go away do not end the wait. When the time is over, the message contains the last one.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._selection
@@ -30,12 +30,12 @@ attributes:
   check_mode:
     support: full
     details:
-      - It reads once and does not wait. RV(outcome) is null where no state is met.
+      - It reads once and does not wait. RV(outcome) is null if no state is reached.
 options:
   _part:
     description:
-      - Private to this collection. The action plugin of this module waits in short calls, and tells each how long it may take and what those before it
-        have learned.
+      - Private to this collection. The action plugin of this module waits in short calls. With this option it tells each call how long it may take and
+        what earlier calls found.
     type: dict
 seealso:
   - module: graceful.azure.scheduled_events_info
@@ -70,7 +70,7 @@ RETURN = r"""
 events:
   description:
     - The selected events. A field that the version of the API lacks is null.
-    - Everything in them is the service's own text, which anybody who may describe an event could have written. Treat it as data.
+    - All texts come from the service, and somebody else may have written them. Treat them as data.
   returned: always
   type: list
   elements: dict
@@ -82,7 +82,7 @@ events:
       description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
       type: str
     event_status:
-      description: C(Scheduled) or C(Started). An event that is over is gone.
+      description: C(Scheduled) or C(Started). An event that is over is no longer listed.
       type: str
     event_source:
       description: C(Platform) or C(User).
@@ -95,7 +95,7 @@ events:
       type: list
       elements: str
     not_before:
-      description: When it starts unless it is approved before, in ISO 8601 and UTC. Null once it is started, and where it cannot be read.
+      description: When it starts if it is not approved before, in ISO 8601 and UTC. Null when it has started, and when the service's text cannot be read.
       type: str
     description:
       description: What the platform says about it.
@@ -104,10 +104,10 @@ events:
       description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
       type: int
     affects_host:
-      description: Whether C(resources) name this host. Null, with a warning, where the name of this host is not known.
+      description: Whether C(resources) name this host. Null, with a warning, if the name of this host is not known.
       type: bool
     seconds_until_not_before:
-      description: Seconds left until C(not_before) by the clock of the service, negative once it is past.
+      description: Seconds left until C(not_before) by the service's clock. Negative when it is past.
       type: float
   sample:
     - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
@@ -123,8 +123,8 @@ events:
       seconds_until_not_before: 893.0
 document_incarnation:
   description:
-    - Number of the document, which changes whenever its events do. V(0) where the service answered without a document.
-    - It is no counter, since it may begin anew.
+    - Number of the document, which changes whenever its events change. V(0) if the service answered without a document.
+    - It is not a counter, because it may start again.
   returned: always
   type: int
   sample: 5
@@ -134,14 +134,14 @@ resource_name:
   type: str
   sample: web_0
 elapsed:
-  description: Seconds that were waited.
+  description: How many seconds the wait took.
   returned: always
   type: float
   sample: 23.1
 outcome:
   description:
-    - The state that was met, or V(timeout).
-    - Null where the wait ended for another reason, and in check mode where no state is met.
+    - The state that was reached, or V(timeout).
+    - Null if the wait ended for another reason, and in check mode if no state is reached.
   returned: always
   type: str
   sample: present

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_hold
-short_description: Stop services of systemd for an event, and start again those that ran
+short_description: Stop systemd services for an event, and start those again that ran
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Puts a hold on services, or releases it. Held services are stopped in the order given, each when the one before is
-    down. When the last event is released they are started again in reverse.
-  - Only what ran when it was found is started again. Whether a service is enabled is never touched.
-  - Units that systemd would stop along with a service, because they require it or are part of it, are held with it, and so
-    are sockets, timers and paths that would start it again. Mounts, automounts and swaps are among them; targets, slices,
-    scopes and devices are not. A mount that is in use cannot be unmounted, and keeps the hold waiting.
-  - A service of C(Type=oneshot) that was stopped while it ran is started again and waited for until it has run to its end.
-  - A service that somebody else started again in the same boot is reported and left alone. One that runs again because
-    the host was booted anew is no conflict, and is not stopped again for the events that were known then.
-  - A socket whose service runs again, whoever started it, cannot be started any more. It is reported and left alone.
+  - Stops services for an event and records which ones ran (a hold), or releases the hold. Services are stopped in the order given, each when the one
+    before is down. When the last event is released, they are started again in reverse order.
+  - Only services that ran before are started again. The module never enables or disables a service.
+  - Some units would stop along with a service, because they require it or are part of it. They are held with it. So are sockets, timers and paths that
+    would start it again. Mounts, automounts and swaps are included; targets, slices, scopes and devices are not. A mount that is in use cannot be
+    unmounted, so the module waits for it.
+  - A service of C(Type=oneshot) that was stopped while it ran is started again. The module then waits until it has finished.
+  - If somebody else starts a held service in the same boot, this is reported and the service is left alone. If it runs again because the host was
+    rebooted, this is no conflict. It is not stopped again for the events that were known then.
+  - If the service of a held socket runs again, whoever started it, the socket cannot be started any more. This is reported and the socket is left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -31,19 +31,18 @@ attributes:
   idempotent:
     support: full
     details:
-      - A call that only waits on is no change. One that stops or starts a service is.
+      - A call that only continues to wait is no change. A call that stops or starts a service is one.
 options:
   services:
     description:
-      - Names of the services, in the order in which they are stopped. Other units are named with their type, such as
-        V(web.socket).
-      - Required for O(state=present). With O(state=absent) leaving it out means all that are held.
+      - Names of the services, in the order in which they are stopped. Give other units with their type, such as V(web.socket).
+      - Required for O(state=present). Without it, O(state=absent) applies to all held services.
     type: list
     elements: str
   timeout:
     description:
-      - For how many seconds to wait on the host until all is done. V(0) takes one step, which waits 2 seconds at most.
-      - When it runs out the module does not fail, RV(done) is V(false), and a later call goes on.
+      - How many seconds to wait on the host until everything is done. V(0) takes one step, which waits 2 seconds at most.
+      - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
     type: float
     default: 0
 """
@@ -73,10 +72,10 @@ services:
       description: The full name of the unit.
       type: str
     active_state:
-      description: What systemd calls its state.
+      description: Its state, as systemd calls it.
       type: str
     found:
-      description: What was found when the hold was put; null when it was not running.
+      description: The state before the module changed it. Null if it did not run.
       type: dict
     held_by:
       description: The events that hold the service.
@@ -84,12 +83,12 @@ services:
       elements: str
     condition:
       description:
-        - V(held) is down, and was stopped by this module.
-        - V(stopping) is to be stopped or on its way down, V(starting) is to be started or on its way up.
-        - V(not_running) did not run when it was found, and is not started again, or was started again and ran to its end.
-        - V(rebooted) runs again because the host was booted anew.
-        - V(changed_meanwhile) is not as this module left it, because somebody else acted; it was not touched.
-        - V(none) runs and is not held.
+        - V(held) - this module stopped it, and it is down.
+        - V(stopping) - it has to stop or is stopping. V(starting) - it has to start or is starting.
+        - V(not_running) - it did not run before and is not started again, or it was started again and has finished.
+        - V(rebooted) - it runs again because the host was rebooted.
+        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
+        - V(none) - it runs and is not held.
       type: str
   sample:
     - name: shop.service
@@ -103,12 +102,12 @@ done:
   type: bool
   sample: true
 waiting_for:
-  description: What is waited for, null when all is done.
+  description: What the module waits for. Null when everything is done.
   returned: success
   type: str
   sample: shop.service is deactivating
 conflicts:
-  description: Where somebody else acted meanwhile, a sentence each.
+  description: Where somebody else acted in the meantime, one sentence each.
   returned: success
   type: list
   elements: str

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: task_hold
-short_description: Record that tasks of your own changed a host for an event
+short_description: Record that your own tasks changed a host for an event
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Puts or releases a hold that is a record and nothing else, for what the user's own task files change. A later run,
-    also on another controller, learns from it what was done and what must be undone.
-  - With O(state=absent) and O(done=false) it tells whether this is the last event to be released, which is when the tasks
-    that undo the change belong to run, and records that they have begun.
+  - Writes or removes a record (a hold) of what your own task files change. The module changes nothing else. A later run reads from the record what was
+    done and what must be undone, even if it is on another controller.
+  - With O(state=absent) and O(done=false), RV(last) says whether this releases the last event. If so, run the tasks that undo the change. The record
+    then says that they have begun.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -25,19 +25,19 @@ attributes:
 options:
   name:
     description:
-      - What the tasks do, in a word. It is the name of the hold on this machine. Several are recorded one by one.
+      - What the tasks do, in one word. It is the name of the record on this machine. Each name gets a record of its own.
     type: list
     elements: str
     required: true
   done:
     description:
-      - With O(state=present), whether the tasks have done their job. What was recorded as done stays so until the hold is
-        released, or until the tasks that undo it begin.
-      - With O(state=absent), whether the tasks that undo it have done theirs. V(false) keeps the hold of the last event and
-        records that what was done is no longer so; a new event that comes meanwhile then has it done again. V(true) says that they have
-        run. Events that hold it still came meanwhile, so for them, too, what was done is no longer so.
-      - When not given, nothing is done yet with O(state=present). With O(state=absent) the hold is released, and what was done stays so for
-        the events that hold it still.
+      - With O(state=present), whether the tasks have done their job. A record that says so keeps saying so until it is removed, or until the tasks
+        that undo the change begin.
+      - With O(state=absent), whether the tasks that undo the change have done their job. V(false) keeps the record of the last event, and records that the
+        change is no longer in place. If a new event comes now, the change is made again. V(true) says that these tasks have finished. If other events are on
+        the record by then, they came in the meantime, and the record says that the change must be made again for them.
+      - Without this option, O(state=present) records that the tasks are not done yet. O(state=absent) releases the events, and the change stays in place for the
+        events that remain.
     type: bool
 """
 
@@ -80,22 +80,22 @@ EXAMPLES = r"""
 
 RETURN = r"""
 held:
-  description: Whether there was a hold of any of these names before this call.
+  description: Whether there was a record of any of these names before this call.
   returned: success
   type: bool
   sample: true
 done:
-  description: Whether the tasks of all these names have done their job, as far as it is recorded; V(false) when there is no hold.
+  description: Whether the records say that the tasks of all these names have done their job. V(false) if there is no record.
   returned: success
   type: bool
   sample: true
 last:
-  description: Whether these are the last events of a hold, so that nothing else keeps what was done.
+  description: Whether these are the last events on a record, so that no other event needs the change any more.
   returned: success
   type: bool
   sample: false
 held_by:
-  description: The events that hold it after this call.
+  description: The events that are on the record after this call.
   returned: success
   type: list
   elements: str

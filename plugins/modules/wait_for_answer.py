@@ -11,8 +11,8 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Asks a URL, connects to a TCP port, or both, from the host itself, until what was asked answers.
-  - Made for a host that comes back from a reboot or a move, before it is sent requests again.
+  - Asks a URL, connects to a TCP port, or both, from the host itself, until they answer.
+  - Use it for a host that comes back from a reboot or a move, before it gets requests again.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -41,8 +41,8 @@ options:
     default: localhost
   timeout:
     description:
-      - Seconds to wait at most. Then the task fails.
-      - With V(0) it tries once, and RV(answered) tells how that went.
+      - How many seconds to wait. After that the task fails.
+      - V(0) tries once, and RV(answered) says whether there was an answer.
     type: float
     default: 0
   request_timeout:
@@ -76,17 +76,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answered:
-  description: Whether everything that was asked answered.
+  description: Whether everything answered.
   returned: always
   type: bool
   sample: true
 reason:
-  description: Why it did not answer at the last try, else V(null).
+  description: Why there was no answer at the last try. Null if there was one.
   returned: always
   type: str
   sample: "http://localhost:8080/health: status 503"
 elapsed:
-  description: The seconds that it waited.
+  description: How many seconds the module waited.
   returned: always
   type: float
   sample: 4.2
