@@ -26,7 +26,7 @@ options:
     elements: str
   event_details:
     description:
-      - What else to keep in the record about the events: a dictionary for each event id.
+      - What else to keep in the record about the events, as a dictionary for each event id.
       - If the hold has an id already, what is given here replaces what was kept for it.
     type: dict
     default: {}

@@ -55,7 +55,7 @@ options:
     default: true
   event_details:
     description:
-      - What else to keep in the record about the events: a dictionary for each event id.
+      - What else to keep in the record about the events, as a dictionary for each event id.
       - If the C(event_type) given here differs from the event's present type, the event is not approved.
     type: dict
     default: {}

@@ -36,8 +36,8 @@ options:
       - With O(state=absent), whether the tasks that undo the change have done their job. V(false) keeps the record of the last event, and records that the
         change is no longer in place. If a new event comes now, the change is made again. V(true) says that these tasks have finished. If other events are on
         the record by then, they came in the meantime, and the record says that the change must be made again for them.
-      - Without this option, O(state=present) records that the tasks are not done yet. O(state=absent) releases the events, and the change stays in place for the
-        events that remain.
+      - Without this option, O(state=present) records that the tasks are not done yet. O(state=absent) releases the events, and the change stays in
+        place for the events that remain.
     type: bool
 """
 
