@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
+from ansible.plugins.loader import init_plugin_loader
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_boolean,
     check_state_dir,
@@ -121,6 +122,8 @@ def test_what_a_role_would_refuse_in_every_step_is_refused_before_the_first(tmp_
 )
 def test_a_task_file_that_cannot_be_loaded(tmp_path, text, said):
     """Included in mid-run it would end that for all hosts."""
+    # As ansible-playbook does before all else: without it no module's name can be looked up.
+    init_plugin_loader()
     (tmp_path / "tasks.yml").write_text(text)
     (mistake,) = read_settings({"web1": dict(OURS, restore_service_after="tasks.yml")}, {"web1"}, str(tmp_path))[1]
     assert mistake.startswith(f"web1: restore_service_after: {tmp_path}/tasks.yml: ") and said in mistake
