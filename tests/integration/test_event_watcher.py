@@ -289,6 +289,26 @@ def test_a_job_template_by_token(simulator, watcher):
     assert TOKEN not in watcher.log.read_text()
 
 
+def test_a_job_that_fails_is_launched_again_and_one_that_has_finished_everything_spares_another(simulator, watcher, tmp_path):
+    with Awx() as awx:
+        watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))
+        running(watcher)
+        event_id = simulator.post_event(**STILL)
+        watcher.wait_for("action_done")
+        awx.end(awx.jobs[0], "failed")
+        assert watcher.wait_for("action_failed")[0]["text"] == "job 100 has failed"
+        until(lambda: len(awx.jobs) == 2)
+        simulator.start(event_id)
+        simulator.complete(event_id)
+        watcher.wait_for("gone")
+        hosts = {"web1": {"state": "restored", "reason": ""}}
+        awx.jobs[1].update(artifacts={"graceful_azure": [{"event_id": event_id, "outcome": "completed", "hosts": hosts}]})
+        awx.end(awx.jobs[1])
+        until(lambda: json.loads((tmp_path / "data/state.json").read_text())["begun"] == [])
+        assert watcher.lines("action_done")[-1]["text"] == "job 101 has finished it"
+        assert len(awx.jobs) == 2
+
+
 def test_the_second_vm_of_an_event_finds_the_job_of_the_first(simulator, watcher):
     with Awx() as awx:
         watcher.set(action="awx", url=awx.url, secret_file=watcher.secret(TOKEN))

@@ -174,6 +174,9 @@ class Awx(Receiver):
             if not self.may_look:
                 return 403, {"detail": "You do not have permission to perform this action."}
             return 200, self.list_jobs(dict(urllib.parse.parse_qsl(query)))
+        if path.startswith("/api/v2/jobs/") and request["method"] == "GET":
+            found = [job for job in self.jobs if path == f"/api/v2/jobs/{job['id']}/"] if self.may_look else []
+            return (200, found[0]) if found else (404, {"detail": "No Job matches the given query."})
         if path == self.path + "launch/" and request["method"] == "POST":
             return self.launch(json.loads(request["body"])["extra_vars"])
         return 404, {"detail": "The requested resource could not be found."}
@@ -227,6 +230,7 @@ class Awx(Receiver):
         if not self.allow_simultaneous and any(job["status"] in ACTIVE for job in self.jobs):
             status = "pending"
         job = {"id": 100 + len(self.jobs), "status": status, "finished": "", "limit": "", "extra_vars": json.dumps(variables)}
+        job.update(job_type="run", job_explanation="", artifacts={}, event_processing_finished=True)
         self.jobs.append(job)
         return job
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip
 
 from . import system
-from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, fold
+from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN, fold
 from .settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, RUN, SettingsError
 
 # What a name must look like to be part of an Ansible host pattern and of nothing else.
@@ -44,6 +44,8 @@ TURNS = 5
 # A template may have many jobs for other events, or of a schedule: what is looked for must not leave the page because of them.
 _ACTIVE_JOBS = "jobs/?status__in=new,pending,waiting,running&order_by=-id&page_size=50"
 _ENDED_JOBS = "jobs/?status=successful&order_by=-finished&page_size=50"
+# Of the jobs that may have finished an event that is gone, so many are asked for their result.
+_RESULTS_ASKED = 3
 
 
 def target_of(task):
@@ -65,9 +67,50 @@ def document_of(task, host, version):
     }
 
 
-def begin(settings, task, host, version, run_lock, monotonic=time.monotonic):
+class Follow:
+    """What is remembered from one action to the next, to ask what became of it before another is begun."""
+
+    def __init__(self, state_dir):
+        self._state_dir = state_dir
+        self.ended_well = False
+        # The id of the job that was launched last, until its end is known, and the events that stood and were gone then.
+        self.job = None
+        self.posted = None
+        # The events that hold something on this host now (None: that cannot be told), and those of which that was seen to end last.
+        self.held = None
+        self._recorded = set()
+
+    def look(self):
+        """Read the records on this host."""
+        # Only once there is an event: until then it need not be in memory.
+        from .hold import look
+
+        self.held, last = look(self._state_dir)
+        self._recorded |= last
+
+    def is_posted(self, wanted, ended):
+        """Whether the last job was launched for all of these."""
+        return self.posted is not None and wanted <= self.posted[0] and ended <= self.posted[1]
+
+    def is_held(self, ids):
+        """Whether any of them holds anything on this host, or may."""
+        return self.held is None or bool(ids & self.held)
+
+    def is_settled(self, ids):
+        """Whether a run has given this host back for all of them. That none is held says it only of those that were seen to be."""
+        return bool(ids) and ids <= self._recorded and not self.is_held(ids)
+
+
+def ids_of(events):
+    return {fold(event["event_id"]) for event in events}
+
+
+def begin(settings, task, host, version, run_lock, monotonic=time.monotonic, follow=None):
     """The action of the settings for this task, begun."""
     document = document_of(task, host, version)
+    follow = follow or Follow(settings.state_dir)
+    if settings.action == RUN and not task.events and follow.ended_well and follow.is_settled(ids_of(task.gone)):
+        return Ended(DONE, "the command has finished it already, and nothing is held on this host any more")
     if settings.action == RUN:
         return _begin_run(settings, document, run_lock, monotonic)
     if settings.action == FILE:
@@ -81,7 +124,7 @@ def begin(settings, task, host, version, run_lock, monotonic=time.monotonic):
     if settings.action == AWX and settings.auth == HOST_CONFIG_KEY and not any(map(_alone, task.events + task.gone)):
         return Ended(REFUSED, "the event names other VMs too, and a provisioning callback starts a job for this one alone: give a token")
     works = {AWX: _call_back if settings.auth == HOST_CONFIG_KEY else _launch, EDA: _post}
-    return Request(settings, works[settings.action], (settings, secret, document), monotonic)
+    return Request(settings, works[settings.action], (settings, secret, document, follow), monotonic)
 
 
 class Ended:
@@ -253,7 +296,9 @@ class Request:
                 raise socket.timeout
             if answer.length and len(said) < BODY_LIMIT:
                 raise http.client.IncompleteRead(said, answer.length)
-            return answer.status, said
+            # http.client asks for no encoding and decodes none. What comes encoded all the same is not looked at; its status counts.
+            encoded = answer.getheader("Content-Encoding", "identity").strip().lower() not in ("", "identity")
+            return answer.status, b"" if encoded else said
         finally:
             self._end = None
             connection.close()
@@ -343,7 +388,7 @@ def _parsed(text):
 # EDA: a webhook
 
 
-def _post(request, settings, secret, document):
+def _post(request, settings, secret, document, _follow):
     body = json.dumps(document).encode()
     headers = {"Content-Type": "application/json"}
     if settings.auth == HMAC:
@@ -367,26 +412,52 @@ def _judge_awx(status, body):
     return _judge(status, body)
 
 
-def _call_back(request, settings, secret, document):
+def _call_back(request, settings, secret, document, follow):
+    wanted, ended = ids_of(document["events"]), ids_of(document["gone"])
+    spared = _is_called_back(document, wanted, ended, follow)
+    if spared:
+        follow.posted = None
+        return DONE, spared
     # As JSON and with extra_vars, be it empty: anything else is refused where the template asks for variables.
     body = json.dumps({"host_config_key": secret, "extra_vars": {}}).encode()
     status, answer = request.ask("POST", _below(settings.url, "callback/"), {"Content-Type": "application/json"}, body)
     pending = status == 400 and b"already pending" in answer
     outcome, text = (BUSY, "a job for this host is under way") if pending else _judge_awx(status, answer)
+    if outcome == DONE:
+        # What becomes of the job is shown to nobody who has only this key. What it does to this host is recorded on it.
+        follow.posted = (wanted, ended)
+        outcome = TAKEN
     others = [event["event_id"] for event in document["events"] + document["gone"] if not _alone(event)]
     return outcome, text + (f"; it is not for {', '.join(others)}, which other VMs share: give a token" if others else "")
 
 
-def _launch(request, settings, secret, document):
+def _is_called_back(document, wanted, ended, follow):
+    """Why no job is to be asked for: the last one has had its effect; else None."""
+    if not wanted and follow.is_settled(ended):
+        return "a job has finished it already: nothing is held on this host any more"
+    if not follow.is_posted(wanted, ended):
+        return None
+    if ended and follow.held is not None and follow.is_held(ended):
+        return None
+    if all(event["event_status"] != "Scheduled" or follow.is_held({fold(event["event_id"])}) for event in document["events"]):
+        return "its job was begun" if wanted else "its job was begun, and nothing is held on this host any more"
+    return None
+
+
+def _launch(request, settings, secret, document, follow):
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     standing, gone = ([event["event_id"] for event in document[name]] for name in ("events", "gone"))
     request.wait_a_turn(_turn(document) * TURN_SECONDS)
-    found = _find_job(request, settings.url, headers, standing, gone)
+    may_look, found = _find_job(request, settings.url, headers, document, follow)
     if found is not None:
         return found
     variables = {"target": document["target"], "graceful_azure_event_ids": standing, "graceful_azure_gone_event_ids": gone}
     status, answer = request.ask("POST", _below(settings.url, "launch/"), headers, json.dumps({"extra_vars": variables}).encode())
-    return _judge_launch(answer, variables) if status == 201 else _judge_awx(status, answer)
+    outcome, text = _judge_launch(answer, variables) if status == 201 else _judge_awx(status, answer)
+    if outcome == DONE and may_look:
+        follow.job, follow.posted = _parsed(answer)["id"], (ids_of(document["events"]), ids_of(document["gone"]))
+        outcome = TAKEN
+    return outcome, text
 
 
 def _judge_launch(answer, variables):
@@ -410,18 +481,89 @@ def _turn(document):
     return min([names.index(own) for names in named if own in names] + [TURNS])
 
 
-def _find_job(request, url, headers, standing, gone):
-    """A job that another VM, or an earlier process, launched for the same; None where there is none, or no right to look."""
-    wanted, ended = {fold(event_id) for event_id in standing}, {fold(event_id) for event_id in gone}
-    for job, for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ACTIVE_JOBS), headers)):
+def _find_job(request, url, headers, document, follow):
+    """Whether the jobs may be looked at; and how it ended where a job is at work on the same, has finished it or has failed, else None."""
+    wanted, ended = ids_of(document["events"]), ids_of(document["gone"])
+    status, answer = request.ask("GET", _below(url, _ACTIVE_JOBS), headers)
+    may_look = status == 200 and _is_list(answer)
+    for job, for_standing, for_gone in _jobs(status, answer):
         if wanted | ended <= for_standing | for_gone:
-            return BUSY, f"job {job.get('id')} is under way"
+            return may_look, (BUSY, f"job {job.get('id')} is under way")
+    if may_look and follow.job is not None:
+        found = _judge_job(request, url, headers, follow.job, wanted, ended)
+        if found is None and follow.is_posted(wanted, ended):
+            found = DONE, f"job {follow.job}, of whose end nothing can be read"
+        if not found or found[0] != BUSY:
+            follow.job = None
+        if found:
+            return may_look, found
     if wanted:
-        return None
-    for job, _for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ENDED_JOBS), headers)):
+        return may_look, None
+    if all(map(_alone, document["gone"])) and follow.is_settled(ended):
+        return may_look, (DONE, "a job has finished it already: nothing is held on this host any more")
+    return may_look, _find_ended(request, url, headers, ended)
+
+
+def _find_ended(request, url, headers, ended):
+    """How a successful job ended that has finished these events, which are gone."""
+    asked = []
+    for job, for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ENDED_JOBS), headers)):
         if ended <= for_gone:
             return DONE, f"job {job.get('id')}"
+        if ended <= for_standing | for_gone:
+            asked.append(job.get("id"))
+    for number in asked[:_RESULTS_ASKED]:
+        found = _judge_job(request, url, headers, number, set(), ended)
+        if found and found[0] in (DONE, BUSY):
+            return found
     return None
+
+
+def _judge_job(request, url, headers, number, wanted, ended):
+    """What became of a job, as an action's end; False where it has not done with all of these events, None where it cannot be read."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        return None
+    address = re.sub(r"/job_templates/[^/]+/?\Z", f"/jobs/{number}/", url)
+    status, answer = request.ask("GET", address, headers)
+    job = _parsed(answer) if status == 200 else None
+    if status >= 500:
+        return BUSY, f"job {number} cannot be asked for its end just now: status {status}"
+    if not isinstance(job, dict) or not isinstance(job.get("status"), str):
+        return None
+    if job["status"] in ("failed", "error"):
+        return FAILED, f"job {number} has failed{_quoted(str(job.get('job_explanation') or '').encode())}"
+    if job["status"] == "canceled":
+        # Somebody's will, or AWX's. What it left must be finished, but not in haste.
+        return ASTRAY, f"job {number} was cancelled"
+    if job["status"] != "successful" or job.get("event_processing_finished") is False:
+        # Its result comes with the last of its output.
+        return BUSY, f"job {number} is under way"
+    if not wanted <= _named(job, "graceful_azure_event_ids"):
+        return False
+    if ended <= _named(job, "graceful_azure_gone_event_ids") | _finished(job):
+        return DONE, f"job {number} has finished it"
+    return False
+
+
+def _finished(job):
+    """The ids of the events that are over by a job's result, with every one of their hosts back in service. A check has done nothing."""
+    artifacts = job.get("artifacts")
+    entries = artifacts.get("graceful_azure") if isinstance(artifacts, dict) and job.get("job_type", "run") == "run" else None
+    found = set()
+    for entry in entries if isinstance(entries, list) else []:
+        hosts = entry.get("hosts") if isinstance(entry, dict) else None
+        if not isinstance(hosts, dict) or not hosts or entry.get("outcome") not in ("completed", "cancelled", "not_approved"):
+            continue
+        back = all(isinstance(host, dict) and host.get("state") in ("restored", "in_service") for host in hosts.values())
+        if back and isinstance(entry.get("event_id"), str):
+            found.add(fold(entry["event_id"]))
+    return found
+
+
+def _is_list(answer):
+    reply = _parsed(answer)
+    jobs = reply.get("results") if isinstance(reply, dict) else None
+    return isinstance(jobs, list) and all(isinstance(job, dict) for job in jobs)
 
 
 def _jobs(status, answer):

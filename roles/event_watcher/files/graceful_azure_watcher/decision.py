@@ -14,6 +14,7 @@ from collections import namedtuple
 
 # How an action ended.
 DONE = "done"  # it came to its end, or the receiver has taken it over
+TAKEN = "taken"  # the receiver has taken it over, and what became of it is asked soon
 BUSY = "busy"  # an earlier one is still under way: nothing was begun
 FAILED = "failed"  # it may have begun something
 REFUSED = "refused"  # it has certainly begun nothing
@@ -64,6 +65,7 @@ class Decider:
         self.running = None
         self.failures = 0
         self.next_at = None
+        self._taken = 0
         self._failed = False
         self._seen = False
         self._why = None
@@ -101,7 +103,7 @@ class Decider:
         if changes:
             self._changes += 1
             self._why = changes[0][0]
-            self.failures = 0
+            self.failures = self._taken = 0
             self.next_at = now
         return changes
 
@@ -128,20 +130,32 @@ class Decider:
             for key in map(_key, task.gone):
                 if key not in self.events:
                     self.begun.pop(key, None)
-        self._failed = outcome in (FAILED, REFUSED, ASTRAY)
+        if outcome != TAKEN:
+            self._failed = outcome in (FAILED, REFUSED, ASTRAY)
+        elif not self._taken:
+            # A launch is a success, but for one that follows a job that failed: that one has to come to a good end first.
+            self._failed = False
         if self._running_changes != self._changes:
             self.next_at = now
             return
-        if self._failed:
+        if self._failed and outcome != TAKEN:
             self.failures += 1
             self._why = "retry"
             pause = back_off(self.failures, RETRY_MOST if self.events else FINISH_MOST)
             # What is begun is no less for being wrong: as seldom as if it had been right.
             self.next_at = now + (max(pause, self._pause()) if outcome == ASTRAY else pause)
             return
-        self.failures = 0
-        self._why = "busy" if outcome == BUSY else "repeat"
-        self.next_at = now + (BUSY_PAUSE if outcome == BUSY else self._pause())
+        if outcome == TAKEN:
+            # Twice as long each time: each may have been a job that came to nothing.
+            pause = min(BUSY_PAUSE * 2 ** min(self._taken, 10), self._pause())
+            self._taken += 1
+        elif outcome == BUSY:
+            pause = BUSY_PAUSE
+        else:
+            self.failures = self._taken = 0
+            pause = self._pause()
+        self._why = "repeat" if outcome == DONE else "busy"
+        self.next_at = now + pause
 
     def _gone(self):
         return [event for key, event in self.begun.items() if key not in self.events] if self._seen else []

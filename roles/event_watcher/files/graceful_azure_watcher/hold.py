@@ -6,13 +6,45 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, HoldError, Request, Store, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+    CHANGING,
+    HELD,
+    HoldError,
+    Request,
+    Store,
+    fold,
+    holders,
+    new_record,
+    scan_records,
+)
 
 NAME = "event_watcher_fast_path"
 _KIND = "task"
 _SUBJECT = {"name": NAME}
 # Another process keeps the folder for milliseconds. Who is stuck must not stop the watcher.
 _LOCK_SECONDS = 0.5
+# The playbooks forget these records last, once the host is back in its load balancer.
+_FORGOTTEN_LAST = ("approved", "restoring")
+
+
+def look(state_dir):
+    """The ids of the events that hold anything on this host, and of those whose records are forgotten last; None: that cannot be told."""
+    try:
+        records, problems = scan_records(state_dir)
+    except HoldError:
+        return None, set()
+    held, last = set(), set()
+    for record in records:
+        name = record["subject"].get("name") if record["kind"] == _KIND else None
+        if name == NAME:
+            # The watcher's own: what it does is undone by no job.
+            continue
+        ids = {fold(event_id): entry for event_id, entry in record["events"].items()}
+        held.update(ids)
+        if name in _FORGOTTEN_LAST:
+            # An approval that may not have been sent is forgotten without anything being restored.
+            last.update(event_id for event_id, entry in ids.items() if (entry.get("details") or {}).get("posted", True))
+    return None if problems else held, last
 
 
 class FastHold:

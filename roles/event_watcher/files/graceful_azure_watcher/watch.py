@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_M
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 
 from . import actions, notes, system
-from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, UNDO, Decider, FastPath
+from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
@@ -54,6 +54,7 @@ class Watcher:
         self._hold = self._load_hold()
         self.fast = None
         self._action = None
+        self._follow = actions.Follow(settings.state_dir)
         self._command = None
         self._reported_at = None
         self._last_answer = None
@@ -187,6 +188,9 @@ class Watcher:
         if self.fast is not None:
             self.fast.observe(naming)
             self._start_fast_path()
+        if any(what == "gone" for what, _event in changes):
+            # What is recorded now is what a run has yet to give back.
+            self._follow.look()
         for what, event in changes:
             say(notes.INFO, what, **notes.event_fields(event))
         for warning in reading.warnings if changes else ():
@@ -232,7 +236,8 @@ class Watcher:
         self._save_state()
         self.counts["actions_started"] += 1
         lock = os.path.join(self.settings.run_dir, "run.lock")
-        self._action = actions.begin(self.settings, task, self._reader.resource_name, self.version, lock)
+        self._follow.look()
+        self._action = actions.begin(self.settings, task, self._reader.resource_name, self.version, lock, follow=self._follow)
         ids = {name: ",".join(event["event_id"] for event in getattr(task, name)) or None for name in ("events", "gone")}
         target, left_out = actions.target_of(task)
         say(notes.INFO, "action_started", kind=self.settings.action, why=task.why, target=target or None, **ids)
@@ -249,7 +254,8 @@ class Watcher:
             self._action = None
             outcome, text = ended
             self.decider.ended(outcome, now)
-            outcome = FAILED if outcome == ASTRAY else outcome
+            self._follow.ended_well = outcome == DONE
+            outcome = {ASTRAY: FAILED, TAKEN: DONE}.get(outcome, outcome)
             failed = outcome not in (DONE, BUSY)
             self.counts["actions_failed"] += failed
             say(notes.ERROR if failed else notes.INFO, f"action_{outcome}", kind=self.settings.action, text=text)

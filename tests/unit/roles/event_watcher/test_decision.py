@@ -9,7 +9,7 @@ from __future__ import annotations
 import hypothesis
 import hypothesis.strategies as st
 import pytest
-from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, REFUSED, UNDO, Decider, FastPath
+from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, REFUSED, TAKEN, UNDO, Decider, FastPath
 
 REPEAT = 60.0
 
@@ -205,6 +205,64 @@ def test_one_that_is_under_way_is_looked_at_again_soon(world):
     assert world.start().why == "busy"
 
 
+def test_what_was_taken_over_is_asked_for_soon_and_then_less_and_less_often(world):
+    world.see(event(seconds=6000.0))
+    pauses = []
+    for _number in range(8):
+        world.start()
+        world.end(TAKEN)
+        pauses.append(world.seconds_until_due())
+        assert world.start().why == "busy"
+        world.end(BUSY)
+        world.seconds_until_due()
+    # Never less often than it would be repeated.
+    assert pauses == [15, 30, 60, 120, 240, 480, 600, 600]
+    world.start()
+    world.end(DONE)
+    world.seconds_until_due()
+    world.start()
+    world.end(TAKEN)
+    assert world.seconds_until_due() == 15
+
+
+def test_jobs_that_fail_are_launched_again_with_longer_and_longer_pauses(world):
+    world.see(event())
+    pauses = []
+    for _number in range(7):
+        world.start()
+        world.end(TAKEN)
+        world.seconds_until_due()
+        world.start()
+        world.end(FAILED)
+        # The next launch is no success until its job is one.
+        assert world.decider.failing
+        pauses.append(world.seconds_until_due())
+        world.start()
+        world.end(TAKEN)
+        assert world.decider.failing
+        world.seconds_until_due()
+        world.start()
+        world.end(FAILED)
+        world.seconds_until_due()
+    assert pauses == [1, 4, 16, 30, 30, 30, 30]
+    world.start()
+    world.end(DONE)
+    assert not world.decider.failing
+
+
+def test_what_was_taken_over_for_an_event_that_is_gone_is_not_taken_for_done(world):
+    world.see(event())
+    world.start()
+    world.end(DONE)
+    world.see()
+    world.start()
+    world.end(TAKEN)
+    assert ids(world.decider.unfinished) == ["E1"] and world.seconds_until_due() == 15
+    world.start()
+    world.end(DONE)
+    assert world.decider.unfinished == [] and world.seconds_until_due() is None
+
+
 def test_an_event_that_goes_before_anything_was_begun_is_forgotten(world):
     world.see(event())
     world.start()
@@ -269,7 +327,7 @@ def test_what_is_a_change(world, other):
 STEPS = st.lists(
     st.one_of(
         st.sets(st.tuples(st.sampled_from("ABC"), st.sampled_from(["Scheduled", "Started"])), max_size=3),
-        st.sampled_from([DONE, BUSY, FAILED, REFUSED, ASTRAY]),
+        st.sampled_from([DONE, BUSY, FAILED, REFUSED, ASTRAY, TAKEN]),
         st.integers(1, 100),
     ),
     max_size=60,

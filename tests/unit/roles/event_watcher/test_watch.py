@@ -18,8 +18,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, Request, Store, new_record
 from graceful_azure_watcher import actions, cli, settings, system, watch
-from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, Task
+from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN, Task
 from graceful_azure_watcher.settings import DEFAULTS, Settings, SettingsError
 
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver
@@ -186,7 +187,7 @@ def test_disks_that_are_full_stop_nothing(made, tmp_path, capsys, monkeypatch):
 # Receivers
 
 
-TASK = Task("appeared", [{"event_id": "E1", "resources": ["www_1"]}], [])
+TASK = Task("appeared", [{"event_id": "E1", "event_status": "Scheduled", "resources": ["www_1"]}], [])
 
 
 @pytest.fixture
@@ -197,19 +198,19 @@ def secret(tmp_path):
     return str(path)
 
 
-def result_of(url, secret, task=TASK, **settings):
+def result_of(url, secret, task=TASK, follow=None, **settings):
     settings = Settings(dict(DEFAULTS, **{"action": "eda", "url": url, "secret_file": secret, **settings}))
-    request = actions.begin(settings, task, "www_1", "1.2.3", None)
+    request = actions.begin(settings, task, "www_1", "1.2.3", None, follow=follow)
     return until(request.poll)
 
 
-def launch(receiver, secret, task=TASK):
-    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, action="awx")
+def launch(receiver, secret, task=TASK, follow=None):
+    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, follow, action="awx")
 
 
-def call_back(receiver, secret, task=TASK):
+def call_back(receiver, secret, task=TASK, follow=None):
     Path(secret).write_text(KEY)
-    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, action="awx", auth="host_config_key")
+    return result_of(receiver.url.partition("/api")[0] + Awx.path, secret, task, follow, action="awx", auth="host_config_key")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_jobs_of_others_with_any_variables_are_not_this_one(secret):
     with Awx() as awx:
         for variables in ("[" * 200000, "7", "null", [], '{"graceful_azure_event_ids": {"E1": 1}}', '{"graceful_azure_event_ids": [["E1"]]}'):
             awx.add_job({})["extra_vars"] = variables
-        assert launch(awx, secret) == (DONE, "job 106")
+        assert launch(awx, secret) == (TAKEN, "job 106")
 
 
 @pytest.mark.parametrize(
@@ -319,17 +320,212 @@ def test_an_event_of_another_vm_has_no_turn_here(secret, monkeypatch):
     theirs = {"event_id": "E9", "resources": ["template_vm"]}
     for task in (Task("gone", [], [theirs]), Task("appeared", TASK.events, [theirs])):
         with Awx() as awx:
-            assert launch(awx, secret, task) == (DONE, "job 100")
+            assert launch(awx, secret, task) == (TAKEN, "job 100")
+
+
+# What was launched, and what became of it.
+
+
+GONE = Task("gone", [], TASK.events)
+FOLD = {event["event_id"].lower() for event in TASK.events}
+
+
+def result(*states, outcome="completed", event_id=TASK.events[0]["event_id"]):
+    hosts = {f"web{number}": {"state": state, "reason": ""} for number, state in enumerate(states)}
+    return {"graceful_azure": [{"event_id": event_id, "event_type": "Reboot", "resources": [], "outcome": outcome, "hosts": hosts}]}
+
+
+@pytest.fixture(name="followed")
+def make_followed(tmp_path):
+    return actions.Follow(str(tmp_path / "holds"))
+
+
+@pytest.fixture(name="record")
+def recorder(tmp_path):
+    """Puts the record ``name`` for the events of TASK, or takes it away; ``posted`` is what the approval's own has."""
+
+    def put(name, posted=None, held=True):
+        store = Store(str(tmp_path / "holds"))
+        details = {} if posted is None else {event_id: {"posted": posted} for event_id in FOLD}
+        with store.locked(create=True):
+            record = new_record("task", {"name": name}, {}, {}, {}, done=True)
+            if held:
+                store.write(dict(record, events=Request(True, sorted(FOLD), "", details).added_to({}), phase=HELD))
+            else:
+                store.delete(record)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome", "said"),
+    [
+        ({"status": "running"}, BUSY, "job 100 is under way"),
+        ({"status": "failed", "job_explanation": "no \x1b[31mhosts\n"}, FAILED, "job 100 has failed: 'no \\x1b[31mhosts'"),
+        ({"status": "error"}, FAILED, "job 100 has failed"),
+        ({"status": "canceled"}, ASTRAY, "job 100 was cancelled"),
+        ({"status": "successful"}, DONE, "job 100 has finished it"),
+        ({"status": "successful", "event_processing_finished": False}, BUSY, "job 100 is under way"),
+    ],
+)
+def test_what_becomes_of_a_job_is_asked(secret, followed, change, outcome, said):
+    with Awx() as awx:
+        assert launch(awx, secret, follow=followed) == (TAKEN, "job 100")
+        awx.jobs[0].update(change)
+        assert launch(awx, secret, follow=followed) == (outcome, said)
+        assert len(awx.jobs) == 1
+        # Once its end is known nothing keeps the next from being launched.
+        assert launch(awx, secret, follow=followed) == ((BUSY, said) if outcome == BUSY else (TAKEN, "job 101"))
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "spared"),
+    [
+        (result("restored"), True),
+        (result("restored", "in_service", outcome="cancelled"), True),
+        (result("in_service", outcome="not_approved", event_id=TASK.events[0]["event_id"].upper()), True),
+        (result("restored", "needs_person"), False),
+        (result("restored", outcome="in_progress"), False),
+        (result("unobserved"), False),
+        (result(), False),
+        (result("restored", event_id="another"), False),
+        ({}, False),
+        ({"graceful_azure": "nonenone"}, False),
+        ({"graceful_azure": [7, {"hosts": {"a": 1}, "outcome": "completed"}]}, False),
+        (None, False),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False], ids=["launched by this watcher", "by another"])
+def test_a_job_that_has_finished_everything_spares_another_one(secret, followed, artifacts, spared, known):
+    with Awx() as awx:
+        launch(awx, secret, follow=followed)
+        # While it runs the event ends.
+        assert launch(awx, secret, GONE, followed) == (BUSY, "job 100 is under way")
+        awx.jobs[0].update(artifacts=artifacts)
+        awx.end(awx.jobs[0])
+        told = launch(awx, secret, GONE, followed if known else None)
+        assert told == ((DONE, "job 100 has finished it") if spared else (TAKEN, "job 101"))
+        assert len(awx.posted()) == 2 - spared
+
+
+def test_a_check_spares_nothing(secret, followed):
+    with Awx() as awx:
+        launch(awx, secret, follow=followed)
+        awx.jobs[0].update(artifacts=result("restored"), job_type="check")
+        awx.end(awx.jobs[0])
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 101")
+
+
+def test_a_finishing_job_that_fails_is_launched_again(secret, followed):
+    with Awx() as awx:
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 100")
+        awx.end(awx.jobs[0], "failed")
+        assert launch(awx, secret, GONE, followed)[0] == FAILED
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 101")
+        awx.end(awx.jobs[1])
+        assert launch(awx, secret, GONE, followed)[0] == DONE
+        assert len(awx.jobs) == 2
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [((403, b""), DONE), ((404, b""), DONE), ((200, b"[]"), DONE), ((503, b""), BUSY)])
+def test_a_job_whose_end_cannot_be_read_is_taken_for_done_as_a_job_of_others_is(secret, followed, answer, outcome):
+    with Awx() as awx:
+        launch(awx, secret, follow=followed)
+        awx.end(awx.jobs[0], "failed")
+        awx.answers = [(200, {"results": []}), answer]
+        assert launch(awx, secret, follow=followed)[0] == outcome
+
+
+def test_an_answer_that_is_encoded_is_not_looked_at(secret):
+    with Receiver() as receiver:
+        receiver.answers = [(403, b""), (201, b'{"id": 7}', ("Content-Encoding", "gzip, gzip"))]
+        assert launch(receiver, secret) == (FAILED, "status 201, but not with a job as AWX describes it")
+        assert receiver.posted()[0]["headers"]["Accept-Encoding"] == "identity"
+
+
+def test_the_records_on_its_own_host_spare_a_callback(secret, followed, record):
+    with Awx() as awx:
+        assert call_back(awx, secret, follow=followed)[0] == TAKEN
+        record("approved", posted=True)
+        followed.look()
+        awx.end(awx.jobs[0])
+        # Its event is approved, by the record: so the job is at work or was.
+        assert call_back(awx, secret, follow=followed) == (DONE, "its job was begun")
+        # The event is over while the host is still out: a job must put it back.
+        assert call_back(awx, secret, GONE, followed)[0] == TAKEN
+        followed.look()
+        assert call_back(awx, secret, GONE, followed)[0] == BUSY
+        record("approved", held=False)
+        followed.look()
+        assert call_back(awx, secret, GONE, followed) == (DONE, "a job has finished it already: nothing is held on this host any more")
+        assert len(awx.jobs) == 2
+
+
+def test_a_callback_whose_job_has_done_nothing_is_made_again(secret, followed):
+    with Awx() as awx:
+        followed.look()
+        assert call_back(awx, secret, follow=followed)[0] == TAKEN
+        awx.end(awx.jobs[0], "failed")
+        followed.look()
+        assert call_back(awx, secret, follow=followed)[0] == TAKEN
+        assert len(awx.jobs) == 2
+        # Once the event has started nobody knows what the job would have done.
+        started = TASK._replace(events=[dict(event, event_status="Started") for event in TASK.events])
+        assert call_back(awx, secret, started, followed)[0] == DONE
+
+
+def test_that_nothing_is_held_says_nothing_where_nothing_was_seen_to_be(secret, followed, record):
+    """The balancer's record lies on the balancer. An approval that was not sent is forgotten without anything being restored."""
+    record("approved", posted=False)
+    followed.look()
+    record("approved", held=False)
+    record("event_watcher_fast_path")
+    followed.look()
+    assert followed.held == set() and not followed.is_settled(FOLD)
+    with Awx() as awx:
+        assert call_back(awx, secret, GONE, followed)[0] == TAKEN
+        assert call_back(awx, secret, GONE, followed) == (DONE, "its job was begun, and nothing is held on this host any more")
+
+
+def test_records_that_cannot_be_read_spare_nothing(tmp_path, secret, followed, record):
+    record("approved", posted=True)
+    followed.look()
+    for path in (tmp_path / "holds").glob("*.json"):
+        path.write_text("{")
+    followed.look()
+    assert followed.held is None and not followed.is_settled(FOLD)
+    assert launch_run(secret, followed) != DONE
+
+
+def launch_run(secret, follow, task=GONE, command=("true",)):
+    folder = Path(secret).parent
+    settings = Settings(dict(DEFAULTS, action="run", command=list(command)))
+    action = actions.begin(settings, task, "www_1", "1.2.3", str(folder / "run.lock"), follow=follow)
+    return DONE if isinstance(action, actions.Ended) else until(action.poll) and "begun"
+
+
+def test_a_command_that_has_finished_everything_is_not_run_again(secret, followed, record):
+    record("approved", posted=True)
+    followed.look()
+    followed.ended_well = True
+    assert launch_run(secret, followed) == "begun"
+    record("approved", held=False)
+    followed.look()
+    assert launch_run(secret, followed) == DONE
+    # What stands is for the command to look at; and one that failed has finished nothing.
+    assert launch_run(secret, followed, TASK) == "begun"
+    followed.ended_well = False
+    assert launch_run(secret, followed) == "begun"
 
 
 def test_a_callback_tells_of_the_events_that_it_does_not_serve(secret):
     both = {"event_id": "E2", "resources": ["www_2", "www_1"]}
     with Awx() as awx:
-        for outcome in (DONE, BUSY):
+        for outcome in (TAKEN, BUSY):
             result = call_back(awx, secret, TASK._replace(events=[*TASK.events, both]))
             assert result[0] == outcome and result[1].endswith("; it is not for E2, which other VMs share: give a token")
         awx.end(awx.jobs[-1])
-        assert call_back(awx, secret) == (DONE, "status 201")
+        assert call_back(awx, secret) == (TAKEN, "status 201")
 
 
 @pytest.mark.parametrize(
