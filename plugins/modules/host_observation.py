@@ -14,7 +14,7 @@ description:
     and M(graceful.azure.connections_info).
   - Reads the scheduled events, the connections to the host and the records of holds on it. It never fails and
     never makes a host unreachable, since the passes go on whatever happens to one host.
-  - The pause between passes lies in this look, on the host, where something new ends it at once.
+  - With O(wait) the look also contains the pause between two passes. The host itself waits, so that a new event ends the pause at once.
 extends_documentation_fragment:
   - graceful.azure._attributes
   - graceful.azure._imds

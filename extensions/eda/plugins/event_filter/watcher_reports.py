@@ -14,14 +14,14 @@ from pathlib import Path
 
 DOCUMENTATION = r"""
 ---
-short_description: What watchers report, once
+short_description: Removes repeated reports of watchers
 description:
-  - Every VM that an event names reports it, and again every minute while it stands. This lets the first report of anything new by, and then, while
-    nothing changes, one after 5 minutes, 10 more, 20 more, 40 more, and then every hour.
-  - What a VM that lags behind the others still says of an event that has started or is gone is nothing new.
-  - A report that is let by becomes RV(change), RV(target), RV(lane), RV(after) and RV(later). Nothing else of it is handed on, so that no text of a sender
-    gets into the variables of a playbook. Everything else becomes the change V(nothing).
-  - A report that is malformed, or whose target is more than names of hosts, is refused with a warning.
+  - Every VM that an event names reports it, and again every minute while the event stands. This filter passes on the first report of anything new.
+    While nothing changes, it passes on one more after 5 minutes, after 10, 20 and 40 more minutes, and then every hour.
+  - A VM may lag behind the others and still report an event that has started or is gone. Such a report is nothing new.
+  - A report that is passed on becomes RV(change), RV(target), RV(lane), RV(after) and RV(later). Nothing else of it is passed on, so that no text of
+    a sender gets into the variables of a playbook. All other reports become the change V(nothing).
+  - A malformed report is refused with a warning. So is a report whose target contains more than names of hosts.
 """
 
 EXAMPLES = r"""

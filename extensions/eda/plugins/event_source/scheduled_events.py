@@ -18,15 +18,15 @@ from pathlib import Path
 
 DOCUMENTATION = r"""
 ---
-short_description: Azure's Scheduled Events as they appear, change and go
+short_description: Azure's Scheduled Events when they appear, change and end
 description:
-  - Asks one or many metadata services for their Scheduled Events, by default once a second, and hands on what is new.
-  - Where ansible-rulebook starts, it is told of every event that stands. What ended while it was down is not told. A run that was cut off then is
-    carried on by a run over all hosts, such as the rulebook C(graceful.azure.handle_events) begins with.
-  - A service that does not answer tells nothing; what it showed last is taken to stand until it answers again.
+  - Asks one or several metadata services for their Scheduled Events, by default once a second, and delivers what is new.
+  - When ansible-rulebook starts, the source delivers every event that the services list. It does not deliver events that ended while ansible-rulebook
+    was down. A run that was interrupted then is continued by a run over all hosts. The rulebook C(graceful.azure.handle_events) begins with such a run.
+  - If a service does not answer, the source delivers nothing. The events that it listed last count as present until it answers again.
   - >-
-    A metadata service answers the VM alone to which it belongs, but each VM of a scale set or availability set is shown the events of all
-    of them. So ansible-rulebook runs on one of these VMs, or has the watchers of the role C(event_watcher) report to a webhook.
+    Only the VM itself can reach its metadata service, but the service lists the events of the VM's whole scale set or availability set. So run
+    ansible-rulebook on one of these VMs. Or let the watchers of the role C(event_watcher) report to a webhook.
 options:
   imds_urls:
     description: Base URLs of the metadata services.
@@ -34,11 +34,11 @@ options:
     elements: str
     default: [http://169.254.169.254]
   resources:
-    description: Names in Azure. Events that name none of them are left out. By default none is left out.
+    description: Names of VMs in Azure. Events that name none of them are left out. By default no event is left out.
     type: list
     elements: str
   event_types:
-    description: Types of the events to hand on. By default all.
+    description: Types of the events to deliver. By default all types.
     type: list
     elements: str
   api_version:
@@ -50,14 +50,13 @@ options:
     type: float
     default: 10.0
   interval:
-    description: Seconds from one question to the next. The service allows five questions a second, for all who ask on that VM.
+    description: Seconds from one request to the next. The service allows five requests a second, for all clients on that VM together.
     type: float
     default: 1.0
   reminder:
     description:
-      - Seconds after which an event that stands unchanged is handed on again, with the change V(standing), so that a run that failed or was
-        killed is followed by another. Each time it is twice as long until the next, up to an hour, which is as long as a run may take. Runs
-        would otherwise queue up behind one that lasts.
+      - After how many seconds an unchanged event is delivered again, with the change V(standing). So a run that failed or was killed is followed by
+        another one. The pause doubles each time, up to an hour. A run may take that long, and runs would otherwise queue up behind it.
       - 0 means never.
     type: float
     default: 300.0
@@ -100,32 +99,32 @@ change:
   type: str
 scheduled_event:
   description:
-    - The event, as M(graceful.azure.scheduled_events_info) returns it, but without its C(description). For V(gone), as it was last shown.
-    - ansible-rulebook hands it to the playbook as a variable. So a text in it that is more than a plain word or a time is null, a name that
-      cannot be that of a VM is left out, and an id that is more than a plain word is replaced by a digest of it.
+    - The event, as M(graceful.azure.scheduled_events_info) returns it, but without its C(description). For V(gone), as it was last listed.
+    - ansible-rulebook passes it to the playbook as a variable. So a text that is more than a plain word or a time becomes null. A name that
+      cannot be the name of a VM is left out. An id that is more than a plain word is replaced by its digest.
   type: dict
 target:
   description:
     - >-
-      A host pattern for all hosts that the event names, by their names in Azure. C(graceful.azure.handle_events) finds by them hosts of other
-      names, too, from the variable C(graceful_azure_resource_name).
+      A host pattern for all hosts that the event names, by their names in Azure. For hosts with other names in the inventory,
+      C(graceful.azure.handle_events) compares these with the variable C(graceful_azure_resource_name).
   type: str
 lane:
   description:
-    - The same for all hosts that events have in common, so that it can be the C(lock) of an action. It is the id of the first of these events,
-      and is kept for five hours after the last.
+    - A name for the C(lock) of an action. All events that are joined by common hosts have the same lane. It is the id of the first of these events,
+      and is kept for five hours after the last one.
   type: str
 after:
   description:
-    - A lock to be had, and given back, before that of the lane. Where an event joined lanes it is one of them, as runs may be under way in each, and
-      else empty.
+    - A lock that must be taken and released before that of the lane. If an event joins several lanes, runs may be under way in each of them, and this is
+      one of these lanes. Otherwise it is empty.
   type: str
 later:
-  description: More such locks, to be had one after the other after that of RV(after). A rule that posts the event anew, as above, gets through all.
+  description: More such locks, to be taken one after the other after RV(after). A rule that posts the event again, as in the example, takes them all.
   type: list
   elements: str
 imds_url:
-  description: The service that told it.
+  description: The service that listed the event.
   type: str
 """
 

@@ -13,29 +13,29 @@ DOCUMENTATION = r"""
 ---
 short_description: A webhook for watchers
 description:
-  - C(eda.builtin.webhook), which comes with ansible-rulebook, for the watchers of the role C(event_watcher). It starts with exactly one of
-    O(token) and O(hmac_secret) alone, and takes an option that is empty for one that is not given, so that both can be variables of one rulebook.
-  - What it hands on is for the filter C(graceful.azure.watcher_reports).
+  - This is C(eda.builtin.webhook) of ansible-rulebook for the watchers of the role C(event_watcher). It only starts with exactly one of
+    O(token) and O(hmac_secret). An empty option counts as not given, so both can be variables of one rulebook.
+  - Use it with the filter C(graceful.azure.watcher_reports).
 options:
   host:
-    description: The address to listen at.
+    description: The address on which it listens.
     type: str
     default: 0.0.0.0
   port:
-    description: The port to listen at.
+    description: The port on which it listens.
     type: int
     default: 5000
   token:
-    description: What a caller must show. Watchers send it over C(https) alone, except to their own VM, so O(certfile) belongs to it.
+    description: The token that a caller must send. Watchers send it only over C(https), except to their own VM. So it needs O(certfile).
     type: str
   hmac_secret:
-    description: What a caller must have signed its report with (SHA-256, in C(X-Hub-Signature-256)).
+    description: The secret with which a caller must sign its report (SHA-256, in C(X-Hub-Signature-256)).
     type: str
   certfile:
-    description: A file with a certificate, and those between it and the root, for C(https).
+    description: A file with the certificate for C(https), and the certificates between it and the root.
     type: str
   keyfile:
-    description: The file with its key, where that is not in O(certfile), too.
+    description: The file with the key, if O(certfile) does not contain it.
     type: str
 """
 
