@@ -40,6 +40,7 @@ VARIABLES = (
     *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir"),
     *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
+    "handle_events_unknown_targets",
 )
 TASK_FILES = ("drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
 """Options that name a task file of the user's own, besides those of the provider custom."""

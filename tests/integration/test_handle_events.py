@@ -110,11 +110,31 @@ def test_a_target_by_the_names_that_azure_gives(site):
     """As a watcher or a job's launch has them: of hosts that the inventory knows by others, in any case of letters."""
     site.write_inventory({"graceful_azure_resource_name": "{{ azure_name }}"}, web1={"azure_name": "vmss-1.x"}, web2={"azure_name": "other"})
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run("handle_events", "--check", target="VMSS-1.X:vmss")
+    run = site.run("handle_events", "--check", target="VMSS-1.X:vmss", handle_events_unknown_targets="ignore")
     assert run.status == 0, run.output
     assert "web1  " in run.output and "web2  " not in run.output and "Invalid characters" not in run.output
     run = site.run("handle_events", "--check", target="vmss")
     assert run.status != 0 and "target vmss matches no host, by its name in the inventory or by graceful_azure_resource_name" in run.output
+
+
+def test_a_part_of_the_target_that_nobody_knows(site):
+    run = site.run("handle_events", "--check", target="web1,webb")
+    assert run.status != 0 and "target web1,webb: webb matches no host" in run.output and "Observe" not in run.output, run.output
+
+
+def test_all_means_no_balancers_of_others(site):
+    """With the README's own inventory; a target that is not given means the same."""
+    run = site.run("handle_events", "--check", "--limit", "web1,lb1", target="all")
+    assert run.status == 0 and re.search(r"^web1 +: ok=", run.output, re.MULTILINE) and not re.search(r"^(lb1|web2) ", run.output, re.MULTILINE), run.output
+
+
+def test_hosts_whose_names_are_like_patterns(site):
+    names = ("web1,1001", "2001:db8::11")
+    inventory = {"all": {"hosts": dict.fromkeys(names, {"load_balancer_provider": "none"})}}
+    inventory["all"]["vars"] = {"ansible_connection": "local", "graceful_azure_imds_url": "http://127.0.0.1:9", "ansible_python_interpreter": site.python}
+    site.inventory.write_text(json.dumps(inventory))
+    run = site.run("handle_events", "--check", target="web1,1001:2001:db8::11")
+    assert run.about and set(run.about["unread"]) == set(names), run.output
 
 
 @pytest.mark.long

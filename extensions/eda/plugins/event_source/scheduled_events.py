@@ -80,6 +80,7 @@ EXAMPLES = r"""
           delay: 10
           extra_vars:
             target: "{{ event.target | tojson }}"
+            handle_events_unknown_targets: ignore
     - name: Wait for a lane that was joined
       condition: event.target != "" and event.after != ""
       actions:

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a target means, asked of Ansible's own inventory."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, needs_variables, resolve
+
+ODD = ["web1,1001", "2001:db8::11", "web:1"]
+GROUPS = {
+    "web": ["web1", "web2", "web3"],
+    "db": ["db1", "web3"],
+    "balancers": ["lb1"],
+    "odd": ODD,
+    "nobody": [],
+    "all": ["web1", "web2", "web3", "db1", "lb1", *ODD],
+    "ungrouped": [],
+}
+VARIABLES = {
+    **{name: {} for name in GROUPS["all"]},
+    "web1": {"graceful_azure_resource_name": "vmss-1.x", "load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]},
+    "web2": {"graceful_azure_resource_name": "same"},
+    "web3": {"graceful_azure_resource_name": "Same"},
+}
+
+
+@pytest.fixture(name="inventory", scope="module")
+def make_inventory():
+    inventory = InventoryManager(DataLoader(), parse=False)
+    for group, names in GROUPS.items():
+        inventory.add_group(group)
+        for name in names:
+            inventory.add_host(name, group)
+    return inventory
+
+
+@pytest.mark.parametrize(
+    ("target", "hosts"),
+    [
+        ("web", "web1 web2 web3"),
+        ("web1,web2", "web1 web2"),
+        ("web1:web2", "web1 web2"),
+        (" web1 , web2 ", "web1 web2"),
+        (["web1", "db1"], "web1 db1"),
+        ("web:!web2", "web1 web3"),
+        ("web:&db", "web3"),
+        ("web,!VMSS-1.X", "web2 web3"),
+        ("web[0]", "web1"),
+        ("web[1:2]", "web2 web3"),
+        ("web[-1]", "web3"),
+        ("w*2", "web2"),
+        ("~web[12]$", "web1 web2"),
+        ("VMSS-1.X:db1", "web1 db1"),
+        ("WEB2", "web2"),
+        ("same", "web2 web3"),
+        ("db,&same", "web3"),
+        ("nobody,web1", "web1"),
+        ("web1,1001", "web1,1001"),
+        ("web1,1001,web1", "web1,1001 web1"),
+        ("web1,1001:2001:db8::11:web:1", "web1,1001 2001:db8::11 web:1"),
+        ("odd,!web1,1001", "2001:db8::11 web:1"),
+        (["web1,1001", "2001:db8::11"], "web1,1001 2001:db8::11"),
+        ("web:web1", "web1 web2 web3"),
+        # The README's own inventory: a group of VMs, and one of their balancers.
+        ("all", "web1 web2 web3 db1 web1,1001 2001:db8::11 web:1"),
+        ("all:!odd", "web1 web2 web3 db1"),
+        ("!odd", "web1 web2 web3 db1"),
+        ("all,lb1", "web1 web2 web3 db1 web1,1001 2001:db8::11 web:1"),
+        ("lb1", "lb1"),
+    ],
+)
+def test_what_a_target_means(inventory, target, hosts):
+    found = [host.name for host in inventory.get_hosts(resolve(target, GROUPS, VARIABLES))]
+    # A name with a comma in it is a name of its own here, too.
+    assert sorted(found) == sorted(hosts.split(" "))
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("web1,webb", "target web1,webb: webb matches no host, by its name in the inventory or by graceful_azure_resource_name"),
+        ("webb", "target webb matches no host, by its name in the inventory or by graceful_azure_resource_name"),
+        ("web,!webb:dbb", "target web,!webb:dbb: webb, dbb matches no host"),
+        ("web1,webb[0]", "webb[0] matches no host"),
+        (["web1", "web2,1001"], "target web1,web2,1001: 1001 matches no host"),
+        ("", "target is empty"),
+    ],
+)
+def test_a_part_that_nobody_knows(target, said):
+    with pytest.raises(TargetError, match="^") as error:
+        resolve(target, GROUPS, VARIABLES)
+    assert said in str(error.value)
+
+
+def test_whoever_reports_an_event_names_strangers_too():
+    assert resolve("elsewhere:web1", GROUPS, VARIABLES, ignore_unknown=True) == "web1"
+    with pytest.raises(TargetError, match="elsewhere"):
+        resolve("elsewhere", GROUPS, VARIABLES, ignore_unknown=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "needed"),
+    [("web", False), ("web1,1001", False), ("w*:~x", False), ("web[0:1]", False), ("localhost", False), ("all", True), ("!web", True), ("VMSS-1.X", True)],
+)
+def test_when_the_variables_of_hosts_are_needed(target, needed):
+    assert needs_variables(target, GROUPS) is needed
+
+
+@pytest.mark.parametrize("variables", [{"load_balancer_provider": "none"}, {"load_balancer_hosts": ["lb1"], "load_balancer_provider": "haproxy"}])
+def test_a_balancer_that_is_handled_itself(variables):
+    assert resolve("all", GROUPS, dict(VARIABLES, lb1=variables)) == "all"
