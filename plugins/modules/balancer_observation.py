@@ -9,12 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balancer_observation
-short_description: One look at a balancer, told as data whatever happens
+short_description: Look at a balancer, and return faults as data
 version_added: 0.1.0
 description:
   - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.haproxy_info).
   - Looks at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
-    since the passes go on whatever happens to one balancer.
+    because the passes must go on whatever happens to one balancer.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -45,21 +45,21 @@ options:
     default: /var/lib/graceful_azure
   timeout:
     description:
-      - For how many seconds to wait until the servers of O(wait_for) are idle.
+      - How many seconds to wait until the servers of O(wait_for) are idle.
     type: float
     default: 0
   wait_for:
     description:
-      - Names of the servers that O(timeout) waits for, by default all of O(servers).
+      - Names of the servers that O(timeout) waits for. By default these are all of O(servers).
     type: list
     elements: str
   hard_stop_after:
     description:
-      - What C(hard-stop-after) says in HAProxy's own configuration, in seconds; see M(graceful.azure.haproxy_info).
+      - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. See M(graceful.azure.haproxy_info).
     type: float
   rest:
     description:
-      - Seconds for which an earlier look of the same run is good enough where no host has seen anything new.
+      - For how many seconds an earlier look of the same run is good enough, if no host has seen anything new.
     type: float
     default: 0
 author:
@@ -82,12 +82,12 @@ reached:
   type: bool
   sample: true
 error:
-  description: What went wrong, where the balancer could not be read.
+  description: What went wrong when the balancer was read.
   returned: when it could not be read
   type: str
   sample: "Failed to connect to the host via ssh: connect to host 10.0.0.9 port 22: No route to host"
 fatal:
-  description: What a person must mend before anything can be done there.
+  description: What a person must repair before anything can be done there.
   returned: when there is such a thing
   type: str
   sample: There is no HAProxy socket /run/haproxy/admin.sock.
@@ -97,7 +97,7 @@ at:
   type: float
   sample: 1795243046.25
 servers:
-  description: As M(graceful.azure.haproxy_info) returns them, with all its other keys; null when the balancer was not read.
+  description: As M(graceful.azure.haproxy_info) returns them, with all its other keys. Null if the balancer was not read.
   returned: always
   type: list
   elements: dict

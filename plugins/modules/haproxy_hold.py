@@ -12,15 +12,17 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Puts a hold on a server of HAProxy, or releases it, through the runtime socket. Runs on the machine of the balancer.
-  - What was found is recorded once, and the events that hold the server are a set. When the last of them is released and
-    the server is still as this module left it, it goes back to what was found. Otherwise somebody else acted, which is
-    reported and left alone.
-  - A server that is found in maintenance or drain, from whatever cause, is never touched. One that is out only because
-    its name does not resolve is held all the same, since it would be in rotation as soon as DNS answers.
-  - After HAProxy was reloaded or restarted, which brings a server back into rotation, the server is taken out again.
-    HAProxy's process tells this apart from a person who put it back.
-  - The administrative state alone is ever changed. A weight stays what it is, also where somebody sets it meanwhile.
+  - Takes a server of HAProxy out for an event and records that (a hold), or releases the hold. It uses HAProxy's runtime socket, so it runs on the
+    balancer's machine.
+  - The record says what was found and which events hold the server. When the last event is released and the server is still
+    as this module left it, the server goes back to what was found. Otherwise somebody else acted. This is reported, and the
+    server is left alone.
+  - A server that is found in maintenance or drain, for whatever reason, is never touched. There is one exception. A server
+    that is out only because its name does not resolve is held all the same, because it would be in rotation as soon as DNS
+    answers.
+  - A reload or restart of HAProxy brings a server back into rotation. The module then takes it out again. It knows from HAProxy's
+    process that no person put the server back.
+  - The module only changes the administrative state. It never changes a weight, even if somebody else sets one in the meantime.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -40,34 +42,34 @@ options:
     required: true
   backends:
     description:
-      - Where to act. By default in every backend that has the server.
+      - The backends in which to act. By default these are all backends that have the server.
     type: list
     elements: str
   out_state:
     description:
-      - How the server is taken out. Requests in flight come to their end.
-      - V(drain) lets no new client in, while a client with a sticky session is still served there.
-      - V(maint) lets nobody in and stops the health checks. Where the configuration has
-        C(on-marked-down shutdown-sessions) it also ends the requests in flight, which V(drain) does not.
-      - By default V(maint) in a backend with sticky sessions and V(drain) in any other. Sticky sessions show as a cookie
-        of the backend, or as a stick table that stores servers. Where such a table lies in a section without servers,
-        HAProxy does not tell who uses it, and every backend counts as sticky.
-      - When it is V(maint) and a hold has the server in V(drain), the server goes on to V(maint). It is never the other
-        way round.
+      - The state to which the server is set. Requests in flight finish.
+      - V(drain) accepts no new clients, but still serves clients with a sticky session.
+      - V(maint) accepts nobody and stops the health checks. If the configuration has C(on-marked-down shutdown-sessions),
+        V(maint) also ends the requests in flight. V(drain) does not.
+      - By default it is V(maint) in a backend with sticky sessions, and V(drain) in all others. A backend has sticky sessions
+        if it has a cookie or a stick table that stores servers. If such a table is in a section without servers, HAProxy
+        does not say who uses it. Then every backend counts as sticky.
+      - If it is V(maint) and a hold has the server in V(drain), the server goes on to V(maint). It never goes from V(maint) to
+        V(drain) for this reason.
     type: str
     choices: [drain, maint]
   min_in_service:
     description:
       - How many servers of each backend must stay in service, a number or a percentage such as V(50%).
-      - With O(state=present) it is counted under the lock under which the server is taken out. Where too few would stay, nothing
-        is changed in any backend, and RV(refused) says so.
+      - With O(state=present) the servers are counted under the same lock under which the server is taken out. If too few would stay,
+        nothing is changed in any backend, and RV(refused) says so.
       - Backup servers are not counted, unless the server is one itself.
-      - A percentage is one of the servers that could serve. Those that are down or in maintenance are among them. Slots of
-        C(server-template) whose name does not resolve are not.
-      - When not given, nothing is counted.
+      - A percentage refers to all servers that could serve. This includes servers that are down or in maintenance. It does not
+        include slots of C(server-template) whose name does not resolve.
+      - Without this option nothing is counted.
     type: str
 notes:
-  - A health check by an agent that answers C(ready), C(drain) or C(maint) acts as an operator does, and counts as one.
+  - An agent check that answers C(ready), C(drain) or C(maint) acts like an operator, and counts as one.
 seealso:
   - module: graceful.azure.haproxy_info
 """
@@ -102,7 +104,7 @@ servers:
       description: The server's name.
       type: str
     admin_state:
-      description: V(ready), V(drain) or V(maint), whatever it comes from; null when HAProxy has the server no longer.
+      description: V(ready), V(drain) or V(maint), for whatever reason. Null if HAProxy no longer has the server.
       type: str
     status:
       description: What HAProxy itself calls the server's state.
@@ -112,25 +114,25 @@ servers:
       type: int
     sessions:
       description:
-        - Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
-        - Where several servers have one address, and it cannot be told with which of them a former process is connected,
-          each counts the connection.
+        - Sessions that the server has now. This includes sessions that a former process of HAProxy still serves after a reload.
+        - Several servers may have the same address. If it is unknown to which of them a former process is connected, each of them
+          counts the connection.
       type: int
     queue:
       description: Requests that wait for this server.
       type: int
     uncounted:
-      description: Why more may be under way than RV(servers[].sessions) tells, as M(graceful.azure.haproxy_info) returns it.
+      description: Why there may be more sessions than RV(servers[].sessions) says, as M(graceful.azure.haproxy_info) returns it.
       type: str
     condition:
       description:
-        - V(held) is out and as this module left it.
-        - V(already_out) was found in maintenance or drain and not touched.
-        - V(changed_meanwhile) is not as this module left it, because somebody else acted; it was not touched.
-        - V(none) is in rotation and not held.
+        - V(held) - the server is out and as this module left it.
+        - V(already_out) - it was found in maintenance or drain and was not touched.
+        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
+        - V(none) - it is in rotation and not held.
       type: str
     found:
-      description: What was found when the hold was put.
+      description: What was found before the change.
       type: dict
     left:
       description: How the module left it.
@@ -140,7 +142,7 @@ servers:
       type: list
       elements: str
     put_right:
-      description: Whether HAProxy had lost the server's state through a reload or restart, and it was taken out again.
+      description: Whether HAProxy had lost the server's state in a reload or restart, and the server was taken out again.
       type: bool
   sample:
     - backend: www
@@ -157,13 +159,13 @@ servers:
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
       put_right: false
 conflicts:
-  description: Where somebody else acted meanwhile, a sentence each.
+  description: Where somebody else acted in the meantime, one sentence each.
   returned: success
   type: list
   elements: str
   sample: []
 refused:
-  description: Where too few servers would have stayed in service (O(min_in_service)), a sentence each. Then nothing was changed.
+  description: Where too few servers would have stayed in service (O(min_in_service)), one sentence each. In that case nothing was changed.
   returned: success
   type: list
   elements: str

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: haproxy_info
-short_description: See what HAProxy's servers do, and what is held
+short_description: Read the state of HAProxy's servers, and what is held
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Looks at HAProxy through its runtime socket, on the machine of the balancer, and changes nothing.
-  - With O(timeout) it waits until the servers named have no session and no queue in two looks running. The wait goes on
-    where the connection to the balancer is lost meanwhile, and shows what it waits for.
+  - Reads the state of HAProxy through its runtime socket, on the balancer's machine. It changes nothing.
+  - With O(timeout) it waits until the servers have no session and no queue in two looks in a row. The wait goes on if the
+    connection to the balancer is lost, and it shows what it waits for.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -32,7 +32,7 @@ options:
     default: /run/haproxy/admin.sock
   servers:
     description:
-      - Names of the servers to look at. Backends that have none of them are left out, by default none is.
+      - Names of the servers to look at. Backends that have none of them are left out. By default no backend is left out.
     type: list
     elements: str
   state_dir:
@@ -42,22 +42,22 @@ options:
     default: /var/lib/graceful_azure
   timeout:
     description:
-      - For how many seconds to wait until the servers of O(wait_for) are idle. V(0) takes one look and does not wait.
-      - When it runs out the module does not fail, RV(idle) is V(false).
+      - How many seconds to wait until the servers of O(wait_for) are idle. V(0) looks once and does not wait.
+      - When the time is over, the module does not fail. RV(idle) is then V(false).
     type: float
     default: 0
   wait_for:
     description:
-      - Names of the servers that O(timeout) waits for, by default all of O(servers). It is an error if one of them is not shown.
+      - Names of the servers that O(timeout) waits for. By default these are all of O(servers). It is an error if HAProxy does not have one of them.
     type: list
     elements: str
   hard_stop_after:
     description:
-      - What C(hard-stop-after) says in HAProxy's own configuration, in seconds. It ends every process from before a reload
+      - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. HAProxy ends a process from before a reload
         after that time.
-      - Only needed where the connections of such a process cannot be counted (RV(servers[].uncounted)). With it they count as
-        ended once the process that answers has run for so long and 10 seconds more.
-      - By default such a process may live for ever, as it does where HAProxy's configuration has no C(hard-stop-after).
+      - Give it only if the connections of such a process cannot be counted (RV(servers[].uncounted)). They then count as ended
+        when the new process has run for that long and 10 seconds more.
+      - Without this option such a process may live for ever, as it does without C(hard-stop-after) in HAProxy's configuration.
     type: float
 seealso:
   - module: graceful.azure.haproxy_hold
@@ -104,13 +104,13 @@ backends:
       description: The backend.
       type: str
     sticky:
-      description: Whether it sends a known client back to a server that drains.
+      description: Whether it has sticky sessions, so that a known client still goes to a server in drain.
       type: bool
   sample:
     - backend: www
       sticky: false
 servers:
-  description: All servers of these backends, not only those named.
+  description: All servers of these backends, not only those of O(servers).
   returned: success
   type: list
   elements: dict
@@ -126,14 +126,14 @@ servers:
       type: str
     port:
       description:
-        - Its port; null where the configuration gives it none, or a negative offset to the port that the client came to.
-        - HAProxy does not tell a positive offset, such as C(:+1000), from a port.
+        - Its port. Null if the configuration gives it none, or a negative offset to the port to which the client connected.
+        - HAProxy shows a positive offset, such as C(:+1000), as if it were a port.
       type: int
     source_address:
-      description: The balancer's own address from which it reaches the server; null on loopback and where there is no way.
+      description: The balancer's own address from which it reaches the server. Null on loopback and if there is no route.
       type: str
     admin_state:
-      description: V(ready), V(drain) or V(maint), whatever it comes from.
+      description: V(ready), V(drain) or V(maint), for whatever reason.
       type: str
     operational:
       description: V(up), V(down), V(starting) or V(stopping), as health checks see it.
@@ -142,17 +142,17 @@ servers:
       description: Whether it is a backup server.
       type: bool
     in_service:
-      description: Whether it takes new traffic, or would where it is a backup server.
+      description: Whether it gets new traffic. For a backup server, whether it would get traffic.
       type: bool
     unresolved:
       description:
-        - Whether its name leads nowhere, as that of a slot of C(server-template) without an address.
-        - Such a server could not serve, and is not counted where a percentage of the servers must stay in service.
+        - Whether its name does not resolve, as for a slot of C(server-template) without an address.
+        - Such a server could not serve. It does not count if a percentage of the servers must stay in service.
       type: bool
     returns_by_itself:
       description:
-        - Whether it is out only because its name does not resolve. It is in rotation as soon as DNS answers, so that
-          M(graceful.azure.haproxy_hold) holds it like one in rotation.
+        - Whether it is out only because its name does not resolve. It is in rotation as soon as DNS answers, so
+          M(graceful.azure.haproxy_hold) holds it like a server in rotation.
       type: bool
     status:
       description: What HAProxy itself calls the server's state.
@@ -162,34 +162,33 @@ servers:
       type: int
     sessions:
       description:
-        - Sessions that the server has now, those included that a former process of HAProxy still serves after a reload.
-        - Where several servers have one address, and it cannot be told with which of them a former process is connected,
-          each counts the connection.
+        - Sessions that the server has now. This includes sessions that a former process of HAProxy still serves after a reload.
+        - Several servers may have the same address. If it is unknown to which of them a former process is connected, each of them
+          counts the connection.
       type: int
     queue:
       description: Requests that wait for this server.
       type: int
     uncounted:
       description:
-        - Why more may be under way than RV(servers[].sessions) tells, null where everything was counted. Then RV(servers[].idle) is V(false).
-        - A process of HAProxy from before a reload may still serve requests. Its connections cannot be counted where the task
-          may not list its open files (it needs C(become)) and the kernel shows connections to the server that the process
-          that answers does not tell of, or where HAProxy's processes cannot be seen at all, since HAProxy and the task run
-          in different containers.
+        - Why there may be more sessions than RV(servers[].sessions) says. RV(servers[].idle) is then V(false). Null if everything was counted.
+        - A process of HAProxy from before a reload may still serve requests. In two cases its connections cannot be counted. Either the
+          task may not list its open files, which needs C(become), and the kernel shows connections to the server that the new process
+          does not have. Or the task cannot see HAProxy's processes at all, because HAProxy and the task run in different containers.
       type: str
     idle:
-      description: Whether it had no session and no queue and everything was counted, with O(timeout) in two looks running.
+      description: Whether it had no session and no queue and everything was counted. With O(timeout), in two looks in a row.
       type: bool
     condition:
       description:
-        - V(none) is in rotation and not held, or would be if its name resolved (RV(servers[].returns_by_itself)).
-        - V(held) is out and as M(graceful.azure.haproxy_hold) left it.
-        - V(already_out) is out, but not by us.
-        - V(lost) should be out and is in rotation, because HAProxy was reloaded or restarted or a run was cut off.
-        - V(changed_meanwhile) is held and not as it was left, because somebody else acted.
+        - V(none) - the server is in rotation and not held, or would be in rotation if its name resolved (RV(servers[].returns_by_itself)).
+        - V(held) - it is out and as M(graceful.azure.haproxy_hold) left it.
+        - V(already_out) - somebody else took it out.
+        - V(lost) - it should be out and is in rotation, because HAProxy was reloaded or restarted, or because a run was killed.
+        - V(changed_meanwhile) - it is held and not as it was left, because somebody else acted.
       type: str
     found:
-      description: What was found when the hold was put.
+      description: What was found before the change.
       type: dict
     left:
       description: How it was left.
@@ -227,13 +226,13 @@ missing:
   elements: str
   sample: []
 holds:
-  description: Every record of a hold on a server of this HAProxy, as it stands in its file.
+  description: Every record of a hold on a server of this HAProxy, as it is in its file.
   returned: success
   type: list
   elements: dict
   sample: []
 state_dir_problem:
-  description: Why holds could not be recorded in O(state_dir), null when they could.
+  description: Why holds cannot be recorded in O(state_dir). Null if they can.
   returned: success
   type: str
   sample: The state folder /var/lib/graceful_azure cannot be written by user id 1000.
@@ -243,7 +242,7 @@ time:
   type: str
   sample: "2026-11-21T06:53:03Z"
 idle:
-  description: Whether all servers of O(wait_for) were there and idle.
+  description: Whether HAProxy has all servers of O(wait_for) and all of them were idle.
   returned: success
   type: bool
   sample: true

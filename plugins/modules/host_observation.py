@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_observation
-short_description: A look at a host, told as data whatever happens
+short_description: Look at a host, and return faults as data
 version_added: 0.1.0
 description:
   - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.scheduled_events_info)
     and M(graceful.azure.connections_info).
   - Reads the scheduled events, the connections to the host and the records of holds on it. It never fails and
-    never makes a host unreachable, since the passes go on whatever happens to one host.
+    never makes a host unreachable, because the passes must go on whatever happens to one host.
   - With O(wait) the look also contains the pause between two passes. The host itself waits, so that a new event ends the pause at once.
 extends_documentation_fragment:
   - graceful.azure._attributes
@@ -24,7 +24,7 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is changed but the folder O(state_dir), which is made when it is missing, never in check mode.
+      - Nothing is changed, except that the folder O(state_dir) is made if missing. It is never made in check mode.
   idempotent:
     support: full
 options:
@@ -46,38 +46,38 @@ options:
     default: 5
   wait:
     description:
-      - Seconds for which the look goes on, with a read of the metadata service each second, until there is something new.
+      - How many seconds the look goes on until there is something new. It reads the metadata service once a second.
     type: float
     default: 0
   known:
     description:
-      - RV(fingerprint) of an earlier look. Something new is what differs from it.
+      - RV(fingerprint) of an earlier look. Everything that differs from it is new.
     type: str
     default: ''
   await_idle:
     description:
-      - Whether the look is also over once nobody was connected in two looks running.
+      - Whether the look also ends when nobody was connected in two counts in a row.
     type: bool
     default: false
   ignored_peers:
     description:
-      - Addresses whose connections O(await_idle) leaves aside, such as those that a balancer keeps open.
+      - Addresses whose connections O(await_idle) ignores, such as those that a balancer keeps open.
     type: list
     elements: str
     default: []
   expected:
     description:
-      - Ids of events. Where the metadata service no longer shows one of them, the look reads it once more after a second, so that one
-        look is enough to see twice that an event is over.
+      - Ids of events. If the metadata service no longer lists one of them, the look reads the service again after a second. So one look is
+        enough to see twice that an event is over.
     type: list
     elements: str
     default: []
   ask:
     description:
-      - What must answer before the host goes back into its balancer. It is asked once, at the end of the look, where an event
-        that has not started affects the host and the host has no record of a hold. So a mistake in these settings shows while
-        the host still serves.
-      - It is never asked where neither O(ask.url) nor O(ask.port) is given.
+      - What must answer before the host goes back into its balancer. It is asked once at the end of the look, if an event that has
+        not started affects the host and the host has no record of a hold. So a mistake in these settings is found while the
+        host still serves.
+      - Without O(ask.url) and O(ask.port) nothing is asked.
     type: dict
     default: {}
     suboptions:
@@ -101,18 +101,18 @@ options:
         default: true
       always:
         description:
-          - Whether to ask though no event affects the host.
+          - Whether to ask even if no event affects the host.
         type: bool
         default: false
   rest:
     description:
-      - Seconds for which an earlier look of the same run, registered as C(graceful_azure_host), is good enough, so that the
-        host is not asked at all.
+      - For how many seconds an earlier look of the same run, registered as C(graceful_azure_host), is good enough. The host is
+        then not asked at all.
     type: float
     default: 0
   interval:
     description:
-      - Seconds that lie at least between two looks at the same host, one at least.
+      - How many seconds must pass between two looks at the same host. The minimum is 1.
     type: float
     default: 1
 author:
@@ -133,12 +133,12 @@ reached:
   type: bool
   sample: true
 error:
-  description: What went wrong, where the host or its metadata service could not be read.
+  description: What went wrong when the host or its metadata service was read.
   returned: when it could not be read
   type: str
   sample: "Failed to connect to the host via ssh: connect to host 10.0.0.4 port 22: No route to host"
 fatal:
-  description: What a person must mend before anything can be done there.
+  description: What a person must repair before anything can be done there.
   returned: when there is such a thing
   type: str
   sample: The state folder /var/lib/graceful_azure cannot be written by user id 1000.
@@ -153,7 +153,7 @@ began:
   type: float
   sample: 1795243045.75
 rested:
-  description: Whether this is an earlier look, see O(rest).
+  description: Whether this is an earlier look. See O(rest).
   returned: always
   type: bool
   sample: false
@@ -173,12 +173,12 @@ waited:
   type: float
   sample: 0.0
 looks:
-  description: In how many looks running nobody was connected.
+  description: In how many counts in a row nobody was connected.
   returned: when the host was reached
   type: int
   sample: 1
 fingerprint:
-  description: What tells this look at the metadata service from another one.
+  description: A digest of what the metadata service showed, to compare with another look.
   returned: when the host was reached
   type: str
   sample: 5d41402abc4b2a76
@@ -188,18 +188,18 @@ time:
   type: str
   sample: "2026-11-21T06:53:03Z"
 resource_name:
-  description: The host's name in C(Resources), null when its service was not read or does not tell it.
+  description: The host's name in C(Resources). Null if its service was not read or does not give it.
   returned: when the host was reached
   type: str
   sample: web_0
 events:
-  description: The events as M(graceful.azure.scheduled_events_info) returns them; null when the service was not read.
+  description: The events as M(graceful.azure.scheduled_events_info) returns them. Null if the service was not read.
   returned: when the host was reached
   type: list
   elements: dict
   sample: []
 passing:
-  description: Whether RV(error) of the metadata service is one that passes by itself.
+  description: Whether RV(error) of the metadata service may go away by itself.
   returned: when the service was not read
   type: bool
   sample: true
@@ -209,22 +209,22 @@ document_incarnation:
   type: int
   sample: 7
 empty_body:
-  description: Whether the service answered with an empty body, which is read as a document without events.
+  description: Whether the service answered with an empty body. It is read as a document without events.
   returned: when the service was read
   type: bool
   sample: false
 steady:
-  description: Seconds since the first read of this look from which on every read has shown the same events. 0 where there was one such read.
+  description: For how many seconds every read of this look has shown the same events. 0 if there was only one such read.
   returned: when the service was read
   type: float
   sample: 1.0
 unanswered:
-  description: Why what O(ask) names did not answer, V(null) where it did.
+  description: Why what O(ask) names did not answer. Null if it answered.
   returned: when it was asked
   type: str
   sample: "http://localhost:8080/health: status 404"
 connections:
-  description: Established connections by local port and peer; null when they could not be counted.
+  description: Connections by local port and peer. Null if they could not be counted.
   returned: when the host was reached
   type: list
   elements: dict
@@ -233,7 +233,7 @@ connections:
       peer: 10.0.0.9
       count: 3
 holds:
-  description: Every record of a hold on this host, as it stands in its file.
+  description: Every record of a hold on this host, as it is in its file.
   returned: when the host was reached
   type: list
   elements: dict
