@@ -259,13 +259,15 @@ def test_holds_shows_and_releases(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     assert site.run(handle_events_wait=False).status == 0
     shown = site.run("holds")
-    assert shown.status == 0, shown.output
+    assert shown.status == 0 and "Nothing is held for web2." in shown.output and "Nothing is held for web1." not in shown.output, shown.output
     assert event_id in shown.output
     assert site.admin_states()["web1"] == "drain"
     released = site.run("holds", holds_release=True)
     assert released.status == 0, released.output
     assert site.admin_states()["web1"] == "ready"
     assert site.records() == []
+    wrong = site.run("holds", target="web1,webb")
+    assert wrong.status != 0 and "target web1,webb: webb matches no host" in wrong.output, wrong.output
 
 
 def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
