@@ -23,6 +23,8 @@ class ActionModule(LookAction):
         if self.is_spared(last) or 0 <= time.time() - last.get("began", 0) < rest and not self._news(task_vars):
             return dict(last, rested=True)
         result = self.look("graceful.azure.haproxy_info", args, task_vars, float(args.get("timeout", 0)) + SOCKET)
+        if result.get("absent"):
+            result["error"] = "no HAProxy runs there"
         if result["reached"] and result["level"] not in (None, "admin"):
             result["fatal"] = f"the HAProxy socket {args['socket']} allows only the level {result['level']}; admin is needed"
         elif result["reached"] and result.get("state_dir_problem"):

@@ -10,6 +10,15 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._patient import Pat
 
 
 class ActionModule(PatientAction):
+    def run(self, tmp=None, task_vars=None):
+        try:
+            quiet = float(self._task.args.get("quiet") or 0)
+        except (TypeError, ValueError):
+            quiet = 0.0  # the module says what is wrong with it
+        # One call sees the whole span without a new session.
+        self.STEP_SECONDS = max(self.STEP_SECONDS, quiet + 2)
+        return super().run(tmp, task_vars)
+
     def finished(self, result):
         return bool(result.get("failed") or result.get("idle"))
 

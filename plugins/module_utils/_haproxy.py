@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import csv
 import errno
 import io
@@ -19,6 +20,9 @@ import re
 import socket
 import time
 
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
+    backends_served_in_drain,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     CHANGING,
@@ -49,6 +53,13 @@ R_MAINT = 0x20  # its name does not resolve
 
 OPERATIONAL = {0: "down", 1: "starting", 2: "up", 3: "stopping"}
 
+# Flags of srv_agent_state.
+AGENT_IN_PROGRESS = 0x01
+AGENT_CONFIGURED = 0x02
+AGENT_ENABLED = 0x04
+# For how long an agent's answer that is under way is waited for.
+AGENT_SECONDS = 1.0
+
 # What HAProxy accepts in the names of servers and proxies. Everything else could end the command or begin another.
 NAME = re.compile(r"[A-Za-z0-9_.:-]+\Z")
 
@@ -60,6 +71,11 @@ LOST = "lost"
 
 # In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
 LEFT_BEFORE = "left_before"
+# In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
+TOTAL_SESSIONS = "total_sessions"
+# In what a record says was found: the server's agent check was enabled. The hold disables it.
+AGENT = "agent"
+ENABLED, DISABLED = "enabled", "disabled"
 
 ROUNDS = 5
 
@@ -72,6 +88,20 @@ class HaproxyError(Exception):
 
 class Refused(HaproxyError):
     """HAProxy answered that it did not do what it was told."""
+
+
+class NotThere(HaproxyError):
+    """There is no socket, or nobody listens on it."""
+
+
+def socket_path(text):
+    """The socket that the user names. Only a path is one: `@1` and its like are words of the master process."""
+    if re.search(r"(^|\s|/)@[!0-9a-z]", text):
+        raise ValueError(
+            "%r is no path of a socket: '@' begins a prefix for HAProxy's master socket, which is not used here. "
+            "Name the socket of a 'stats socket' line in the configuration instead." % (text,)
+        )
+    return os.path.realpath(text)
 
 
 class Haproxy:
@@ -93,11 +123,33 @@ class Haproxy:
                 connection.sendall(line.encode("ascii") + b"\n")
                 return self._read(connection, deadline).decode("utf-8", "replace")
             except socket.timeout:
+                if self._is_master():
+                    raise HaproxyError(self._master()) from None
                 raise HaproxyError(
                     "HAProxy did not answer %r on socket %s within %g seconds." % (line, self.path, self._command_seconds)
                 ) from None
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                raise NotThere(self._unreachable(error)) from error
             except (OSError, OverflowError) as error:
                 raise HaproxyError(self._unreachable(error)) from error
+
+    def _is_master(self):
+        """Whether this is the socket of a master process: it alone knows 'show proc', and keeps the connection open."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(0.5)
+                connection.connect(self.path)
+                connection.sendall(b"show proc\n")
+                connection.shutdown(socket.SHUT_WR)
+                return connection.recv(1 << 16).startswith(b"#<PID>")
+        except (OSError, OverflowError):
+            return False
+
+    def _master(self):
+        return (
+            "%s is the socket of HAProxy's master process (-S), which has no servers. Name the stats socket of the worker "
+            "instead: the path of a 'stats socket ... level admin' line in the configuration." % self.path
+        )
 
     def _connect(self, connection, deadline, back):
         while True:
@@ -157,6 +209,8 @@ class Haproxy:
         text = self.command("show info;show servers state;show stat -1 6 -1")
         # An empty line follows every answer. There may be one within the statistics, which are therefore the last.
         info, state, stat = (re.split("\n\n+", text, maxsplit=2) + ["", ""])[:3]
+        if info.startswith("Unknown command") and self._is_master():
+            raise HaproxyError(self._master())
         process = parse_info(info, self.path)
         look = Look(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
         if not text.endswith("\n\n"):
@@ -194,6 +248,25 @@ class Haproxy:
                 % (self.path, backend, server, state, " ".join(answer.split()))
             )
 
+    def set_agent(self, backend, server, state):
+        """Enable or disable the server's agent check. `set server ... agent down` would last until its next answer."""
+        verb = "enable" if state == ENABLED else "disable"
+        answer = self.command("%s agent %s/%s" % (verb, backend, server)).strip()
+        if answer:
+            raise Refused(
+                "HAProxy on socket %s refuses to %s the agent check of %s/%s: %s"
+                % (self.path, verb, backend, server, " ".join(answer.split()))
+            )
+
+    def await_agent(self, backend, server):
+        """Wait for an answer of the agent that is under way: it would undo what is set meanwhile."""
+        ends = self._monotonic() + AGENT_SECONDS
+        while self._monotonic() < ends:
+            seen = self.look().servers.get((backend, server))
+            if seen is None or not seen.agent_asked:
+                return
+            self._sleep(0.05)
+
 
 class DryHaproxy:
     """A HAProxy that remembers what it was told instead of doing it: for check mode."""
@@ -201,6 +274,7 @@ class DryHaproxy:
     def __init__(self, haproxy):
         self._haproxy = haproxy
         self._told = {}
+        self._told_agents = {}
         self.path = haproxy.path
 
     def level(self):
@@ -215,10 +289,19 @@ class DryHaproxy:
             server = look.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
+        for key, state in self._told_agents.items():
+            if key in look.servers:
+                look.servers[key].show_agent(state)
         return look
 
     def set_state(self, backend, server, state):
         self._told[backend, server] = state
+
+    def set_agent(self, backend, server, state):
+        self._told_agents[backend, server] = state
+
+    def await_agent(self, backend, server):
+        pass
 
 
 class Look:
@@ -299,7 +382,9 @@ class Server:
         self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
         # Why more may be under way than its sessions tell, a sentence.
         self.uncounted = None
+        self.total_sessions = number(row.get("stot"))
         self.backup = row.get("bck") == "1"
+        self._agent = number(line.get("srv_agent_state"))
         self.address = normal_address(line["srv_addr"])
         port = number(line.get("srv_port"))
         # 0 where the client's port is taken, and beyond all ports, without its sign, where something is taken off that.
@@ -337,6 +422,21 @@ class Server:
     @property
     def in_service(self):
         return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
+
+    @property
+    def agent(self):
+        """Whether an agent check may change the server's state: enabled or disabled, None where there is none."""
+        if not self._agent & AGENT_CONFIGURED:
+            return None
+        return ENABLED if self._agent & AGENT_ENABLED else DISABLED
+
+    def show_agent(self, state):
+        self._agent = AGENT_CONFIGURED | (AGENT_ENABLED if state == ENABLED else 0)
+
+    @property
+    def agent_asked(self):
+        """Whether an answer of the agent is under way."""
+        return bool(self._agent & AGENT_IN_PROGRESS)
 
     @property
     def settled(self):
@@ -399,16 +499,27 @@ def decide(request, record, server, process, subject, out_state, out_state_given
             # One that HAProxy forgot was in rotation until now.
             held = {known: dict(entry, since=request.now) for known, entry in record["events"].items()} if condition == LOST else {}
             events = request.added_to(held)
-            return Step(_intent(subject, server, process, events, out_state), out_state, None)
+            intent = _intent(subject, server, process, events, out_state)
+            if condition == LOST and same_process(record_process(record), process) and AGENT in record["found"]:
+                # A run was cut off after it had disabled the agent check.
+                intent["found"][AGENT] = record["found"][AGENT]
+            return Step(intent, out_state, None)
         finished = record["phase"] == RESTORING
         events = request.added_to({} if finished else record["events"])
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
             return Step(kept, None, _conflict(record, server, place))
+        if not same_process(record_process(record), process):
+            kept.pop(TOTAL_SESSIONS, None)
         kept["process"] = _process(process)
-        # Also on to where a run that was cut off was going.
-        if server.forced == DRAIN and (out_state_given and out_state == MAINT or LEFT_BEFORE in record):
+        kept["found"] = _with_agent(kept["found"], server)
+        # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them. The user may
+        # forbid that by naming the state. Also on to where a run that was cut off was going.
+        onward = out_state == MAINT if out_state_given else bool(arrived(kept, server, process))
+        if server.forced == DRAIN and (onward or LEFT_BEFORE in record):
             return Step(dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN}), MAINT, None)
+        if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
+            kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
         return Step(dict(_left(kept, server.forced), phase=HELD), None, None)
     if record is None:
         return Step(None, None, None)
@@ -424,8 +535,21 @@ def decide(request, record, server, process, subject, out_state, out_state_given
 
 
 def _intent(subject, server, process, events, out_state):
-    found = {"admin_state": READY, "weight": server.weight}
-    return new_record(KIND, subject, found, dict(found, admin_state=out_state), events, process=_process(process))
+    left = {"admin_state": out_state, "weight": server.weight}
+    found = _with_agent(dict(left, admin_state=READY), server)
+    return new_record(KIND, subject, found, left, events, process=_process(process))
+
+
+def _with_agent(found, server):
+    """What was found, and that the agent check was enabled where it is: the hold is about to disable it."""
+    return dict(found, **{AGENT: ENABLED}) if server.agent == ENABLED else found
+
+
+def arrived(record, server, process):
+    """How many sessions came since the hold was in place; None where that cannot be told."""
+    if record is None or TOTAL_SESSIONS not in record or not same_process(record_process(record), process):
+        return None
+    return max(0, server.total_sessions - record[TOTAL_SESSIONS])
 
 
 def _left(record, state):
@@ -495,7 +619,7 @@ class Holder:
         sticky = None
         for _dummy in range(ROUNDS):
             if sticky is None and self._request.present and self._out_state is None:
-                sticky = self._haproxy.sticky_backends(look)
+                sticky = self._haproxy.sticky_backends(look) | backends_served_in_drain(look.process.pid)
             acted = False
             for backend in backends:
                 server = look.servers.get((backend, self._server))
@@ -576,17 +700,28 @@ class Holder:
         self._store.delete(record)
 
     def _take(self, step, record, server):
+        agent = self._wanted_agent(step, record, server)
         if step.record is None:
+            if agent is not None:
+                self._haproxy.set_agent(server.backend, server.name, agent)
             if record is not None:
                 self._store.delete(record)
             return False
         if not same_content(step.record, record):
             self._store.write(step.record)
-        if step.set_state is None:
+        if step.set_state is None and agent is None:
             return False
         try:
-            self._haproxy.set_state(server.backend, server.name, step.set_state)
+            if agent is not None:
+                self._haproxy.set_agent(server.backend, server.name, agent)
+            if agent == DISABLED:
+                self._haproxy.await_agent(server.backend, server.name)
+            if step.set_state is not None:
+                self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
+            if agent is not None and step.set_state is not None:
+                with contextlib.suppress(Refused):
+                    self._haproxy.set_agent(server.backend, server.name, server.agent)
             # Nothing was changed, so the record says again what it said.
             if record is None:
                 self._store.delete(step.record)
@@ -594,6 +729,18 @@ class Holder:
                 self._store.write(record)
             raise
         return True
+
+
+    def _wanted_agent(self, step, record, server):
+        """What the server's agent check is to be set to with this step; None: left as it is."""
+        if self._request.present:
+            # One whose state somebody else set is left alone whole.
+            ours = step.record is not None and step.conflict is None
+            return DISABLED if ours and server.agent == ENABLED else None
+        over = record is not None and (step.record is None or step.record["phase"] == RESTORING)
+        if over and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED:
+            return ENABLED
+        return None
 
 
 class Outcome:
@@ -605,6 +752,7 @@ class Outcome:
         self.before = view(server, record)
         self.first_record = record
         self.server = server
+        self.came = arrived(record, server, process) if server else None
         self.after = record
         self.shown = record
         self.condition = condition_of(record, server, process) if server else NONE
@@ -618,6 +766,7 @@ class Outcome:
             lost = record is not None and was_out(record) and self.condition == LOST
             self.put_right |= bool(lost and step.set_state != READY)
         self.server = server
+        self.came = arrived(step.record, server, process)
         self.after = step.record
         self.shown = step.record or record or self.shown
         if self.conflict is None:
@@ -633,7 +782,7 @@ class Outcome:
 
     def result(self):
         if self.server:
-            result = describe(self.server, self.after, self.condition)
+            result = describe(self.server, self.after, self.condition, self.came)
         else:
             result = absent(self.backend, self.name, self.after)
         shown = self.shown
@@ -643,7 +792,26 @@ class Outcome:
         return result
 
 
-def describe(server, record, condition):
+def release_absent(store, request, path, server, backends):
+    """Release holds on a machine on which no HAProxy runs: there is nothing to put back. Tells whether a record changed."""
+    changed = False
+    with store.locked():
+        for record in store.records(KIND):
+            subject = record["subject"]
+            if (subject["socket"], subject["server"]) != (path, server) or backends and subject["backend"] not in backends:
+                continue
+            remaining = request.taken_from(record["events"])
+            if remaining == record["events"]:
+                continue
+            changed = True
+            if remaining:
+                store.write(dict(record, events=remaining))
+            else:
+                store.delete(record)
+    return changed
+
+
+def describe(server, record, condition, came=None):
     return {
         "backend": server.backend,
         "server": server.name,
@@ -653,6 +821,9 @@ def describe(server, record, condition):
         "sessions": server.sessions,
         "queue": server.queue,
         "uncounted": server.uncounted,
+        "total_sessions": server.total_sessions,
+        "arrived": came,
+        "agent": server.agent,
         "condition": condition,
         "found": record["found"] if record else None,
         "left": record["left"] if record else None,
@@ -670,6 +841,9 @@ def absent(backend, name, record):
         "sessions": 0,
         "queue": 0,
         "uncounted": None,
+        "total_sessions": 0,
+        "arrived": None,
+        "agent": None,
         "condition": NONE,
         "found": None,
         "left": None,

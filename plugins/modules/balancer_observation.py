@@ -48,6 +48,17 @@ options:
       - How many seconds to wait until the servers of O(wait_for) are idle.
     type: float
     default: 0
+  quiet:
+    description:
+      - For how many seconds no new session may have come before O(timeout) calls a server idle.
+    type: float
+    default: 0
+  absent:
+    description:
+      - What it means that no HAProxy runs on the balancer, as for M(graceful.azure.haproxy_info).
+    type: str
+    choices: [unknown, no_traffic]
+    default: unknown
   wait_for:
     description:
       - Names of the servers that O(timeout) waits for. By default these are all of O(servers).

@@ -32,7 +32,8 @@ attributes:
 options:
   socket:
     description:
-      - The runtime socket of HAProxy. It must have the level V(admin).
+      - The runtime socket of HAProxy, C(stats socket) in its configuration. It must have the level V(admin).
+      - The socket of the master process (C(haproxy -S)) and its prefixes such as C(@1) are refused. Name the stats socket of the worker.
     type: path
     default: /run/haproxy/admin.sock
   server:
@@ -54,10 +55,23 @@ options:
       - By default it is V(maint) in a backend with sticky sessions, and V(drain) in all others. A backend has sticky sessions
         if it has a cookie or a stick table that stores servers. If such a table is in a section without servers, HAProxy
         does not say who uses it. Then every backend counts as sticky.
+      - By default it is also V(maint) in a backend with C(use-server) or C(option prefer-last-server), if the configuration files of the
+        running HAProxy can be read. Both directives send requests to a server in V(drain).
+      - If this option is not given, and sessions still come to a server that a hold has in V(drain), the next call sets the server to
+        V(maint). If you choose V(drain), the server stays there.
       - If it is V(maint) and a hold has the server in V(drain), the server goes on to V(maint). It never goes from V(maint) to
         V(drain) for this reason.
     type: str
     choices: [drain, maint]
+  absent:
+    description:
+      - What it means that no process of HAProxy runs on this machine.
+      - V(unknown) fails. V(no_traffic) succeeds with RV(absent=true); there is nothing to take out. With O(state=absent) the records of
+        the hold are released, since there is nothing to put back.
+    type: str
+    choices: [unknown, no_traffic]
+    default: unknown
+    version_added: 0.2.0
   min_in_service:
     description:
       - How many servers of each backend must stay in service, a number or a percentage such as V(50%).
@@ -69,7 +83,9 @@ options:
       - Without this option nothing is counted.
     type: str
 notes:
-  - An agent check that answers C(ready), C(drain) or C(maint) acts like an operator, and counts as one.
+  - An agent check that answers C(ready) would put the server back within its interval. So the hold disables the agent check of a
+    server that it takes out (C(disable agent)), and enables it again when the hold is released. One that was found disabled stays so.
+  - An agent check that put the server into drain or maintenance before the hold counts as an operator. Such a server is not touched.
 seealso:
   - module: graceful.azure.haproxy_info
 """
@@ -124,6 +140,17 @@ servers:
     uncounted:
       description: Why there may be more sessions than RV(servers[].sessions) says, as M(graceful.azure.haproxy_info) returns it.
       type: str
+    total_sessions:
+      description:
+        - Sessions that the process of HAProxy has sent to the server since it started, C(stot) of its statistics.
+      type: int
+    arrived:
+      description:
+        - Sessions that came to the server since the hold was in place. Null where this cannot be told.
+      type: int
+    agent:
+      description: V(enabled) or V(disabled), the server's agent check. Null where it has none.
+      type: str
     condition:
       description:
         - V(held) - the server is out and as this module left it.
@@ -153,6 +180,9 @@ servers:
       sessions: 3
       queue: 0
       uncounted:
+      total_sessions: 5120
+      arrived: 0
+      agent: null
       condition: held
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
@@ -170,8 +200,13 @@ refused:
   type: list
   elements: str
   sample: ["web1 stays: 1 of 2 in service in www, 1 must stay."]
+absent:
+  description: Whether no process of HAProxy runs on this machine, so that there was nothing to do. Only with O(absent=no_traffic).
+  returned: success
+  type: bool
+  sample: false
 process:
-  description: The process of HAProxy that answered.
+  description: The process of HAProxy that answered, null where none runs (RV(absent)).
   returned: success
   type: dict
   contains:
@@ -184,8 +219,6 @@ process:
   sample: {pid: 4711, started: 1795243046}
 """
 
-import os
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     DEFAULT_SOCKET,
@@ -195,8 +228,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     Haproxy,
     HaproxyError,
     Holder,
+    NotThere,
+    release_absent,
+    socket_path,
     view,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     HoldError,
     Request,
@@ -216,7 +253,7 @@ def run(params, check_mode):
             least = parse_minimum(least)
         except ValueError as error:
             raise ValueError("min_in_service: %s." % error) from None
-    haproxy = Haproxy(os.path.realpath(params["socket"]))
+    haproxy = Haproxy(socket_path(params["socket"]))
     store = Store(params["state_dir"], dry=check_mode)
     holder = Holder(
         DryHaproxy(haproxy) if check_mode else haproxy,
@@ -227,13 +264,28 @@ def run(params, check_mode):
         params["out_state"],
         least,
     )
-    outcomes, process = holder.run()
+    try:
+        outcomes, process = holder.run()
+    except NotThere:
+        if params.get("absent") != "no_traffic" or not runs_no_haproxy():
+            raise
+        changed = not request.present and release_absent(store, request, haproxy.path, params["server"], params["backends"])
+        return {
+            "changed": changed,
+            "servers": [],
+            "conflicts": [],
+            "refused": [],
+            "absent": True,
+            "process": None,
+            "diff": {"before": {}, "after": {}},
+        }
     places = {outcome: "%s/%s" % (outcome.backend, outcome.name) for outcome in outcomes}
     return {
         "changed": any(outcome.changed for outcome in outcomes),
         "servers": [outcome.result() for outcome in outcomes],
         "conflicts": [outcome.conflict for outcome in outcomes if outcome.conflict],
         "refused": holder.refused,
+        "absent": False,
         "process": {"pid": process.pid, "started": process.started},
         "diff": {
             "before": {place: outcome.before for outcome, place in places.items()},
@@ -250,6 +302,7 @@ def main():
             server={"type": "str", "required": True},
             backends={"type": "list", "elements": "str"},
             out_state={"type": "str", "choices": [DRAIN, MAINT]},
+            absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             min_in_service={"type": "str"},
         ),
         required_if=[("state", "present", ("event_ids",))],

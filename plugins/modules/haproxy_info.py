@@ -27,7 +27,8 @@ attributes:
 options:
   socket:
     description:
-      - The runtime socket of HAProxy.
+      - The runtime socket of HAProxy, C(stats socket) in its configuration.
+      - The socket of the master process (C(haproxy -S)) and its prefixes such as C(@1) are refused. Name the stats socket of the worker.
     type: path
     default: /run/haproxy/admin.sock
   servers:
@@ -46,6 +47,25 @@ options:
       - When the time is over, the module does not fail. RV(idle) is then V(false).
     type: float
     default: 0
+  quiet:
+    description:
+      - For how many seconds no new session may have come to the servers of O(wait_for) before O(timeout) calls them idle.
+      - The wait begins anew with every session that comes, and after a reload of HAProxy.
+      - It has no effect where O(timeout) is V(0).
+    type: float
+    default: 0
+    version_added: 0.2.0
+  absent:
+    description:
+      - What it means that no process of HAProxy runs on this machine.
+      - V(unknown) fails, since HAProxy may be starting again.
+      - V(no_traffic) succeeds with RV(absent=true) and no servers. Use it for the passive machine of an active and passive pair.
+      - A socket that exists and does not answer is a failure in both cases. So is a machine on which the user may not see the
+        processes of others.
+    type: str
+    choices: [unknown, no_traffic]
+    default: unknown
+    version_added: 0.2.0
   wait_for:
     description:
       - Names of the servers that O(timeout) waits for. By default these are all of O(servers). It is an error if HAProxy does not have one of them.
@@ -78,7 +98,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 process:
-  description: The process of HAProxy that answered.
+  description: The process of HAProxy that answered, null where none runs (RV(absent)).
   returned: success
   type: dict
   contains:
@@ -176,8 +196,27 @@ servers:
           task may not list its open files, which needs C(become), and the kernel shows connections to the server that the new process
           does not have. Or the task cannot see HAProxy's processes at all, because HAProxy and the task run in different containers.
       type: str
+    total_sessions:
+      description:
+        - Sessions that the process of HAProxy has sent to the server since it started, C(stot) of its statistics. In HTTP mode it grows
+          with every request, in TCP mode with every connection. Health checks are not counted.
+      type: int
+    arrived:
+      description:
+        - Sessions that came to the server since the hold was in place. Null where this cannot be told, such as after a reload.
+      type: int
+    quiet_for:
+      description: For how many seconds this module has seen RV(servers[].total_sessions) unchanged. V(0) with a single look.
+      type: float
+    agent:
+      description:
+        - V(enabled) or V(disabled), the server's agent check. Null where it has none. M(graceful.azure.haproxy_hold) disables it, since
+          an answer such as C(ready) would put the server back.
+      type: str
     idle:
-      description: Whether it had no session and no queue and everything was counted. With O(timeout), in two looks in a row.
+      description:
+        - Whether it had no session and no queue and everything was counted.
+        - With O(timeout), in two looks in a row, and no new session had come for as long as O(quiet) says.
       type: bool
     condition:
       description:
@@ -214,6 +253,10 @@ servers:
       sessions: 0
       queue: 0
       uncounted:
+      total_sessions: 5120
+      arrived: 0
+      quiet_for: 0.0
+      agent: null
       idle: true
       condition: held
       found: {admin_state: ready, weight: 100}
@@ -241,6 +284,16 @@ time:
   returned: success
   type: str
   sample: "2026-11-21T06:53:03Z"
+clock:
+  description: The balancer's steady clock at the last look, in seconds. It is not set back or forward, and begins anew when the machine boots.
+  returned: success
+  type: float
+  sample: 86400.25
+absent:
+  description: Whether no process of HAProxy runs on this machine, so that nothing could be looked at. Only with O(absent=no_traffic).
+  returned: success
+  type: bool
+  sample: false
 idle:
   description: Whether HAProxy has all servers of O(wait_for) and all of them were idle.
   returned: success
@@ -248,19 +301,23 @@ idle:
   sample: true
 """
 
-import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     DEFAULT_SOCKET,
     KIND,
+    READY,
     Haproxy,
     HaproxyError,
+    NotThere,
+    arrived,
     condition_of,
     describe,
+    socket_path,
     source_address,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     DEFAULT_STATE_DIR,
     HoldError,
@@ -295,7 +352,8 @@ def observe(haproxy, store, names):
         record = records.get(key)
         servers.append(
             dict(
-                describe(server, record, condition_of(record, server, look.process)),
+                describe(server, record, condition_of(record, server, look.process), arrived(record, server, look.process)),
+                quiet_for=0.0,
                 address=server.address,
                 port=server.port,
                 source_address=source_address(server.address, server.port),
@@ -316,6 +374,22 @@ def observe(haproxy, store, names):
         "holds": holds,
         "state_dir_problem": state_dir_problem(store.state_dir),
         "time": utc_now(),
+        "absent": False,
+    }
+
+
+def observe_absent(store, path):
+    """What is seen of a machine on which no HAProxy runs."""
+    return {
+        "process": None,
+        "level": None,
+        "backends": [],
+        "servers": [],
+        "missing": [],
+        "holds": [record for record in store.records(KIND) if record["subject"]["socket"] == path],
+        "state_dir_problem": state_dir_problem(store.state_dir),
+        "time": utc_now(),
+        "absent": True,
     }
 
 
@@ -329,14 +403,21 @@ def state_dir_problem(state_dir):
 
 def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     timeout = check_timeout(params["timeout"])
-    haproxy = Haproxy(os.path.realpath(params["socket"]), params.get("hard_stop_after"))
+    quiet = check_timeout(params.get("quiet") or 0.0)
+    haproxy = Haproxy(socket_path(params["socket"]), params.get("hard_stop_after"))
     store = Store(params["state_dir"])
     names = params["servers"]
     if names is not None and not names:
         raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
     awaited = names if params["wait_for"] is None else params["wait_for"]
     deadline = monotonic() + timeout
-    seen = observe(haproxy, store, names)
+    try:
+        watch = Watch(observe(haproxy, store, names), monotonic)
+    except NotThere:
+        if params.get("absent") != "no_traffic" or not runs_no_haproxy():
+            raise
+        return dict(observe_absent(store, haproxy.path), clock=monotonic(), idle=True)
+    seen = watch.seen
     there = {server["server"] for server in seen["servers"]}
     missing = [name for name in awaited or () if name not in there]
     if missing and params["wait_for"] is not None:
@@ -344,19 +425,45 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     if missing and timeout and not check_mode:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or check_mode:
-        return dict(seen, idle=not missing and is_idle(seen["servers"], awaited))
+        return dict(seen, clock=watch.at, idle=not missing and is_idle(seen["servers"], awaited))
     twice = set()
-    while not is_idle(seen["servers"], awaited, twice):
+    while not is_idle(watch.seen["servers"], awaited, twice):
         left = deadline - monotonic()
         sleep(max(0.0, min(LOOK_SECONDS, left)))
         if left < LOOK_SECONDS:
             break
-        before = idle_servers(seen)
-        seen = observe(haproxy, store, names)
-        twice = before & idle_servers(seen)
-    for server in seen["servers"]:
-        server["idle"] = (server["backend"], server["server"]) in twice
-    return dict(seen, idle=is_idle(seen["servers"], awaited, twice))
+        before = idle_servers(watch.seen)
+        watch.saw(observe(haproxy, store, names))
+        twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
+    for server in watch.seen["servers"]:
+        key = server["backend"], server["server"]
+        server["idle"] = key in twice
+        server["quiet_for"] = round(watch.quiet_for(key), 3)
+    return dict(watch.seen, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
+
+
+class Watch:
+    """Looks one after the other: the last one, and since when each server has had no new session."""
+
+    def __init__(self, seen, monotonic):
+        self._monotonic = monotonic
+        self._since = {}
+        self.saw(seen)
+
+    def saw(self, seen):
+        self.seen = seen
+        self.at = self._monotonic()
+        process = seen["process"]["pid"], seen["process"]["started"]
+        for server in seen["servers"]:
+            key = server["backend"], server["server"]
+            # One in rotation that gets no session by chance shows nothing of what comes when it is out.
+            out = server["admin_state"] != READY
+            state = process, out, server["total_sessions"]
+            if self._since.get(key, (None, 0.0))[0] != state:
+                self._since[key] = state, self.at
+
+    def quiet_for(self, key):
+        return self.at - self._since[key][1]
 
 
 def idle_servers(seen):
@@ -379,6 +486,8 @@ def main():
             "servers": {"type": "list", "elements": "str"},
             "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
             "timeout": {"type": "float", "default": 0},
+            "quiet": {"type": "float", "default": 0},
+            "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             "wait_for": {"type": "list", "elements": "str"},
             "hard_stop_after": {"type": "float"},
         },

@@ -19,6 +19,8 @@ PAUSE = 4.0
 """Seconds for which a look waits for news while there is nothing to do."""
 DRAIN = 2.0
 """Seconds for which a look waits for the last sessions or connections to end."""
+QUIET_WAIT = 4.0
+"""Seconds for which a look at a balancer waits at most, also where no session is to come for longer than that."""
 REST = 2.0
 """Seconds for which a host with an event is left in peace while others have steps to take."""
 REST_IDLE = 4.0
@@ -81,7 +83,10 @@ def next_pace(world, decisions, expected, doubtful):
     # Who has left the run looks no more.
     present = [host.name for host in hosts if not host.seen.get("left")]
     settings = {name: host.settings for name, host in world.hosts.items()}
-    servers = {world.hosts[name].balancer["server"] for name in draining}
+    servers = {}
+    for name in draining:
+        balancer = world.hosts[name].balancer
+        servers[balancer["server"]] = max(servers.get(balancer["server"], 0.0), world.hosts[name].quiet_left())
     return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE, lookers=present)
 
 
@@ -108,24 +113,32 @@ def _pause(world, decisions):
     return min([PAUSE, *(moment - world.now for moment in moments if moment is not None and moment > world.now)])
 
 
-def looks(settings, draining=(), rest=0.0, lookers=()):
-    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts or those C(lookers)."""
+def looks(settings, draining=None, rest=0.0, lookers=()):
+    """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts or those C(lookers).
+
+    C(draining): the servers that are waited for, each with the seconds for which no session is to come to it.
+    """
     wanted = {}
+    draining = draining or {}
     for values in settings.values():
         balancer = values["load_balancer"]
         if balancer["provider"] != "haproxy":
             continue
         for host in balancer["hosts"]:
             key = balancer_key(host, balancer["socket"])
-            look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": []})
+            look = wanted.setdefault(key, {"key": key, "balancer": host, "socket": balancer["socket"], "servers": [], "absent": "unknown"})
             if balancer.get("hard_stop_after") is not None:
                 look["hard_stop_after"] = balancer["hard_stop_after"]
+            if balancer.get("absent") == "no_traffic":
+                look["absent"] = "no_traffic"
             if balancer["server"] not in look["servers"]:
                 look["servers"].append(balancer["server"])
     names = list(lookers) or list(settings)
     spread = {name: [] for name in settings}
     for number, look in enumerate(wanted.values()):
         wait_for = [server for server in look["servers"] if server in draining]
-        look.update(wait_for=wait_for, timeout=DRAIN if wait_for else 0.0, rest=rest)
+        # Two looks, and the time between them, belong to the end of the wait.
+        quiet = min(max((draining[server] for server in wait_for), default=0.0), QUIET_WAIT - 0.6)
+        look.update(wait_for=wait_for, timeout=max(DRAIN, quiet + 0.6) if wait_for else 0.0, quiet=quiet, rest=rest)
         spread[names[number % len(names)]].append(look)
     return spread

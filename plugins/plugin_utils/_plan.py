@@ -15,11 +15,11 @@ import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._account import Account
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import unanswered
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, balancer_key, fold
 
 LOOKS = 2
-"""Idle looks running after which a host is drained."""
+"""Idle looks running after which a host is drained, where no session came meanwhile for as long as C(load_balancer_quiet) says."""
 LAG = 10.0
 """Seconds after which a VM that does not show the event of another one is not of its set."""
 READY = 15.0
@@ -123,14 +123,18 @@ class _Plan:
                 or (server["condition"] in ("held", "lost") and not wanted <= {fold(i) for i in server["held_by"]})
             )
         ]
+        # In `maint` no directive but those of persistence sends it anything.
+        served = host.balancer.get("state") != "drain" and any(
+            server["condition"] == "held" and server["admin_state"] == "drain" and server.get("arrived") for server in host.servers
+        )
         stale = [event for event in self._over_and_held(host) if self._holds_changed_server(host, event, wanted)]
-        if lacking:
+        if lacking or served:
             leaving.append((host, preparing))
         elif stale:
             # What was put back by hand, while nobody else held it, serves as any other server does, and is to go out as any other.
             host.take("load_balancer", stale, "in")
         elif self._drain_step_needed(host, wanted):
-            host.take("drain_host", preparing, "drained")
+            host.take("drain_host", preparing, "drained", quiet=host.quiet_left())
 
     @staticmethod
     def _holds_changed_server(host, event, wanted):
@@ -158,14 +162,22 @@ class _Plan:
         busy = []
         if host.blind:
             busy.extend(host.blind)
+        arrivals = {}
         for server in host.servers:
             place = f"{server['backend']}/{server['server']} on {server['machine']}"
             if server["admin_state"] == "ready":
                 busy.append(f"{place} is in rotation")
-            elif server["sessions"] or server["queue"]:
+                continue
+            if server["sessions"] or server["queue"]:
                 busy.append(f"{_plural(server['sessions'], 'session')}, {server['queue']} queued at {place}")
             elif server.get("uncounted"):
                 busy.append(f"{place}: {server['uncounted']}")
+            if "total_sessions" in server:  # a journal of a version before does not tell
+                arrivals[place] = self._arrivals(host, server, (host.memory.get("arrivals") or {}).get(place))
+        host.memory["arrivals"] = arrivals
+        quiet = host.balancer.get("quiet", 0.0)
+        loud = [place for place, seen in arrivals.items() if seen["span"] < quiet]
+        busy.extend(self._still_served(host, place, arrivals[place]) for place in loud if arrivals[place]["came"])
         if host.balancer["provider"] == "custom" and host.in_rotation:
             busy.append("not out of its balancer yet")
         if host.drain["ports"]:
@@ -184,6 +196,41 @@ class _Plan:
         # A look that waited for the end of the last session or connection has looked twice.
         looks = min([server["looks"] for server in host.servers] + ([host.seen.get("looks", 1)] if host.drain["ports"] else []), default=1)
         host.memory["looks"] = 0 if busy else min(host.memory.get("looks", 0) + looks, LOOKS)
+        if loud or self._absent_too_short(host, quiet):
+            # Too short a time for a second look to tell anything.
+            host.memory["looks"] = min(host.memory["looks"], LOOKS - 1)
+
+    def _arrivals(self, host, server, before):
+        """Since when no session has come to a server that is out, by the steady clock of the balancer and in one process of HAProxy.
+
+        C(before): what the pass before knew. The state of the server says what HAProxy was told, the total what it does.
+        """
+        balancer = self.world.balancers[server["balancer"]]
+        process, clock, total = balancer["process"], balancer["clock"], server["total_sessions"]
+        since = clock - server.get("quiet_for", 0.0)
+        if not before or before["process"] != process or before["since"] > clock:
+            before = {"process": process, "total": total, "since": since, "came": 0, "begun": self.world.now}
+        elif before["total"] != total:
+            before = dict(before, total=total, since=since, came=before["came"] + max(0, total - before["total"]))
+        return dict(before, span=clock - before["since"], state=server["admin_state"])
+
+    @staticmethod
+    def _still_served(host, place, seen):
+        """The sentence about a server that gets sessions although it is out."""
+        told = (
+            f"{_plural(seen['came'], 'session')} came to {place} since {clock(seen['begun'])} although it is in {seen['state']}:"
+            " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
+        )
+        if seen["state"] == "drain" and host.balancer.get("state") == "drain":
+            told += "; load_balancer_haproxy_state: drain keeps it from going on to maint"
+        return told
+
+    def _absent_too_short(self, host, quiet):
+        """Whether a balancer has been without a HAProxy for too short a time: it may be starting again."""
+        before = host.memory.get("without_haproxy") or {}
+        clocks = {machine: self.world.balancers[balancer_key(machine, host.balancer["socket"])]["clock"] for machine in host.absent}
+        host.memory["without_haproxy"] = {machine: min(before.get(machine, now), now) for machine, now in clocks.items()}
+        return any(now - host.memory["without_haproxy"][machine] < quiet for machine, now in clocks.items())
 
     def is_ready(self, host, event):
         """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event."""

@@ -46,6 +46,8 @@ TASK_FILES = ("drain_host_before", "drain_host_after", "restore_service_before",
 """Options that name a task file of the user's own, besides those of the provider custom."""
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
+QUIET = 3.0
+"""Seconds without a new session after which a server that is out counts as drained, where nothing else is set."""
 PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
 
 
@@ -283,6 +285,9 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             "server": values.get("load_balancer_server") or name,
             "socket": values.get("load_balancer_haproxy_socket"),
             "hard_stop_after": _check_number(mistakes, values, "load_balancer_haproxy_hard_stop_after", 0, None),
+            "state": values.get("load_balancer_haproxy_state"),
+            "quiet": _check_number(mistakes, values, "load_balancer_quiet", 0, QUIET),
+            "absent": values.get("load_balancer_haproxy_absent") or "unknown",
             "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
         },
         "drain_host": {

@@ -131,6 +131,7 @@ class Host:
         self.memory = remembered
         self.events = []        # standing events that name it and that its rules do not ignore
         self.servers = []       # its servers on the balancers that were read, each with its balancer's key
+        self.absent = []        # balancers on which no HAProxy runs, where the settings say that these carry no traffic
         self.blind = []         # sentences: balancers that could not be read
         self.helpless = True    # whether each of these is a mistake, not a passing fault
         self.fatal = []         # sentences: mistakes that forbid every step for this host
@@ -198,6 +199,12 @@ class Host:
     def refuses_unanswered(self):
         """Whether it stays in rotation, as far as there is time, where it does not answer."""
         return bool(self.unanswered) and self.settings["restore_service"].get("unanswered", "refuse") == "refuse"
+
+    def quiet_left(self):
+        """Seconds that are still to pass without a new session, as far as the passes have seen; all of them where one has just come."""
+        quiet = self.balancer.get("quiet", 0.0)
+        seen = (self.memory.get("arrivals") or {}).values()
+        return max([0.0, *(quiet - place["span"] for place in seen)]) if seen else quiet
 
     @property
     def records(self):
@@ -386,6 +393,10 @@ class World:
             if host.balancer["provider"] == "haproxy":
                 for machine in host.balancer["hosts"]:
                     self._meet_balancer(host, machine)
+                if host.absent and len(host.absent) == len(set(host.balancer["hosts"])):
+                    # One of a pair is to be active, and is perhaps about to become so.
+                    host.blind.append(f"no HAProxy runs on any of its balancers ({', '.join(host.absent)})")
+                    host.helpless = False
             for server in host.servers:
                 if server["condition"] == "changed_meanwhile":
                     host.conflicts.append(
@@ -402,6 +413,9 @@ class World:
     def _meet_balancer(self, host, machine):
         key = balancer_key(machine, host.balancer["socket"])
         seen = self.balancers.get(key) or {}
+        if seen.get("absent") and host.balancer.get("absent") == "no_traffic":
+            host.absent.append(machine)
+            return
         if seen.get("servers") is None:
             host.helpless = host.helpless and bool(seen.get("fatal"))
             host.blind.append(f"balancer {machine}: {seen.get('fatal') or seen.get('error') or 'not observed'}")
@@ -424,9 +438,11 @@ class World:
             records = [(r, None) for r in host.seen.get("holds") or ()]
             for key, seen in self.balancers.items():
                 mine = {(s["backend"], s["server"]) for s in host.servers if s["balancer"] == key}
+                absent = key in {balancer_key(machine, host.balancer["socket"]) for machine in host.absent}
                 for record in seen.get("holds") or ():
                     subject = record["subject"]
-                    if (subject.get("backend"), subject.get("server")) in mine:
+                    # Where no HAProxy runs, a hold of the time before has to be released.
+                    if (subject.get("backend"), subject.get("server")) in mine or absent and subject.get("server") == host.balancer["server"]:
                         records.append((record, key))
             for record, balancer in records:
                 clock = (self.balancers[balancer] if balancer else host.seen).get("time")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -423,39 +424,6 @@ class TestSomebodyActed:
         assert haproxy.flags("api", "web1") == (READY, 1)
         assert list((tmp_path / "state").iterdir()) == []
 
-    def test_an_agent_puts_it_back(self, start, hold, release):
-        """An agent acts as an operator does."""
-        with socket.create_server(("127.0.0.1", 0)) as agent:
-            agent.settimeout(0.2)
-            answers = threading.Event()
-            stopped = threading.Event()
-
-            def serve():
-                while not stopped.is_set():
-                    try:
-                        connection = agent.accept()[0]
-                    except TimeoutError:
-                        continue
-                    with connection:
-                        if answers.is_set():
-                            connection.sendall(b"ready\n")
-
-            thread = threading.Thread(target=serve)
-            thread.start()
-            try:
-                haproxy = start(
-                    "backend www\n  server web1 127.0.0.1:1 agent-check agent-inter 100ms agent-port %d\n" % agent.getsockname()[1]
-                )
-                hold(haproxy)
-                answers.set()
-                deadline = time.monotonic() + 5
-                while haproxy.flags("www", "web1")[0] and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                assert conditions(hold(haproxy)) == {"www": "changed_meanwhile"}
-            finally:
-                stopped.set()
-                thread.join()
-
 
 class TestCheckMode:
     def test_it_predicts_and_touches_nothing(self, start, hold, release, tmp_path):
@@ -731,3 +699,219 @@ class reloaded_socket(silent_socket):
             with connection:
                 line = connection.recv(1000).decode()
                 connection.sendall(next(self._haproxies).ask(line.rstrip("\n")).encode())
+
+
+class Agent:
+    """A TCP agent that answers every question with the same word, and counts the questions."""
+
+    def __init__(self, word=b"ready\n"):
+        self.word = word
+        self.asked = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.1)
+        self.port = self._listener.getsockname()[1]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        while not self._stopped.is_set():
+            try:
+                connection = self._listener.accept()[0]
+            except TimeoutError:
+                continue
+            self.asked += 1
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(self.word)
+
+    def until_asked(self, times=2):
+        wanted, deadline = self.asked + times, time.monotonic() + 5
+        while self.asked < wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def close(self):
+        self._stopped.set()
+        self._thread.join()
+        self._listener.close()
+
+
+@pytest.fixture
+def agent():
+    agent = Agent()
+    yield agent
+    agent.close()
+
+
+class TestAgentCheck:
+    """An agent that answers `ready` every 100 ms undid every hold."""
+
+    @pytest.fixture
+    def haproxy(self, start, agent):
+        haproxy = start(
+            "backend www\n  server web1 127.0.0.1:1 agent-check agent-inter 100ms agent-port %d\n  server web2 127.0.0.1:1\n" % agent.port
+        )
+        agent.until_asked()
+        return haproxy
+
+    @staticmethod
+    def stays_out(haproxy, seconds=0.6):
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            assert haproxy.flags("www", "web1")[0] in (DRAIN, MAINT)
+            time.sleep(0.02)
+
+    @pytest.mark.parametrize("state", ["drain", "maint"])
+    def test_it_does_not_undo_a_hold_and_is_given_back(self, haproxy, agent, hold, release, state):
+        result = hold(haproxy, out_state=state)
+        assert conditions(result) == {"www": "held"} and result["servers"][0]["agent"] == "disabled"
+        assert result["servers"][0]["found"] == {"admin_state": "ready", "weight": 1, "agent": "enabled"}
+        self.stays_out(haproxy)
+        assert not hold(haproxy, out_state=state)["changed"]
+        result = release(haproxy)
+        assert result["servers"][0]["agent"] == "enabled" and haproxy.flags("www", "web1")[0] == READY
+        agent.until_asked()
+
+    def test_it_is_disabled_again_after_a_reload(self, haproxy, agent, hold, release):
+        hold(haproxy)
+        haproxy.reload()
+        agent.until_asked()
+        result = hold(haproxy)
+        assert conditions(result) == {"www": "held"} and result["servers"][0]["put_right"]
+        self.stays_out(haproxy)
+        release(haproxy)
+        agent.until_asked()
+
+    def test_one_that_was_disabled_stays_so(self, haproxy, agent, hold, release):
+        haproxy.ask("disable agent www/web1")
+        assert hold(haproxy)["servers"][0]["found"] == {"admin_state": "ready", "weight": 1}
+        assert release(haproxy)["servers"][0]["agent"] == "disabled"
+
+    def test_a_hold_of_the_version_before_has_it_disabled_now(self, haproxy, agent, hold, release, tmp_path):
+        haproxy.ask("disable agent www/web1")
+        hold(haproxy)
+        (record,) = (tmp_path / "state").iterdir()
+        content = json.loads(record.read_text())
+        del content["total_sessions"]
+        record.write_text(json.dumps(content))
+        agent.word = b"up\n"  # as before it answers `ready`
+        haproxy.ask("enable agent www/web1")
+        assert hold(haproxy)["servers"][0]["agent"] == "disabled"
+        assert release(haproxy)["servers"][0]["agent"] == "enabled"
+
+    def test_it_is_given_back_where_somebody_else_put_the_server_back(self, haproxy, agent, hold, release):
+        hold(haproxy)
+        haproxy.ask("set server www/web1 state ready")
+        assert conditions(hold(haproxy)) == {"www": "changed_meanwhile"}
+        result = release(haproxy)
+        assert len(result["conflicts"]) == 1
+        agent.until_asked()
+
+    @pytest.mark.parametrize("at", range(1, 5))
+    @pytest.mark.parametrize("going", ["out", "in"])
+    def test_killed_between_any_two_commands(self, haproxy, agent, hold, release, monkeypatch, at, going):
+        """Whoever comes next brings it to the same end."""
+        if going == "in":
+            hold(haproxy)
+        told = []
+        command = _haproxy.Haproxy.command
+
+        class Killed(BaseException):
+            pass
+
+        def counted(self, line):
+            if line.startswith(("set server", "disable agent", "enable agent")):
+                told.append(line)
+                if len(told) == (at + 1) // 2 and at % 2:
+                    raise Killed  # before it
+                answer = command(self, line)
+                if len(told) == at // 2 and not at % 2:
+                    raise Killed  # after it
+                return answer
+            return command(self, line)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(_haproxy.Haproxy, "command", counted)
+            with pytest.raises(Killed):
+                hold(haproxy) if going == "out" else release(haproxy)
+        if going == "out":
+            assert conditions(hold(haproxy)) == {"www": "held"}
+            self.stays_out(haproxy, 0.3)
+        result = release(haproxy)
+        assert result["conflicts"] == [] and haproxy.flags("www", "web1")[0] == READY
+        agent.until_asked()
+
+
+class TestMaster:
+    def test_its_socket_is_named_as_what_it_is(self, tmp_path):
+        folder = tmp_path / "haproxy"
+        folder.mkdir()
+        (folder / "haproxy.cfg").write_text(
+            "global\n  stats socket %s/admin.sock level admin\ndefaults\n  timeout connect 1s\n  timeout client 1s\n  timeout server 1s\n"
+            "backend www\n  server web1 127.0.0.1:1\n" % folder
+        )
+        master = subprocess.Popen(
+            ["haproxy", "-W", "-S", str(folder / "master.sock"), "-f", str(folder / "haproxy.cfg")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + 5
+            while not (folder / "admin.sock").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            with pytest.raises(HaproxyError, match="the socket of HAProxy's master process .-S., .* Name the stats socket of the worker"):
+                _haproxy.Haproxy(str(folder / "master.sock"), command_seconds=0.5).look()
+            with pytest.raises(HaproxyError, match="master process"):
+                _haproxy.Haproxy(str(folder / "master.sock"), command_seconds=0.5).level()
+            assert _haproxy.Haproxy(str(folder / "admin.sock")).level() == "admin"
+        finally:
+            os.killpg(master.pid, signal.SIGTERM)
+            master.wait(5)
+
+    @pytest.mark.parametrize("text", ["@1", "@!4711", "/run/haproxy-master.sock @1", "/run/haproxy/@1"])
+    def test_a_prefix_of_it_is_refused_by_name(self, text):
+        with pytest.raises(ValueError, match="a prefix for HAProxy's master socket"):
+            _haproxy.socket_path(text)
+
+
+class TestAbsent:
+    @pytest.fixture
+    def nobody(self, monkeypatch):
+        monkeypatch.setattr(haproxy_hold, "runs_no_haproxy", lambda: True)
+
+    @staticmethod
+    def stopped(haproxy):
+        haproxy.stop()
+        return haproxy
+
+    def test_where_none_runs_there_is_nothing_to_do(self, start, hold, release, nobody, tmp_path):
+        haproxy = self.stopped(start())
+        result = hold(haproxy, absent="no_traffic")
+        assert result["absent"] and not result["changed"] and result["servers"] == []
+        with pytest.raises(HaproxyError):
+            hold(haproxy)
+        haproxy.start()
+        assert conditions(hold(haproxy, absent="no_traffic")) == {"www": "held", "api": "held"}
+        # It becomes passive during the event: there is nothing to put back.
+        self.stopped(haproxy)
+        assert release(haproxy, ["B"], absent="no_traffic")["changed"] is False
+        assert release(haproxy, absent="no_traffic")["changed"]
+        assert list((tmp_path / "state").iterdir()) == []
+
+    def test_another_haproxy_on_the_machine_is_one(self, start, hold):
+        haproxy = self.stopped(start())
+        start()
+        with pytest.raises(HaproxyError, match="Nobody listens|There is no HAProxy socket"):
+            hold(haproxy, absent="no_traffic")
+
+    def test_a_socket_that_does_not_answer_is_not_absent(self, hold, nobody, tmp_path):
+        path = tmp_path / "mute.sock"
+        with socket.socket(socket.AF_UNIX) as mute:
+            mute.bind(str(path))
+            mute.listen()
+
+            class Mute:
+                socket = str(path)
+
+            with pytest.raises(HaproxyError, match="did not answer"):
+                hold(Mute, absent="no_traffic")

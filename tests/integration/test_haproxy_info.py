@@ -191,6 +191,11 @@ class TestWhatItSees:
             "weight": 7,
             "sessions": 0,
             "queue": 0,
+            "uncounted": None,
+            "total_sessions": 0,
+            "arrived": None,
+            "quiet_for": 0.0,
+            "agent": None,
             "idle": True,
             "condition": "none",
             "found": None,
@@ -554,3 +559,114 @@ def test_source_address_on_a_real_network():
     words = route.stdout.split()
     own = words[words.index("src") + 1] if "src" in words else None
     assert source_address("192.0.2.1", 80) == own
+
+
+class Clients:
+    """Clients that ask every 0.2 s, one of them over one connection kept open, until they are told to stop."""
+
+    def __init__(self, port, path="/", cookie=None):
+        self._port, self._path, self._headers = port, path, {"Cookie": cookie} if cookie else {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self._thread.start()
+
+    def _ask(self):
+        while not self._stopped.wait(0.2):
+            client = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+            with contextlib.closing(client), contextlib.suppress(OSError, http.client.HTTPException):
+                for _request in range(2):
+                    client.request("GET", self._path, headers=self._headers)
+                    client.getresponse().read()
+
+    def stop(self):
+        self._stopped.set()
+        self._thread.join()
+
+
+USE_SERVER = "  use-server web1 if { path /mine }\n"
+PERSIST = "  option persist\n  cookie S insert indirect nocache\n"
+FORCE = "  force-persist if { path / }\n  cookie S insert indirect nocache\n"
+
+
+class TestArrivals:
+    """A server that is out and still gets requests is told apart from one that gets none."""
+
+    @pytest.fixture
+    def served(self, tmp_path, web):
+        """HAProxy with such directives in its backend, and clients that reach web1 through them."""
+        started = []
+
+        def start(directives, clients, mode="", server=""):
+            port = free_port()
+            one = Balancer.__new__(Balancer)
+            one.port, one.state_dir, one._clients = port, str(tmp_path / "state"), []
+            one.haproxy = Haproxy(
+                tmp_path,
+                "frontend in\n%s  bind 127.0.0.1:%d\n  default_backend www\nbackend www\n%s%s"
+                "  server web1 127.0.0.1:%d cookie w1 %s\n  server web2 127.0.0.1:%d cookie w2\n"
+                % (mode, port, mode, directives, web.port, server, web.port),
+            )
+            started.append(one)
+            if clients is not None:
+                started.append(Clients(port, **clients))
+            return one
+
+        yield start
+        for one in reversed(started):
+            one.stop() if isinstance(one, Clients) else one.close()
+
+    def test_use_server_is_seen_in_the_configuration(self, served):
+        one = served(USE_SERVER, {"path": "/mine"})
+        assert one.hold()["servers"][0]["admin_state"] == "maint"
+        time.sleep(0.3)
+        assert one.info(timeout=4.0, quiet=1.0)["idle"] and one.server()["arrived"] == 0
+
+    def test_use_server_that_cannot_be_read_goes_on_to_maint(self, served, monkeypatch):
+        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy.backends_served_in_drain", lambda pid: set())
+        one = served(USE_SERVER, {"path": "/mine"})
+        assert one.hold()["servers"][0]["admin_state"] == "drain"
+        seen = one.info(timeout=2.0, quiet=1.0)
+        assert not seen["idle"] and seen["servers"][0]["arrived"] >= 4 and seen["servers"][0]["sessions"] == 0
+        held = one.hold()
+        assert held["changed"] and held["servers"][0]["admin_state"] == "maint" and held["servers"][0]["condition"] == "held"
+        assert one.info(timeout=4.0, quiet=1.0)["idle"]
+        one.hold("absent")
+        assert one.server()["admin_state"] == "ready"
+
+    def test_drain_that_the_user_chose_stays_and_is_not_idle(self, served):
+        one = served(USE_SERVER, {"path": "/mine"})
+        one.hold(out_state="drain")
+        assert not one.info(timeout=2.0, quiet=1.0)["idle"]
+        held = one.hold(out_state="drain")
+        assert not held["changed"] and held["servers"][0]["admin_state"] == "drain" and held["servers"][0]["arrived"] > 0
+
+    @pytest.mark.parametrize("directives", [PERSIST, FORCE], ids=["option persist", "force-persist"])
+    def test_clients_that_persist_reach_it_in_maint(self, served, directives):
+        one = served(directives, {"cookie": "S=w1"})
+        assert one.hold()["servers"][0]["admin_state"] == "maint"
+        seen = one.info(timeout=2.0, quiet=1.0)["servers"][0]
+        assert not seen["idle"] and seen["arrived"] >= 4
+
+    @pytest.mark.parametrize("kind", ["http", "tcp"])
+    def test_every_request_and_every_connection_counts_and_no_health_check(self, served, kind):
+        http_mode = "  http-reuse always\n  option httpchk GET /\n"
+        one = served(http_mode if kind == "http" else "", None, "  mode tcp\n" if kind == "tcp" else "", "check inter 50ms")
+        time.sleep(0.5)
+        before = one.server()["total_sessions"], one.server("web2")["total_sessions"]
+        assert before == (0, 0)
+        client = http.client.HTTPConnection("127.0.0.1", one.port, timeout=5)
+        with contextlib.closing(client):
+            for _request in range(6):
+                client.request("GET", "/")
+                client.getresponse().read()
+        total = one.server()["total_sessions"] + one.server("web2")["total_sessions"]
+        assert total == (6 if kind == "http" else 1)
+
+    def test_after_a_reload_it_cannot_be_told(self, served):
+        one = served("", None)
+        one.hold()
+        assert one.server()["arrived"] == 0
+        one.haproxy.reload()
+        assert one.server()["arrived"] is None
+        one.hold()
+        assert one.server()["arrived"] == 0

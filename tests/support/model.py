@@ -33,7 +33,7 @@ class Model:
         self.settings = {name: self._settings(name, balancers, settings) for name in self.names}
         self.servers = {
             lb: {
-                name: {"admin_state": "ready", "sessions": 0, "queue": 0, "up": True, "backup": False, "process": 1, "record": None}
+                name: {"admin_state": "ready", "sessions": 0, "queue": 0, "up": True, "backup": False, "process": 1, "record": None, "total": 0}
                 for name in self.names
             }
             for lb in balancers
@@ -66,7 +66,10 @@ class Model:
             "rules": [],
             "min_in_service": 1,
             "unknown_resources": "hold",
-            "load_balancer": {"provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": []},
+            "load_balancer": {
+                "provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": [],
+                "state": None, "quiet": 1.0, "absent": "unknown",
+            },
             "drain_host": {"ports": [80], "services": [], "timeout": 120.0, "before": False, "after": False},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
         }
@@ -184,11 +187,17 @@ class Model:
                 {
                     "backend": "www", "server": name, "admin_state": server["admin_state"], "sessions": server["sessions"],
                     "queue": server["queue"], "condition": condition, "held_by": list(record["events"]) if record else [],
+                    "total_sessions": server["total"], "quiet_for": 0.0,
+                    "arrived": max(0, server["total"] - record.get("total", server["total"])) if record and record["process"] == server["process"] else None,
                     "in_service": self._serves(server), "backup": server["backup"], "source_address": "10.0.0.4",
                     "uncounted": server.get("uncounted"),
                 }
             )
-        return {"reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds}
+        process = {"pid": max([server["process"] for server in self.servers[lb].values()], default=1), "started": 1}
+        return {
+            "reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
+            "clock": self.now, "process": process, "absent": False,
+        }
 
     def _look(self, name):
         """What the pass knows of a host: a new look, or the former one where the plan leaves the host in peace."""
@@ -297,11 +306,16 @@ class Model:
             if step["min_in_service"] is not None and self._too_few(servers, server, step["min_in_service"]):
                 continue
             if record is None:
-                record = server["record"] = {"left": "drain", "events": {}}
+                record = server["record"] = {"left": "drain", "events": {}, "process": server["process"]}
             kept = record["events"] if server["admin_state"] != "ready" else self._forgotten(record["events"], lb)
             record["events"] = dict(self._entries(step, lb), **kept)
+            came = server["total"] > record.get("total", server["total"]) and record["process"] == server["process"]
+            onward = came and server["admin_state"] == "drain" and self.settings[name]["load_balancer"]["state"] is None
+            if onward or record["process"] != server["process"] or "total" not in record:
+                record["total"] = server["total"]
             record["process"] = server["process"]
-            server["admin_state"] = "drain"
+            given = self.settings[name]["load_balancer"]["state"] or "drain"
+            record["left"] = server["admin_state"] = "maint" if onward or server["admin_state"] == "maint" else given
         self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "reason": "as far as enough others serve"}
 
     def _forgotten(self, events, machine):

@@ -162,6 +162,7 @@ class TestHold:
             "phase": "held",
             "events": {"A": {"since": "T", "reason": "why", "details": {}}},
             "process": {"pid": 100, "started": 1100},
+            "total_sessions": 0,
         }
 
     def test_only_the_backends_named(self, model, store):

@@ -1942,3 +1942,195 @@ def test_a_server_in_an_operators_maintenance_is_told_as_that():
     model.servers["lb1"]["web1"]["admin_state"] = "maint"
     said = model.go()["hosts"]["web1"]
     assert said["state"] == "in_service" and said["reason"] == "in an operator's maintenance (www/web1 on lb1 is in maint); no event names it"
+
+
+class TestArrivals:
+    """A server that is out and still gets sessions is not drained, whatever its state says."""
+
+    @staticmethod
+    def quiet(model, seconds):
+        for values in model.settings.values():
+            values["load_balancer"]["quiet"] = seconds
+        return model
+
+    @staticmethod
+    def served(model, passes, name="web1", lb="lb1"):
+        """Passes with a session between any two looks, each over by the next look."""
+        for _pass in range(passes):
+            model.servers[lb][name]["total"] += 2
+            outcome = model.go()
+            assert state(outcome, name) in ("draining", "waiting") and model.posted == [], outcome["hosts"][name]
+        return outcome
+
+    def test_out_by_use_server_it_goes_on_to_maint_and_is_drained_then(self):
+        model = self.quiet(Model(), 3.0)
+        model.announce("e1", "web1")
+        model.go()
+        assert model.servers["lb1"]["web1"]["admin_state"] == "drain"
+        self.served(model, 1)
+        assert model.servers["lb1"]["web1"]["admin_state"] == "maint"
+        outs = [role for _at, name, role, _ids in model.steps if role == "load_balancer"]
+        assert len(outs) == 2
+        model.until(lambda outcome: model.posted, 6)
+
+    @pytest.mark.parametrize("given", [None, "drain", "maint"])
+    def test_while_sessions_come_in_any_state_it_is_never_approved_and_told_why(self, given):
+        model = self.quiet(Model(load_balancer={"state": given}), 3.0)
+        model.announce("e1", "web1")
+        model.go()
+        outcome = self.served(model, 20)
+        reason = outcome["hosts"]["web1"]["reason"]
+        assert "sessions came to www/web1 on lb1 since" in reason
+        for directive in ("use-server", "option persist", "force-persist", "stick"):
+            assert directive in reason
+        assert ("load_balancer_haproxy_state: drain keeps it from going on to maint" in reason) == (given == "drain")
+        assert model.servers["lb1"]["web1"]["admin_state"] == ("drain" if given == "drain" else "maint")
+        assert len(outcome["events"]) == 1
+        model.until(lambda outcome: model.posted, 6)
+
+    def test_a_run_that_was_killed_begins_anew(self):
+        model = self.quiet(Model(), 6.0)
+        model.announce("e1", "web1")
+        model.go()
+        for _pass in range(6):
+            model.go()
+            model.go()
+            model.killed()
+            assert model.posted == []
+        for _pass in range(3):
+            model.go()
+        assert model.posted == []
+        model.go()
+        assert len(model.posted) == 1
+
+    def test_another_process_of_haproxy_begins_anew(self):
+        model = self.quiet(Model(), 6.0)
+        model.announce("e1", "web1")
+        model.go()
+        for _pass in range(3):
+            model.go()
+        for server in model.servers["lb1"].values():
+            server.update(process=2, admin_state="drain" if server["record"] else "ready")
+            if server["record"]:
+                server["record"]["process"] = 2
+        for _pass in range(3):
+            model.go()
+        assert model.posted == []
+        model.go()
+        assert len(model.posted) == 1
+
+    def test_a_look_that_was_not_taken_anew_is_no_second_one(self):
+        """The balancer's own clock counts, not the passes."""
+        model = self.quiet(Model(), 3.0)
+        model.announce("e1", "web1")
+        model.go()
+        seen = model.observe_balancer("lb1")
+        fresh = model.observe_balancer
+        model.observe_balancer = lambda lb: copy.deepcopy(seen)
+        for _pass in range(10):
+            model.go()
+        assert model.posted == []
+        model.observe_balancer = fresh
+        model.until(lambda outcome: model.posted, 2)
+
+    def test_one_look_that_waited_has_seen_the_span(self):
+        model = self.quiet(Model(), 3.0)
+        model.announce("e1", "web1")
+        model.go()
+        fresh = model.observe_balancer
+
+        def waited(lb):
+            seen = fresh(lb)
+            for server in seen["servers"]:
+                server["quiet_for"] = 3.1
+            return dict(seen, look={"wait_for": ["web1"]}, servers=[dict(server, idle=True) for server in seen["servers"]])
+
+        model.observe_balancer = waited
+        model.hosts["web1"]["looks"] = 2
+        model.settings["web1"]["drain_host"]["ports"] = []
+        model.go()
+        assert len(model.posted) == 1
+
+    def test_approve_when_the_time_to_drain_is_over_keeps_its_meaning(self):
+        model = self.quiet(Model(rules=[{"name": "r", "on_drain_timeout": "approve"}], drain_host={"timeout": 20.0}), 3.0)
+        model.announce("e1", "web1")
+        model.go()
+        for _pass in range(15):
+            model.servers["lb1"]["web1"]["total"] += 1
+            model.go()
+        assert len(model.posted) == 1 and model.posted[0][0] - 1_800_000_000.0 >= 20
+
+
+class TestAbsent:
+    """The passive machine of a pair runs no HAProxy."""
+
+    @staticmethod
+    def pair(setting="no_traffic"):
+        model = Model(balancers=("lb1", "lb2"))
+        for values in model.settings.values():
+            values["load_balancer"]["absent"] = setting
+        TestAbsent.passive(model, "lb2")
+        return model
+
+    @staticmethod
+    def passive(model, lb):
+        model.observe = model.observe_balancer if not hasattr(model, "observe") else model.observe
+        model.passive = {lb}
+
+        def observe(name):
+            if name not in model.passive:
+                return model.observe(name)
+            return {
+                "reached": True, "at": model.now, "time": iso(model.now), "clock": model.now, "process": None, "absent": True,
+                "servers": [], "holds": model.observe(name)["holds"], "error": "no HAProxy runs there",
+            }
+
+        model.observe_balancer = observe
+
+    def test_carries_no_traffic_where_the_settings_say_so(self):
+        model = self.pair()
+        model.down_balancers = {}
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted, 6)
+
+    def test_is_not_known_otherwise(self):
+        model = self.pair("unknown")
+        model.announce("e1", "web1")
+        for _pass in range(10):
+            outcome = model.go()
+        assert model.posted == [] and "lb2" in outcome["hosts"]["web1"]["reason"]
+
+    def test_when_it_becomes_active_the_host_is_taken_out_there(self):
+        model = self.pair()
+        model.announce("e1", "web1", "web2")
+        for values in model.settings.values():
+            values["min_in_service"] = 0
+        model.servers["lb1"]["web2"]["sessions"] = 1
+        model.go()
+        model.go()
+        model.servers["lb2"]["web1"].update(admin_state="ready", record=None)
+        model.passive.clear()
+        model.go()
+        assert model.servers["lb2"]["web1"]["admin_state"] == "drain"
+
+    def test_at_least_one_of_them_must_run(self):
+        model = self.pair()
+        model.announce("e1", "web1")
+        model.passive = {"lb1", "lb2"}
+        for _pass in range(10):
+            outcome = model.go()
+        assert model.posted == [] and "no HAProxy runs on any of its balancers (lb1, lb2)" in outcome["hosts"]["web1"]["reason"]
+
+    def test_one_that_is_only_restarted_is_not_passive_yet(self):
+        model = self.pair()
+        for values in model.settings.values():
+            values["load_balancer"]["quiet"] = 5.0
+        model.passive = set()
+        model.servers["lb2"]["web1"]["sessions"] = 1
+        model.announce("e1", "web1")
+        for _pass in range(5):
+            model.go()
+        model.passive = {"lb2"}
+        model.go()
+        model.go()
+        assert model.posted == []

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Whether no process of HAProxy runs on this machine, as on the passive machine of a pair."""
+
+from __future__ import annotations
+
+import os
+
+# HAProxy itself, and the names of its commercial builds.
+NAMES = ("haproxy", "hapee")
+
+
+def runs_no_haproxy(proc="/proc"):
+    """Whether it is certain that no HAProxy runs here. False, too, where not every process can be seen."""
+    seen = False
+    for pid in os.listdir(proc):
+        if not pid.isdigit():
+            continue
+        try:
+            with open(os.path.join(proc, pid, "comm"), encoding="utf-8", errors="replace") as stream:
+                words = [stream.read()]
+            with open(os.path.join(proc, pid, "cmdline"), encoding="utf-8", errors="replace") as stream:
+                words.append(os.path.basename(stream.read().split("\0")[0]))
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            continue
+        except OSError:
+            return False
+        if any(name in word for word in words for name in NAMES) and not _is_dead(pid, proc):
+            return False
+        # Where processes of others are hidden, the first one is not shown.
+        seen = seen or pid == "1"
+    return seen
+
+
+def _is_dead(pid, proc):
+    try:
+        with open(os.path.join(proc, pid, "stat"), encoding="utf-8", errors="replace") as stream:
+            return stream.read().rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+    except OSError:
+        return True
