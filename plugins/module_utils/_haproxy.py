@@ -137,7 +137,7 @@ class Haproxy:
         """Whether this is the socket of a master process: it alone knows 'show proc', and keeps the connection open."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(0.5)
+                connection.settimeout(1.0)
                 connection.connect(self.path)
                 connection.sendall(b"show proc\n")
                 connection.shutdown(socket.SHUT_WR)

@@ -855,8 +855,9 @@ class TestMaster:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + 5
-            while not (folder / "admin.sock").exists():
+            # While it loads it resets connections.
+            deadline = time.monotonic() + 10
+            while not (folder / "admin.sock").exists() or not _haproxy.Haproxy(str(folder / "master.sock"))._is_master():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             with pytest.raises(HaproxyError, match="the socket of HAProxy's master process .-S., .* Name the stats socket of the worker"):
