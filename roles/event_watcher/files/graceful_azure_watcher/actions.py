@@ -109,7 +109,9 @@ def begin(settings, task, host, version, run_lock, monotonic=time.monotonic, fol
     """The action of the settings for this task, begun."""
     document = document_of(task, host, version)
     follow = follow or Follow(settings.state_dir)
-    if settings.action == RUN and not task.events and follow.ended_well and follow.is_settled(ids_of(task.gone)):
+    # Of other VMs this host's records tell nothing.
+    finished = follow.ended_well and all(map(_alone, task.gone)) and follow.is_settled(ids_of(task.gone))
+    if settings.action == RUN and not task.events and finished:
         return Ended(DONE, "the command has finished it already, and nothing is held on this host any more")
     if settings.action == RUN:
         return _begin_run(settings, document, run_lock, monotonic)
@@ -488,6 +490,9 @@ def _find_job(request, url, headers, document, follow):
     may_look = status == 200 and _is_list(answer)
     for job, for_standing, for_gone in _jobs(status, answer):
         if wanted | ended <= for_standing | for_gone:
+            if job.get("id") != follow.job:
+                # Somebody's later one: what became of the own one matters no more.
+                follow.job = None
             return may_look, (BUSY, f"job {job.get('id')} is under way")
     if may_look and follow.job is not None:
         found = _judge_job(request, url, headers, follow.job, wanted, ended)
@@ -531,7 +536,7 @@ def _judge_job(request, url, headers, number, wanted, ended):
     if not isinstance(job, dict) or not isinstance(job.get("status"), str):
         return None
     if job["status"] in ("failed", "error"):
-        return FAILED, f"job {number} has failed{_quoted(str(job.get('job_explanation') or '').encode())}"
+        return FAILED, f"job {number} has failed{_quoted(str(job.get('job_explanation') or '').encode('utf-8', 'replace'))}"
     if job["status"] == "canceled":
         # Somebody's will, or AWX's. What it left must be finished, but not in haste.
         return ASTRAY, f"job {number} was cancelled"

@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIR
 
 from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
+from .settings import RUN
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
@@ -253,6 +254,7 @@ class Watcher:
         if ended is not None:
             self._action = None
             outcome, text = ended
+            outcome = self._doubt(outcome)
             self.decider.ended(outcome, now)
             self._follow.ended_well = outcome == DONE
             outcome = {ASTRAY: FAILED, TAKEN: DONE}.get(outcome, outcome)
@@ -265,6 +267,15 @@ class Watcher:
         if ended is not None:
             self._command = None
             self._end_fast_path(ended, now)
+
+    def _doubt(self, outcome):
+        """A command that ended well and left this host held for an event that is over has taken one step of more: it is run again."""
+        gone = actions.ids_of(self.decider.running.gone)
+        if outcome == DONE and self.settings.action == RUN and gone:
+            self._follow.look()
+            if self._follow.held is not None and self._follow.is_held(gone):
+                return TAKEN
+        return outcome
 
     # The fast path
 

@@ -41,7 +41,7 @@ def make(tmp_path, monkeypatch):
         clock.now = -1e6
         folders = {"state_dir": str(tmp_path / "holds"), "data_dir": str(tmp_path), "run_dir": str(tmp_path)}
         watcher = watch.Watcher(
-            Settings(dict(DEFAULTS, action="file", imds_url=service.url, **folders, **options)), "1.2.3", clock.monotonic, clock.sleep
+            Settings(dict(DEFAULTS, **{"action": "file", "imds_url": service.url, **folders, **options})), "1.2.3", clock.monotonic, clock.sleep
         )
         watcher.clock, watcher.told = clock, told
         watcher.load()
@@ -512,10 +512,45 @@ def test_a_command_that_has_finished_everything_is_not_run_again(secret, followe
     record("approved", held=False)
     followed.look()
     assert launch_run(secret, followed) == DONE
+    # This host's records tell nothing of other VMs.
+    assert launch_run(secret, followed, Task("gone", [], [dict(event, resources=["www_1", "www_2"]) for event in TASK.events])) == "begun"
     # What stands is for the command to look at; and one that failed has finished nothing.
     assert launch_run(secret, followed, TASK) == "begun"
     followed.ended_well = False
     assert launch_run(secret, followed) == "begun"
+
+
+def test_a_command_that_leaves_its_host_held_is_run_again_once_the_event_is_over(made, tmp_path, record):
+    """One pass after the other, as with handle_events_wait: false. The second finds the service up again."""
+    with Service(document(event("E1", Resources=["me"])), document(), name="me") as service:
+        watcher = made(service, action="run", command=["true"])
+        record("approved", posted=True)
+
+        def act():
+            watcher.act()
+            until(lambda: watcher._look_at_running() or watcher._action is None)
+            return watcher.counts["actions_started"], watcher.decider.unfinished != []
+
+        watcher.read()
+        assert act() == (1, True)
+        watcher.read()
+        assert act() == (2, True)
+        watcher.clock.now += 15
+        assert act() == (3, True)
+        record("approved", held=False)
+        watcher.clock.now += 60
+        assert act() == (4, False)
+
+
+def test_the_own_job_is_forgotten_for_a_later_one_of_another(secret, followed):
+    with Awx() as awx:
+        launch(awx, secret, follow=followed)
+        awx.end(awx.jobs[0], "failed")
+        later = awx.add_job(json.loads(awx.jobs[0]["extra_vars"]))
+        assert launch(awx, secret, follow=followed) == (BUSY, "job 101 is under way")
+        later.update(artifacts=result("restored"))
+        awx.end(later)
+        assert launch(awx, secret, GONE, followed) == (DONE, "job 101 has finished it")
 
 
 def test_a_callback_tells_of_the_events_that_it_does_not_serve(secret):
