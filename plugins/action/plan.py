@@ -64,6 +64,9 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         args = self._task.args
         result["changed"] = False
+        if args.get("phase") == "result":
+            result.update(self._close(task_vars["graceful_azure_plan"]))
+            return result
         # What a host saw last that has left the play, whatever for, is no observation of this pass.
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
@@ -81,6 +84,15 @@ class ActionModule(ActionBase):
         # What a person reads; everything else keeps the original text.
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
         return result
+
+    @staticmethod
+    def _close(planned):
+        """The end of a run: the closing table as lines, and whether the run failed and why."""
+        for line in printable(planned["table"]):
+            display.display(line)
+        if planned["finished"] and not planned["failed_run"]:
+            return {}
+        return {"failed": True, "msg": "; ".join(printable(planned["messages"])) or "the run ended before everything was done; start it again"}
 
     def _template(self, known):
         """A function that templates a text with the variables of a host of that name."""

@@ -35,6 +35,7 @@ options:
     choices:
       settings: Check the variables of all hosts and begin a run.
       pass: Plan one pass.
+      result: Show what became of each event, a line for each, and fail where a person is needed.
   timeout:
     description:
       - Seconds after which the run ends. Needed with O(phase=settings).

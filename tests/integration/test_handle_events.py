@@ -38,6 +38,8 @@ def test_nothing_to_do(site):
 
 def test_a_reboot_from_notice_to_the_end(site):
     run = site.see_a_reboot_through()
+    # The closing table is made of lines.
+    assert re.search(r"^Reboot \S+ \(web1\): completed\n    web1: restored, back as it was found$", run.output, re.MULTILINE), run.output
     passes = run.output.partition("PLAY [Tell ")[0].split("TASK [Observe the hosts]")[1:]
     assert len(passes) > 3
     for output in passes:

@@ -63,3 +63,18 @@ def test_who_waits_is_told_again_and_again_but_ever_more_seldom(monkeypatch):
 
 def test_who_is_back_is_told_once(monkeypatch):
     assert shown(monkeypatch, 100, state="restored") == [0]
+
+
+@pytest.mark.parametrize(
+    ("planned", "result"),
+    [
+        ({"finished": True, "failed_run": False, "messages": []}, {}),
+        ({"finished": True, "failed_run": True, "messages": ["web1: broken", "web2: off"]}, {"failed": True, "msg": "web1: broken; web2: off"}),
+        ({"finished": False, "failed_run": False, "messages": []}, {"failed": True, "msg": "the run ended before everything was done; start it again"}),
+    ],
+)
+def test_the_end_of_a_run_is_shown_in_lines(monkeypatch, planned, result):
+    lines = []
+    monkeypatch.setattr(plan.display, "display", lambda line, color=None: lines.append(line))
+    assert ActionModule._close(dict(planned, table=["Reboot e1 (web1): completed", "    web1: restored"])) == result
+    assert lines == ["Reboot e1 (web1): completed", "    web1: restored"]
