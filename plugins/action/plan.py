@@ -130,7 +130,7 @@ class ActionModule(ActionBase):
             except (TypeError, ValueError):
                 run[option] = math.nan
             if not math.isfinite(run[option]) or run[option] < least:
-                mistakes.append(f"handle_events_{option}: {args[option]!r} is no number of seconds from {least:g} up")
+                mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
         if args.get("journal"):
             try:
                 with open(args["journal"], "a", encoding="utf-8"):

@@ -27,7 +27,7 @@ options:
     description:
       - A JMESPath expression over the list of events that the other options select. The events have the keys with which they are returned. The
         expression must return a list of these events.
-      - A word that is no key of an event is an error, because a comparison with it would never match. Put strings in single
+      - A word that is not a key of an event is an error, because a comparison with it would never match. Put strings in single
         quotes.
     type: str
 """

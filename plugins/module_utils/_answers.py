@@ -71,7 +71,7 @@ def _why(error):
     if isinstance(error, socket.timeout):
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
-        return "the answer is no HTTP (%s)" % (type(error).__name__,)
+        return "the answer is not HTTP (%s)" % (type(error).__name__,)
     return error.strerror or str(error)
 
 

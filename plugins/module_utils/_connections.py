@@ -35,7 +35,7 @@ def parse_address(address):
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        raise ConnectionsError("%r is no IPv4 or IPv6 address" % (address,)) from None
+        raise ConnectionsError("%r is not an IPv4 or IPv6 address" % (address,)) from None
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 

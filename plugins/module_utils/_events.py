@@ -66,7 +66,7 @@ def parse_time(text):
         return datetime(*(int(number) for number in numbers), tzinfo=timezone.utc)
     match = _ISO.match(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time")
     fraction, zone = match.group(7), match.group(8)
     offset = timedelta(0)
     if zone and zone[0] in "+-":
@@ -117,7 +117,7 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
         folded = event["event_id"].lower()
         if folded in seen:
             # Which of the two would be true? Nothing may be approved or restored on such ground.
-            raise EventsError("EventId {0} stands in it twice".format(clip(event["event_id"])))
+            raise EventsError("EventId {0} is in it twice".format(clip(event["event_id"])))
         seen.add(folded)
         if own_name is not None:
             event["affects_host"] = any(name.lower() == own_name for name in event["resources"])

@@ -123,18 +123,18 @@ def check_seconds(option, value, positive=False):
             raise ValueError
         seconds = float(value)
     except (TypeError, ValueError):
-        raise ImdsSetupError(f"{option}: {clip(value)} is no number of seconds.") from None
+        raise ImdsSetupError(f"{option}: {clip(value)} is not a number of seconds.") from None
     if not math.isfinite(seconds) or seconds < 0 or (positive and seconds == 0):
         wanted = "must be greater than 0" if positive else "must be 0 or greater"
-        raise ImdsSetupError(f"{option}: {clip(value)} is no usable number of seconds, it {wanted} and finite.")
+        raise ImdsSetupError(f"{option}: {clip(value)} is not a usable number of seconds. It {wanted} and finite.")
     return seconds
 
 
 def check_url(url):
     """The base URL without its trailing slash; ImdsSetupError where it is none."""
-    wrong = f"imds_url: {clip(url)} is no base URL of a metadata service such as {DEFAULT_URL}: "
+    wrong = f"imds_url: {clip(url)} is not the base URL of a metadata service such as {DEFAULT_URL}: "
     if not isinstance(url, str) or re.search(r"[\x00-\x20\x7f\\]", url.strip()):
-        raise ImdsSetupError(wrong + "it holds blanks or other characters that no URL has.")
+        raise ImdsSetupError(wrong + "it contains blanks or other characters that are not allowed in a URL.")
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port
@@ -168,7 +168,7 @@ class ImdsClient:
             raise ImdsSetupError(missing_required_lib("requests"))
         self.imds_url = check_url(imds_url)
         if api_version not in API_VERSIONS:
-            raise ImdsSetupError("api_version: {0} is none of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
+            raise ImdsSetupError("api_version: {0} is not one of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
         self.api_version = api_version
         self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
         self.monotonic = monotonic
@@ -189,7 +189,7 @@ class ImdsClient:
         url = f"{self.imds_url}{NAME_PATH}?api-version={NAME_API_VERSION}&format=text"
         name = self._decode(self._ask("GET", url, deadline, success=(200,), retry_until=retry_until).body, url).strip()
         if not re.match(r"[^\x00-\x1f\x7f<>{}\[\]\"]{1,255}\Z", name):
-            raise ImdsProtocolError(f"{url} answered {clip(name)}, which is no name of a host.", url, 200, name)
+            raise ImdsProtocolError(f"{url} answered {clip(name)}, which is not the name of a host.", url, 200, name)
         return name
 
     def decode_json(self, body):
@@ -201,7 +201,7 @@ class ImdsClient:
         except (ValueError, RecursionError) as error:
             reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
             raise ImdsProtocolError(
-                f"{url} answered with something that is no JSON ({reason}): {clip(text)}. Is imds_url the address of the metadata service?",
+                f"{url} answered with something that is not JSON ({reason}): {clip(text)}. Is imds_url the address of the metadata service?",
                 url,
                 200,
                 text,
@@ -211,7 +211,7 @@ class ImdsClient:
         """For whoever finds that a document of decode_json() has the wrong shape."""
         url = self._events_url()
         text = self._decode(body, url)
-        message = f"{url} answered with something that is no document of Scheduled Events: {reason}. It begins {clip(text)}."
+        message = f"{url} answered with something that is not a document of Scheduled Events: {reason}. It begins {clip(text)}."
         return ImdsProtocolError(message, url, 200, text)
 
     def close(self):
@@ -227,7 +227,7 @@ class ImdsClient:
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ImdsProtocolError(f"{url} answered with something that is no UTF-8: {error}.", url, 200, repr(body[:200])) from None
+            raise ImdsProtocolError(f"{url} answered with something that is not UTF-8: {error}.", url, 200, repr(body[:200])) from None
 
     def _ask(self, method, url, deadline, success, document=None, retry_until=math.inf, request_timeout=None):
         if request_timeout is None:
@@ -289,7 +289,7 @@ class ImdsClient:
             finally:
                 response.close()
         except requests.exceptions.InvalidURL as error:
-            raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is no base URL of a metadata service: {_innermost(error)}.") from None
+            raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is not the base URL of a metadata service: {_innermost(error)}.") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, UnicodeError) as error:
             reason = _innermost(error)
             if self.monotonic() >= self._clock.end:
@@ -302,7 +302,7 @@ class ImdsClient:
         if encoding.lower() not in ("", "identity"):
             # Not decoded, not even in part: a kilobyte may unfold to gigabytes.
             raise ImdsProtocolError(
-                f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which nobody asked for. "
+                f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which was not requested. "
                 "Is imds_url the address of the metadata service?",
                 url,
                 response.status_code,
@@ -405,7 +405,7 @@ def _status_error(method, url, status, headers, body):
         message = "{0} {1} answered {2}, a redirect to {3}, which is not followed. Is imds_url the address of the metadata service?"
         return ImdsProtocolError(message.format(method, url, status, where), url, status, said)
     if status < 300:
-        return ImdsProtocolError(f"{method} {url} answered {status}, which is no document{tail}.", url, status, said)
+        return ImdsProtocolError(f"{method} {url} answered {status}, which is not a document{tail}.", url, status, said)
     return ImdsStatusError(f"{method} {url} answered {status}{tail}.", url, status, said)
 
 
@@ -428,7 +428,7 @@ def _retry_after(headers):
 
 
 def _no_constant(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _innermost(error):

@@ -30,7 +30,7 @@ def check_event_ids(event_ids):
         raise SelectionError("event_ids: the list is empty. Give at least one id, or leave the option out where that is allowed.")
     ids = [event_id.strip() for event_id in event_ids]
     if not all(ids):
-        raise SelectionError(f"event_ids: {clip(event_ids)} holds an empty id.")
+        raise SelectionError(f"event_ids: {clip(event_ids)} contains an empty id.")
     return ids
 
 
@@ -108,17 +108,17 @@ def compile_expression(text, keys):
         compiled = jmespath.compile(text)
         nodes = list(_nodes(compiled.parsed))
     except (JMESPathError, RecursionError) as error:
-        raise SelectionError(f"{clip(text)} is no JMESPath expression: {_one_line(error)}.") from None
+        raise SelectionError(f"{clip(text)} is not a JMESPath expression: {_one_line(error)}.") from None
     for name in (node["value"] for node in nodes if node["type"] == "function_expression"):
         # jmespath itself would find out only once an event stands.
         if name not in Functions.FUNCTION_TABLE:
-            raise SelectionError(f"{clip(text)} has the function {clip(name)}, which JMESPath has not.")
+            raise SelectionError(f"{clip(text)} has the function {clip(name)}, which JMESPath does not have.")
     known = {node["value"] for node in nodes if node["type"] == "key_val_pair"}.union(keys)
     for word in (node["value"] for node in nodes if node["type"] == "field"):
         if word not in known:
             raise SelectionError(
-                f"{clip(text)} has the word {clip(word)}, which is no key of an event, so it would never match. "
-                f"Strings stand in single quotes, such as 'Freeze'; the keys are {', '.join(keys)}."
+                f"{clip(text)} has the word {clip(word)}, which is not a key of an event, so it would never match. "
+                f"Put strings in single quotes, such as 'Freeze'. The keys are {', '.join(keys)}."
             )
     return Expression(text, compiled, JMESPathError)
 
@@ -136,7 +136,7 @@ def _check_choices(option, values, choices):
         raise SelectionError(f"{option}: the list is empty. Give at least one of {', '.join(choices)}, or leave the option out.")
     for value in values:
         if value not in choices:
-            raise SelectionError(f"{option}: {clip(value)} is none of {', '.join(choices)}.")
+            raise SelectionError(f"{option}: {clip(value)} is not one of {', '.join(choices)}.")
     return values
 
 
@@ -147,7 +147,7 @@ def _check_result(text, result, events):
         raise SelectionError(f"query: {clip(text)} yields {kind} instead of a list of events.")
     for entry in result:
         if not isinstance(entry, dict) or known.get(entry.get("event_id")) != entry:
-            raise SelectionError(f"query: {clip(text)} yields a list whose entries are no events, such as {clip(entry)}.")
+            raise SelectionError(f"query: {clip(text)} yields a list whose entries are not events, such as {clip(entry)}.")
     return result
 
 

@@ -79,7 +79,7 @@ class Systemd:
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
-            raise SystemdError("systemctl told of %d units and was asked for %d." % (len(blocks), len(names)))
+            raise SystemdError("systemctl showed %d units although it was asked for %d." % (len(blocks), len(names)))
         units = []
         for name, block in zip(names, blocks):
             fields = dict(line.partition("=")[::2] for line in block.splitlines())
@@ -132,7 +132,7 @@ class Systemd:
         if status in (124, 137, -9):
             raise SystemdError("systemctl %s did not end within %g seconds." % (arguments[0], CALL_SECONDS))
         if status == 127:
-            raise SystemdError("There is no systemctl on this host: services can be held only where systemd runs.")
+            raise SystemdError("There is no systemctl on this host: services can be held only on hosts with systemd.")
         if status:
             why = " ".join(complained.split()) or "exit status %d" % status
             raise Refused("systemctl %s failed: %s" % (arguments[0], why))
@@ -518,7 +518,7 @@ def unit_names(names):
     full = collections.OrderedDict()
     for name in names:
         if not NAME.match(name):
-            raise ValueError("services contains %r, which is no name of a systemd unit." % (name,))
+            raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))
         stem, dot, kind = name.rpartition(".")
         if not dot or kind not in TYPES:
             name, stem = name + ".service", name

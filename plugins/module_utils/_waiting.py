@@ -124,7 +124,7 @@ class Wait:
             raise ImdsSetupError(f"state: the list is empty. Give at least one of {', '.join(STATES)}.")
         for name in state:
             if name not in STATES:
-                raise ImdsSetupError(f"state: {clip(name)} is none of {', '.join(STATES)}.")
+                raise ImdsSetupError(f"state: {clip(name)} is not one of {', '.join(STATES)}.")
         self.reader = reader
         self.client = reader.client
         self.selection = selection

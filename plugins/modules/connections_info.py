@@ -134,7 +134,7 @@ def check(params):
         raise ValueError("ports is empty: name at least one local TCP port")
     for port in params["ports"]:
         if not 1 <= port <= 65535:
-            raise ValueError("ports: %d is no TCP port, which goes from 1 to 65535" % port)
+            raise ValueError("ports: %d is not a TCP port, which goes from 1 to 65535" % port)
     check_seconds("timeout", params["timeout"])
     try:
         return {parse_address(peer) for peer in params["ignored_peers"]}

@@ -106,7 +106,7 @@ def check(params):
     if params["url"] is not None:
         split_url(params["url"])
     if params["port"] is not None and not 1 <= params["port"] <= 65535:
-        raise ValueError("port: %d is no TCP port, which goes from 1 to 65535" % params["port"])
+        raise ValueError("port: %d is not a TCP port, which goes from 1 to 65535" % params["port"])
 
 
 def ask(params):

@@ -79,7 +79,7 @@ class PatientAction(ActionBase):
         return result
 
     def _seconds(self):
-        # What is no number of seconds goes to the module as it is, whose message names it.
+        # What is not a number of seconds goes to the module as it is, whose message names it.
         try:
             seconds = float(self._task.args.get("timeout", self.DEFAULT_TIMEOUT))
         except (TypeError, ValueError):

@@ -379,8 +379,8 @@ class _Reader:
             return _Kind()
         if name not in EVENT_KEYS and name not in self.made:
             self.mistakes.append(
-                f"the word {clip(name)} is no key of an event, so it would never match. "
-                f"Strings stand in single quotes, such as 'Freeze'; the keys are {', '.join(EVENT_KEYS)}"
+                f"the word {clip(name)} is not a key of an event, so it would never match. "
+                f"Put strings in single quotes, such as 'Freeze'. The keys are {', '.join(EVENT_KEYS)}"
             )
             return _Kind()
         if "object" not in scope.types:
@@ -425,7 +425,7 @@ class _Reader:
         if scope.types <= {"boolean", "null"} and not any(each["type"] == "current" for side in others for each in _nodes(side)):
             meant = _one_of(first, first["children"][0], [first["children"][1], *others]) if first["type"] == "comparator" else None
             meant = meant or " || ".join(_written(side) for side in (first, *others))
-            self.mistakes.append(f"{_written(first)} | {_written(others[0])}: | hands on what stands before it and is no or; write {meant}")
+            self.mistakes.append(f"{_written(first)} | {_written(others[0])}: | passes on the result of the left side and does not mean 'or'; write {meant}")
             return None
         for side in others[:-1]:
             scope = self._walk(side, scope)

@@ -60,14 +60,14 @@ def _check_rule(rule, label):
     for key, choices in (("action", ACTIONS), ("on_drain_timeout", ON_DRAIN_TIMEOUT)):
         value = rule.get(key, choices[0])
         if value not in choices:
-            mistakes.append(f"{label}: {key} {value!r} is none of {', '.join(choices)}")
+            mistakes.append(f"{label}: {key} {value!r} is not one of {', '.join(choices)}")
     lead_time = rule.get("lead_time")
     if lead_time not in (None, "") and _seconds(lead_time) is None:
-        mistakes.append(f"{label}: lead_time {lead_time!r} is no number of seconds from 0 up")
+        mistakes.append(f"{label}: lead_time {lead_time!r} is not a number of seconds from 0 up")
     when = rule.get("when")
     if when is not None:
         if not isinstance(when, str):
-            mistakes.append(f"{label}: when {when!r} is no JMESPath expression (a string)")
+            mistakes.append(f"{label}: when {when!r} is not a JMESPath expression (a string)")
         else:
             mistakes.extend(f"{label}: when: {mistake}" for mistake in expression_mistakes(when))
     return mistakes
@@ -83,7 +83,7 @@ def check_rules(rules):
     names = set()
     for number, rule in enumerate(rules, start=1):
         if not isinstance(rule, dict):
-            mistakes.append(f"graceful_azure_rules: rule {number}: {rule!r} is no mapping")
+            mistakes.append(f"graceful_azure_rules: rule {number}: {rule!r} is not a dictionary")
             continue
         name = rule.get("name")
         label = f"graceful_azure_rules: rule {number} ({name})"
@@ -91,7 +91,7 @@ def check_rules(rules):
             label = f"graceful_azure_rules: rule {number}"
             mistakes.append(f"{label}: name is required, a string")
         elif name in names:
-            mistakes.append(f"{label}: the name stands twice")
+            mistakes.append(f"{label}: another rule has the same name")
         else:
             names.add(name)
         mistakes.extend(_check_rule(rule, label))

@@ -78,7 +78,7 @@ def _check_number(mistakes, variables, name, least, default):
     except (TypeError, ValueError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number) or number < least:
-        mistakes.append(f"{name}: {value!r} is no number of seconds from {least:g} up")
+        mistakes.append(f"{name}: {value!r} is not a number of seconds from {least:g} up")
         return default
     return number
 
@@ -95,7 +95,7 @@ def _check_minimum(mistakes, value):
 
 def _check_port(mistakes, name, port):
     if not (str(port).isdigit() and 1 <= int(port) <= 65535):
-        mistakes.append(f"{name}: {port!r} is no TCP port from 1 to 65535")
+        mistakes.append(f"{name}: {port!r} is not a TCP port from 1 to 65535")
 
 
 def check_boolean(mistakes, name, value):
@@ -128,7 +128,7 @@ def _task_problem(tasks, loader):
     """A sentence about the first of these tasks that cannot be loaded, or None. One that cannot ends a run for all hosts, rescued by nothing."""
     for task in tasks:
         if not isinstance(task, dict):
-            return f"{task!r} is no task"
+            return f"{task!r} is not a task"
         inner = [inner for key in ("block", "rescue", "always") for inner in task.get(key) or ()]
         try:
             problem = _task_problem(inner, loader) if "block" in task else Task.load(task, loader=loader) and None
@@ -149,7 +149,7 @@ def _check_task_file(mistakes, variables, name, playbook_dir, loader):
     except AnsibleError as error:
         mistakes.append(f"{name}: {path}: {str(error).strip().splitlines()[0]}")
         return
-    problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it holds no list of tasks"
+    problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it does not contain a list of tasks"
     if problem:
         mistakes.append(f"{name}: {path}: {problem}")
 
@@ -203,7 +203,7 @@ def unresolved(hosts, template):
         for variable in sorted((set(options) | set(VARIABLES)) & set(variables)):
             text = variables[variable]
             if text is None and options.get(variable, {}).get("type") == "float":
-                found.setdefault(f"{variable}: null is no number of seconds; leave it out for the default", []).append(name)
+                found.setdefault(f"{variable}: null is not a number of seconds; leave it out for the default", []).append(name)
             if isinstance(text, str) and "{" in text:
                 try:
                     template(text, name)

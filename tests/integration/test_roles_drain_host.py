@@ -142,7 +142,7 @@ BAD = [
     ({"drain_host_timeout": "nan"}, "drain_host_timeout is nan. It must be a number of seconds from 0 up."),
     ({"drain_host_ports": ["http"]}, "drain_host_ports"),
     ({"drain_host_services": "app,db"}, "drain_host_ports and drain_host_services must be lists"),
-    ({"drain_host_ports": [70000]}, "ports: 70000 is no TCP port, which goes from 1 to 65535"),
+    ({"drain_host_ports": [70000]}, "ports: 70000 is not a TCP port, which goes from 1 to 65535"),
     ({"drain_host_event_ids": []}, "drain_host_event_ids is an empty list. Name at least one event, or leave it out."),
     ({"drain_host_before": "/nowhere/before.yml"}, "There is no task file /nowhere/before.yml (drain_host_before, drain_host_after)."),
     ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),

@@ -81,7 +81,7 @@ def read(path):
     except (OSError, ValueError) as error:
         raise SettingsError(f"The settings {path} cannot be read: {error}.") from None
     if not isinstance(values, dict):
-        raise SettingsError(f"The settings {path} are no JSON object.")
+        raise SettingsError(f"The settings {path} are not a JSON object.")
     return dict(DEFAULTS, **values)
 
 
@@ -183,7 +183,7 @@ def read_secret(path):
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SettingsError(f"The secret {path} is no regular file.")
+            raise SettingsError(f"The secret {path} is not a regular file.")
         if not credential and (status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid())):
             raise SettingsError(f"The secret {path} can be read by others: it must belong to root, with mode 0600 or 0400.")
         secret = os.read(descriptor, SECRET_LIMIT + 3)

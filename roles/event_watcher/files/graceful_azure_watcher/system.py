@@ -92,11 +92,11 @@ READ_LIMIT = 4 << 20
 
 def _check_regular(descriptor, path):
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise OSError(errno.EINVAL, "It is no regular file", path)
+        raise OSError(errno.EINVAL, "It is not a regular file", path)
 
 
 def read_regular(path):
-    """The bytes of a file; OSError. What is no regular file, such as a FIFO that nobody writes to, keeps nobody waiting."""
+    """The bytes of a file; OSError. What is not a regular file, such as a FIFO that nobody writes to, keeps nobody waiting."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with open(descriptor, "rb") as stream:
         _check_regular(descriptor, path)

@@ -115,7 +115,7 @@ def test_a_server_that_answers_letter_by_letter():
 
 def test_something_that_is_not_http():
     with server(b"SSH-2.0-OpenSSH_9.2\r\n") as (url, _requests):
-        assert ask_url(url, 2, True) == "%s: the answer is no HTTP (BadStatusLine)" % url
+        assert ask_url(url, 2, True) == "%s: the answer is not HTTP (BadStatusLine)" % url
 
 
 def test_a_name_that_is_unknown():

@@ -118,7 +118,7 @@ def test_one_form_for_an_address(given, form):
 
 @pytest.mark.parametrize("given", ["lb1", "", "10.0.0", "10.0.0.7:80", "{{ x }}"])
 def test_what_is_no_address(given):
-    with pytest.raises(ConnectionsError, match="is no IPv4 or IPv6 address"):
+    with pytest.raises(ConnectionsError, match="is not an IPv4 or IPv6 address"):
         parse_address(given)
 
 

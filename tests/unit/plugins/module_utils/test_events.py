@@ -246,7 +246,7 @@ def test_what_is_no_document(wrong):
 
 
 def test_duplicate_ids_are_named():
-    with pytest.raises(EventsError, match="'A' stands in it twice"):
+    with pytest.raises(EventsError, match="'A' is in it twice"):
         parse(event("a"), event("A"))
 
 

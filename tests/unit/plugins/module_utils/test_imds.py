@@ -384,13 +384,13 @@ def test_unusable_request_timeouts(value):
 def test_seconds():
     assert check_seconds("timeout", 0) == 0
     assert check_seconds("timeout", "1.5") == 1.5
-    with pytest.raises(ImdsSetupError, match="timeout: -1 is no usable number of seconds"):
+    with pytest.raises(ImdsSetupError, match="timeout: -1 is not a usable number of seconds"):
         check_seconds("timeout", -1)
 
 
 @pytest.mark.parametrize("version", ["latest", "2021-01-01", "", None])
 def test_unknown_api_versions(version):
-    with pytest.raises(ImdsSetupError, match="api_version: .* is none of 2017-03-01, .*2020-07-01"):
+    with pytest.raises(ImdsSetupError, match="api_version: .* is not one of 2017-03-01, .*2020-07-01"):
         ImdsClient(api_version=version)
 
 

@@ -796,7 +796,7 @@ class TestSystemctl:
 
     def test_another_number_of_units(self, systemctl):
         systemctl("echo ActiveState=active")
-        with pytest.raises(SystemdError, match="told of 1 units and was asked for 2"):
+        with pytest.raises(SystemdError, match="showed 1 units although it was asked for 2"):
             Systemd(run_command).show(["a.service", "b.service"])
 
     def test_no_systemd(self, systemctl):

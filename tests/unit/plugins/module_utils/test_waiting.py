@@ -305,7 +305,7 @@ def test_one_look(clock):
     ("options", "message"),
     [
         ({"state": []}, "state: the list is empty"),
-        ({"state": ["gone"]}, "state: 'gone' is none of present, scheduled, started, absent"),
+        ({"state": ["gone"]}, "state: 'gone' is not one of present, scheduled, started, absent"),
         ({"timeout": -1}, "timeout: -1 "),
         ({"timeout": float("nan")}, "timeout: nan "),
         ({"timeout": float("inf")}, "timeout: inf "),

@@ -96,7 +96,7 @@ def test_check_mode_tries_once_and_does_not_fail(capsys, service):
     [
         ({}, "one of the following is required: url, port"),
         ({"url": "localhost"}, "url must be like http://localhost:8080/health, not 'localhost'"),
-        ({"port": 0}, "port: 0 is no TCP port, which goes from 1 to 65535"),
+        ({"port": 0}, "port: 0 is not a TCP port, which goes from 1 to 65535"),
         ({"port": 80, "timeout": -3}, "timeout must be a number of seconds from 0 up, not -3.0"),
         ({"port": 80, "timeout": "inf"}, "timeout must be a number of seconds from 0 up, not inf"),
         ({"port": 80, "request_timeout": 0}, "request_timeout must be a number of seconds from 0.1 up, not 0.0"),

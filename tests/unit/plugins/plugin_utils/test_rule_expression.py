@@ -212,11 +212,11 @@ def test_no_false_alarm(when):
         ("`5`", ["every number is true"]),
         ("resources | 'web_0'", ["'web_0' stands alone", "always true"]),
         ("{a: event_type} | length(a || '')", ["every number is true"]),
-        ("event_type == 'Freeze' | 'Reboot'", ["is no or", "contains(['Freeze', 'Reboot'], event_type)"]),
-        ("event_type == 'Freeze' | 'Reboot' | 'Redeploy'", ["is no or", "contains(['Freeze', 'Reboot', 'Redeploy'], event_type)"]),
-        ("event_type != 'Freeze' | 'Reboot'", ["is no or", "!contains(['Freeze', 'Reboot'], event_type)"]),
-        ("event_type == 'Freeze' | event_type == 'Reboot'", ["is no or", "event_type == 'Freeze' || event_type == 'Reboot'"]),
-        ("contains(resources, 'a') | contains(resources, 'b')", ["is no or", "contains(resources, 'a') || contains(resources, 'b')"]),
+        ("event_type == 'Freeze' | 'Reboot'", ["does not mean 'or'", "contains(['Freeze', 'Reboot'], event_type)"]),
+        ("event_type == 'Freeze' | 'Reboot' | 'Redeploy'", ["does not mean 'or'", "contains(['Freeze', 'Reboot', 'Redeploy'], event_type)"]),
+        ("event_type != 'Freeze' | 'Reboot'", ["does not mean 'or'", "!contains(['Freeze', 'Reboot'], event_type)"]),
+        ("event_type == 'Freeze' | event_type == 'Reboot'", ["does not mean 'or'", "event_type == 'Freeze' || event_type == 'Reboot'"]),
+        ("contains(resources, 'a') | contains(resources, 'b')", ["does not mean 'or'", "contains(resources, 'a') || contains(resources, 'b')"]),
         # What is never reached.
         ("event_type == ('Reboot' || 'Redeploy')", ["always 'Reboot'", "contains(['Reboot', 'Redeploy'], event_type)"]),
         ("('Reboot' || 'Redeploy' || 'Freeze') == event_type", ["always 'Reboot'", "contains(['Reboot', 'Redeploy', 'Freeze'], event_type)"]),
@@ -245,8 +245,8 @@ def test_no_false_alarm(when):
         ("duration_in_seconds > 5", ["backticks"]),
         ("event_type = 'Reboot'", ["=="]),
         ("event_type == 'Reboot' and affects_host", ["&&"]),
-        ("event_type ==", ["no JMESPath expression"]),
-        ("", ["no JMESPath expression"]),
+        ("event_type ==", ["not a JMESPath expression"]),
+        ("", ["not a JMESPath expression"]),
     ],
 )
 def test_each_mistake_says_what_is_wrong(when, words):
@@ -333,10 +333,10 @@ def test_all_mistakes_of_all_rules_at_once_each_with_its_rule():
 
 def test_nested_too_deeply():
     (mistake,) = expression_mistakes("!" * 700 + "affects_host")
-    assert "nested too deeply" in mistake or "no JMESPath expression" in mistake
+    assert "nested too deeply" in mistake or "not a JMESPath expression" in mistake
     for depth in range(20, 700, 20):
         mistakes = expression_mistakes("!" * depth + "description")
-        assert all("deep" in mistake or "recursion" in mistake or "no JMESPath" in mistake for mistake in mistakes), depth
+        assert all("deep" in mistake or "recursion" in mistake or "not a JMESPath" in mistake for mistake in mistakes), depth
 
 
 VALUES = [*EVENT_KEYS, "resources[0]", "length(resources)", "@", "[event_type]", "(event_source || 'none')", "!affects_host", "to_string(duration_in_seconds)"]

@@ -32,7 +32,7 @@ EVENT = {
         ("Azure_Sample", ["Azure_Sample", "azure_sample"]),
         ({"name": "a"}, ["neither a list of rules nor a preset"]),
         (7, ["7", "neither a list"]),
-        (["prepare"], ["rule 1", "no mapping"]),
+        (["prepare"], ["rule 1", "not a dictionary"]),
         ([{"when": "event_type == 'Freeze'"}], ["rule 1", "name is required"]),
         ([{"name": "a", "then": 1}], ["(a)", "then"]),
         ([{"name": "a", "action": "drain"}], ["(a)", "drain", "prepare_and_approve"]),
@@ -46,7 +46,7 @@ EVENT = {
         ([{"name": "a", "when": "event_type =="}], ["(a)", "when"]),
         ([{"name": "a", "when": "event_type == Freeze"}], ["(a)", "Freeze"]),
         ([{"name": "a", "when": "starts_with(not_before, '2027')"}], ["(a)", "not_before is null", "starts_with(not_before || '', '2027')"]),
-        ([{"name": "a"}, {"name": "a"}], ["twice"]),
+        ([{"name": "a"}, {"name": "a"}], ["another rule has the same name"]),
     ],
 )
 def test_each_mistake_is_told_with_its_rule(rules, words):

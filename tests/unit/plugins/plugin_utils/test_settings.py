@@ -51,7 +51,7 @@ def test_texts_and_numbers_mean_the_same():
 
 def test_what_is_wrong_for_several_hosts_is_said_once():
     hosts = {"web1": dict(OURS, drain_host_timeout="soon"), "web2": dict(OURS, drain_host_timeout="soon"), "web3": OURS}
-    assert read_settings(hosts, set(hosts))[1] == ["web1, web2: drain_host_timeout: 'soon' is no number of seconds from 0 up"]
+    assert read_settings(hosts, set(hosts))[1] == ["web1, web2: drain_host_timeout: 'soon' is not a number of seconds from 0 up"]
 
 
 def test_a_balancer_among_the_targets():
@@ -98,9 +98,9 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
         ({"restore_service_unanswered": "ask"}, "restore_service_unanswered must be one of: refuse, warn"),
         ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
-        ({"restore_service_port": 70000}, "restore_service_port: 70000 is no TCP port from 1 to 65535"),
-        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is no number of seconds from 0 up"),
-        ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is no number of seconds from 0.001 up"),
+        ({"restore_service_port": 70000}, "restore_service_port: 70000 is not a TCP port from 1 to 65535"),
+        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
+        ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is not a number of seconds from 0.001 up"),
         ({"drain_host_before": "none.yml"}, "drain_host_before: there is no task file {base}/none.yml"),
         ({"load_balancer_provider": "custom", "load_balancer_custom_out": "good.yml", "load_balancer_custom_in": "none.yml"}, "there is no task file"),
     ],
@@ -115,8 +115,8 @@ def test_what_a_role_would_refuse_in_every_step_is_refused_before_the_first(tmp_
     ("text", "said"),
     [
         ("- ansible.builtin.command: [\n", ""),
-        ("hosts: all\n", "it holds no list of tasks"),
-        ("- gather everything\n", "'gather everything' is no task"),
+        ("hosts: all\n", "it does not contain a list of tasks"),
+        ("- gather everything\n", "'gather everything' is not a task"),
         ("- block:\n    - ansible.builtin.meta: noop\n  rescue:\n    - ansible.builtin.meta: noop\n      whn: y\n", "'whn' is not"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_a_default_would_take_for_not_set():
     hosts = {"web1": {"graceful_azure_rules": "{{ typo }}", "restore_service_url": "http://{{ right }}/", "drain_host_timeout": None, "theirs": "{{ typo }}"}}
     mistakes = unresolved(hosts, template)
     assert len(mistakes) == 2
-    assert "web1: drain_host_timeout: null is no number of seconds" in mistakes[0]
+    assert "web1: drain_host_timeout: null is not a number of seconds" in mistakes[0]
     assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in mistakes[1] and "'typo' is undefined" in mistakes[1]
 
 

@@ -125,10 +125,10 @@ def test_a_secret_that_others_can_read(secret):
 def test_a_secret_that_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(SettingsError, match="No such file"):
         read_secret(str(tmp_path / "nothing"))
-    with pytest.raises(SettingsError, match="no regular file"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         read_secret(str(tmp_path))
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(SettingsError, match="no regular file"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         read_secret(str(tmp_path / "pipe"))
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with pytest.raises(SettingsError, match="no such credential"):

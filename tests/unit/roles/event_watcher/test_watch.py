@@ -669,7 +669,7 @@ def test_fifos_at_all_its_files_stop_nothing(made, tmp_path, in_the_way, capsys)
     with Service(document(event("a")), name="FrontEnd_IN_0") as service:
         watcher = made(service, textfile=str(tmp_path / "watcher.prom"), path=str(tmp_path / "told"))
         (lost,) = said(capsys, "state_lost")
-        assert "no regular file" in lost["text"]
+        assert "not a regular file" in lost["text"]
         watcher.tick()
     assert json.loads((tmp_path / "told").read_text())["target"] == "FrontEnd_IN_0,BackEnd_IN_0"
     assert json.loads((tmp_path / "state.json").read_text())["begun"] and json.loads((tmp_path / "status.json").read_text())["events"]
@@ -680,10 +680,10 @@ def test_fifos_at_all_its_files_stop_nothing(made, tmp_path, in_the_way, capsys)
 def test_fifos_where_it_reads_or_locks(tmp_path, in_the_way, capsys):
     for name in ("config.json", "status.json", "lock", "VERSION", "x.py", "ca.pem"):
         in_the_way("fifo", tmp_path / name)
-    with pytest.raises(SettingsError, match="no regular file"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         settings.read(str(tmp_path / "config.json"))
     assert cli.show_status(dict(DEFAULTS, run_dir=str(tmp_path)), "1.2.3") == cli.EXIT_NOT_RUNNING
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         system.lock(str(tmp_path / "lock"))
     (tmp_path / "x.py").unlink()
     assert cli.installed_version(str(tmp_path)).startswith("unknown+")
