@@ -416,7 +416,7 @@ class World:
         if seen.get("absent") and host.balancer.get("absent") == "no_traffic":
             host.absent.append(machine)
             return
-        if seen.get("servers") is None:
+        if seen.get("servers") is None or seen.get("absent"):
             host.helpless = host.helpless and bool(seen.get("fatal"))
             host.blind.append(f"balancer {machine}: {seen.get('fatal') or seen.get('error') or 'not observed'}")
             return

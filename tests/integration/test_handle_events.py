@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -48,6 +51,43 @@ def test_a_reboot_from_notice_to_the_end(site):
         assert tasks[:2] == ["Observe the balancers", "Plan"] and sum(task.startswith("Take the step") for task in tasks) <= 1, tasks
         assert len(tasks) == 2 or tasks[2].startswith("Take the step"), tasks
     assert sum("TASK [Take the step" in output for output in passes) >= 3
+
+
+def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
+    """HAProxy sends clients with the cookie to a server in maintenance, which its state does not show."""
+    servers = "".join(f"  server {name} 127.0.0.1:{listener.port} cookie {name}\n" for name, listener in site.listeners.items())
+    front = f"{site.folder}/proxy/front.sock"
+    site.haproxy.configure(
+        f"frontend in\n  bind unix@{front}\n  default_backend www\n"
+        f"backend www\n  option persist\n  cookie S insert indirect nocache\n{servers}"
+    )
+    site.haproxy.reload()
+    stopped = threading.Event()
+
+    def ask():
+        while not stopped.wait(0.3):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(5)
+                client.connect(front)
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nCookie: S=web1\r\nConnection: close\r\n\r\n")
+                client.recv(65536)
+
+    clients = threading.Thread(target=ask)
+    clients.start()
+    try:
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        run = site.run(handle_events_timeout=12)
+    finally:
+        stopped.set()
+        clients.join()
+    assert site.admin_states() == {"web1": "maint", "web2": "ready"}
+    assert site.simulator.event(event_id)["Approvals"] == []
+    said = run.event(event_id)["hosts"]["web1"]
+    assert said["state"] == "draining", said
+    assert re.search(r"\d+ sessions? came to www/web1 on lb1 since .* although it is in maint: look for .*option persist", said["reason"]), said
+    run = site.run()
+    assert run.status == 0, run.output
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1 and site.admin_states() == {"web1": "ready", "web2": "ready"}
 
 
 def test_check_mode_shows_the_plan_and_touches_nothing(site):

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration of a process of HAProxy, and whether one runs at all, from folders like /proc."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
+    backends_served_in_drain,
+    configuration_files,
+)
+
+CONFIGURATION = """
+global
+  maxconn 100
+frontend in
+  use-server not-here if TRUE
+backend plain
+  balance roundrobin # use-server in a comment
+  server web1 192.0.2.1:80
+backend pinned
+    use-server web1 if { path /mine }
+listen "kept"
+  option prefer-last-server
+backend other
+  no option prefer-last-server
+resolvers r
+  use-server x
+"""
+
+
+@pytest.fixture(name="process")
+def make_process(tmp_path):
+    def process(*words, comm="haproxy", pid="100", stat="S"):
+        folder = tmp_path / "proc" / pid
+        folder.mkdir(parents=True)
+        (folder / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
+        (folder / "comm").write_text(comm + "\n")
+        (folder / "stat").write_text(f"{pid} ({comm}) {stat} 1")
+        (tmp_path / "work").mkdir(exist_ok=True)
+        (folder / "cwd").symlink_to(tmp_path / "work")
+        return str(tmp_path / "proc")
+
+    return process
+
+
+class TestServedInDrain:
+    def test_the_backends_with_such_a_directive(self, process, tmp_path):
+        path = tmp_path / "haproxy.cfg"
+        path.write_text(CONFIGURATION)
+        assert backends_served_in_drain(100, process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept"}
+
+    def test_files_of_every_kind(self, process, tmp_path):
+        (tmp_path / "work" / "sub").mkdir(parents=True)
+        folder = tmp_path / "work" / "sub" / "conf.d"
+        folder.mkdir()
+        for name in ("b.cfg", "a.cfg", "c.txt"):
+            (folder / name).touch()
+        proc = process("haproxy", "-C", "sub", "-f", "one.cfg", "-f", "conf.d", "--", "/last.cfg")
+        base = str(tmp_path / "work" / "sub")
+        expected = [base + "/one.cfg", base + "/conf.d/a.cfg", base + "/conf.d/b.cfg", "/last.cfg"]
+        assert [os.path.normpath(path) for path in configuration_files(100, proc)] == expected
+
+    @pytest.mark.parametrize("words", [(), ("haproxy",), ("haproxy", "-f"), ("haproxy", "-f", "/nowhere"), ("haproxy", "-f", "/proc/self/mem")])
+    def test_what_cannot_be_read_tells_nothing(self, process, words):
+        assert backends_served_in_drain(100, process(*words)) == set()
+        assert backends_served_in_drain(101, process(*words, pid="7")) == set()
+
+    def test_a_fifo_does_not_stop_it(self, process, tmp_path):
+        os.mkfifo(tmp_path / "fifo.cfg")
+        assert backends_served_in_drain(100, process("haproxy", "-f", str(tmp_path / "fifo.cfg"))) == set()
+
+
+class TestRunsNoHaproxy:
+    def test_no_process_of_it(self, process):
+        process("/sbin/init", comm="systemd", pid="1")
+        assert runs_no_haproxy(process("/usr/bin/python3", comm="python3"))
+
+    @pytest.mark.parametrize("comm, word", [("haproxy", "haproxy"), ("hapee-lb", "/opt/hapee-2.8/sbin/hapee-lb"), ("x", "/usr/sbin/haproxy")])
+    def test_a_process_of_it(self, process, comm, word):
+        process("/sbin/init", comm="systemd", pid="1")
+        assert not runs_no_haproxy(process(word, comm=comm))
+
+    def test_one_that_has_ended_and_is_not_collected_yet(self, process):
+        process("/sbin/init", comm="systemd", pid="1")
+        assert runs_no_haproxy(process("haproxy", stat="Z"))
+
+    def test_where_others_processes_are_hidden_it_is_not_known(self, process):
+        assert not runs_no_haproxy(process("/usr/bin/python3", comm="python3"))
