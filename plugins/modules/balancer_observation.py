@@ -50,12 +50,12 @@ options:
     default: 0
   quiet:
     description:
-      - For how many seconds no new session may have come before O(timeout) calls a server idle.
+      - For how many seconds no new session may have come before a server counts as idle.
     type: float
     default: 0
   absent:
     description:
-      - What it means that no HAProxy runs on the balancer, as for M(graceful.azure.haproxy_info).
+      - What it means if no HAProxy runs on the balancer. See M(graceful.azure.haproxy_info).
     type: str
     choices: [unknown, no_traffic]
     default: unknown

@@ -65,9 +65,9 @@ options:
     choices: [drain, maint]
   absent:
     description:
-      - What it means that no process of HAProxy runs on this machine.
-      - V(unknown) fails. V(no_traffic) succeeds with RV(absent=true); there is nothing to take out. With O(state=absent) the records of
-        the hold are released, since there is nothing to put back.
+      - What it means if no process of HAProxy runs on this machine.
+      - V(unknown) fails. V(no_traffic) succeeds with RV(absent=true), because there is nothing to take out. With O(state=absent) the
+        records of the hold are released, because there is nothing to put back.
     type: str
     choices: [unknown, no_traffic]
     default: unknown
@@ -84,7 +84,7 @@ options:
     type: str
 notes:
   - An agent check that answers C(ready) would put the server back within its interval. So the hold disables the agent check of a
-    server that it takes out (C(disable agent)), and enables it again when the hold is released. One that was found disabled stays so.
+    server that it takes out (C(disable agent)), and enables it again when the hold is released. An agent check that was disabled before stays disabled.
   - An agent check that put the server into drain or maintenance before the hold counts as an operator. Such a server is not touched.
 seealso:
   - module: graceful.azure.haproxy_info
@@ -146,10 +146,10 @@ servers:
       type: int
     arrived:
       description:
-        - Sessions that came to the server since the hold was in place. Null where this cannot be told.
+        - Sessions that have come to the server since it is held. Null if this is unknown.
       type: int
     agent:
-      description: V(enabled) or V(disabled), the server's agent check. Null where it has none.
+      description: V(enabled) or V(disabled), the state of the server's agent check. Null if it has none.
       type: str
     condition:
       description:
@@ -201,12 +201,12 @@ refused:
   elements: str
   sample: ["web1 stays: 1 of 2 in service in www, 1 must stay."]
 absent:
-  description: Whether no process of HAProxy runs on this machine, so that there was nothing to do. Only with O(absent=no_traffic).
+  description: Whether no process of HAProxy runs on this machine, so that there was nothing to do. It is only true with O(absent=no_traffic).
   returned: success
   type: bool
   sample: false
 process:
-  description: The process of HAProxy that answered, null where none runs (RV(absent)).
+  description: The process of HAProxy that answered. Null if none runs (RV(absent)).
   returned: success
   type: dict
   contains:

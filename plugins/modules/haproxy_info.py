@@ -49,16 +49,16 @@ options:
     default: 0
   quiet:
     description:
-      - For how many seconds no new session may have come to the servers of O(wait_for) before O(timeout) calls them idle.
-      - The wait begins anew with every session that comes, and after a reload of HAProxy.
-      - It has no effect where O(timeout) is V(0).
+      - For how many seconds no new session may have come to the servers of O(wait_for) before they count as idle.
+      - This time begins again with every new session, and after a reload of HAProxy.
+      - It has no effect if O(timeout) is V(0).
     type: float
     default: 0
     version_added: 0.2.0
   absent:
     description:
-      - What it means that no process of HAProxy runs on this machine.
-      - V(unknown) fails, since HAProxy may be starting again.
+      - What it means if no process of HAProxy runs on this machine.
+      - V(unknown) fails, because HAProxy may be starting again.
       - V(no_traffic) succeeds with RV(absent=true) and no servers. Use it for the passive machine of an active and passive pair.
       - A socket that exists and does not answer is a failure in both cases. So is a machine on which the user may not see the
         processes of others.
@@ -98,7 +98,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 process:
-  description: The process of HAProxy that answered, null where none runs (RV(absent)).
+  description: The process of HAProxy that answered. Null if none runs (RV(absent)).
   returned: success
   type: dict
   contains:
@@ -203,15 +203,15 @@ servers:
       type: int
     arrived:
       description:
-        - Sessions that came to the server since the hold was in place. Null where this cannot be told, such as after a reload.
+        - Sessions that have come to the server since it is held. Null if this is unknown, such as after a reload.
       type: int
     quiet_for:
       description: For how many seconds this module has seen RV(servers[].total_sessions) unchanged. V(0) with a single look.
       type: float
     agent:
       description:
-        - V(enabled) or V(disabled), the server's agent check. Null where it has none. M(graceful.azure.haproxy_hold) disables it, since
-          an answer such as C(ready) would put the server back.
+        - V(enabled) or V(disabled), the state of the server's agent check. Null if it has none. M(graceful.azure.haproxy_hold) disables it,
+          because an answer such as C(ready) would put the server back.
       type: str
     idle:
       description:
@@ -285,12 +285,12 @@ time:
   type: str
   sample: "2026-11-21T06:53:03Z"
 clock:
-  description: The balancer's steady clock at the last look, in seconds. It is not set back or forward, and begins anew when the machine boots.
+  description: The balancer's monotonic clock at the last look, in seconds. Nobody can set it, and it starts again when the machine boots.
   returned: success
   type: float
   sample: 86400.25
 absent:
-  description: Whether no process of HAProxy runs on this machine, so that nothing could be looked at. Only with O(absent=no_traffic).
+  description: Whether no process of HAProxy runs on this machine, so that nothing could be read. It is only true with O(absent=no_traffic).
   returned: success
   type: bool
   sample: false
