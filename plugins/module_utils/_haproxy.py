@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
     backends_served_in_drain,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import Records, leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     CHANGING,
     HELD,
@@ -39,6 +40,8 @@ DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
 # A HAProxy that is being restarted is away for a moment.
 AWAY_SECONDS = 1.0
+# What the socket of another record may take to say who answers there.
+ASK_SECONDS = 0.5
 ANSWER_LIMIT = 64 << 20
 
 READY, DRAIN, MAINT = "ready", "drain", "maint"
@@ -107,10 +110,13 @@ def socket_path(text):
 class Haproxy:
     """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size."""
 
-    def __init__(self, path, hard_stop_after=None, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self, path, hard_stop_after=None, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep, away_seconds=AWAY_SECONDS
+    ):
         self.path = path
         self._hard_stop_after = hard_stop_after
         self._command_seconds = command_seconds
+        self._away_seconds = away_seconds
         self._monotonic = monotonic
         self._sleep = sleep
 
@@ -119,7 +125,7 @@ class Haproxy:
         deadline = started + self._command_seconds
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             try:
-                self._connect(connection, deadline, started + AWAY_SECONDS)
+                self._connect(connection, deadline, started + self._away_seconds)
                 connection.sendall(line.encode("ascii") + b"\n")
                 return self._read(connection, deadline).decode("utf-8", "replace")
             except socket.timeout:
@@ -266,6 +272,24 @@ class Haproxy:
             if seen is None or not seen.agent_asked:
                 return
             self._sleep(0.05)
+
+
+def who_answers(path):
+    """The process of the HAProxy on this socket. None where nobody listens there, False where that cannot be told."""
+    try:
+        return parse_info(Haproxy(path, command_seconds=ASK_SECONDS, away_seconds=0.0).command("show info"), path)
+    except HaproxyError as error:
+        nobody = getattr(error.__cause__, "errno", None) in (errno.ENOENT, errno.ECONNREFUSED)
+        return None if nobody else False
+
+
+def sort_records(records, path, look):
+    """Which of the records belong to the HAProxy that was looked at; see C(_haproxy_records) for the rule."""
+
+    def same(recorded, process):
+        return same_process(Process(recorded["pid"], recorded["started"], False), process)
+
+    return Records(records, path, look, who_answers, subject_of, same)
 
 
 class DryHaproxy:
@@ -423,6 +447,10 @@ class Server:
     def in_service(self):
         return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
 
+    def leads(self, places):
+        """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""
+        return self.address is not None and ((self.address, None) in places or (self.address, self.port or 0) in places)
+
     @property
     def agent(self):
         """Whether an agent check may change the server's state: enabled or disabled, None where there is none."""
@@ -484,7 +512,7 @@ def was_out(record):
 Step = collections.namedtuple("Step", "record set_state conflict")
 
 
-def decide(request, record, server, process, subject, out_state, out_state_given):
+def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None):
     """The next step of one hold: the record as it should be, the state to set (None: none), the conflict (None: none).
 
     A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
@@ -499,7 +527,7 @@ def decide(request, record, server, process, subject, out_state, out_state_given
             # One that HAProxy forgot was in rotation until now.
             held = {known: dict(entry, since=request.now) for known, entry in record["events"].items()} if condition == LOST else {}
             events = request.added_to(held)
-            intent = _intent(subject, server, process, events, out_state)
+            intent = _intent(subject, server, process, events, out_state, for_server, record)
             if condition == LOST and same_process(record_process(record), process) and AGENT in record["found"]:
                 # A run was cut off after it had disabled the agent check.
                 intent["found"][AGENT] = record["found"][AGENT]
@@ -534,10 +562,18 @@ def decide(request, record, server, process, subject, out_state, out_state_given
     return Step(None, None, _conflict(record, server, place) if told else None)
 
 
-def _intent(subject, server, process, events, out_state):
+def _intent(subject, server, process, events, out_state, for_server, forgotten):
     left = {"admin_state": out_state, "weight": server.weight}
     found = _with_agent(dict(left, admin_state=READY), server)
-    return new_record(KIND, subject, found, left, events, process=_process(process))
+    more = {}
+    if server.address is not None:
+        more["leads_to"] = leads_to(server)
+    if for_server is not None:
+        more["for_server"] = for_server
+    # HAProxy may give the name to another machine while it starts: the hold was put for the one before.
+    if forgotten is not None and forgotten["phase"] != RESTORING:
+        more.update((key, forgotten[key]) for key in ("leads_to", "for_server") if key in forgotten)
+    return new_record(KIND, subject, found, left, events, process=_process(process), **more)
 
 
 def _with_agent(found, server):
@@ -582,9 +618,13 @@ def same_process(one, other):
 
 
 class Holder:
-    """Puts and releases holds on one server in its backends: record, check and change in one go."""
+    """Puts and releases holds on one server in its backends: record, check and change in one go.
 
-    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None):
+    ``places`` are addresses, each with a port or None. Servers of other names that lead there are taken out as well, and
+    given back when the server of that name is.
+    """
+
+    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=()):
         self._haproxy = haproxy
         self._store = store
         self._request = request
@@ -592,10 +632,11 @@ class Holder:
         self._backends = backends
         self._out_state = out_state
         self._min_in_service = min_in_service
+        self._places = places
         self.refused = []
 
     def run(self):
-        """A list of outcomes, one per backend, and the process."""
+        """A list of outcomes, one per backend and server, and the process."""
         check_names([self._server] + (self._backends or []))
         level = self._haproxy.level()
         if level not in (None, "admin"):
@@ -604,16 +645,36 @@ class Holder:
                 % (self._haproxy.path, level)
             )
         # A mistake in the names leaves nothing behind, not even the folder.
-        self._targets(self._haproxy.look())
+        look = self._haproxy.look()
+        self._targets(look, self._records(look))
         with self._store.locked(create=self._request.present):
             return self._run()
 
+    def _records(self, look):
+        return sort_records(self._store.records(KIND), self._haproxy.path, look)
+
+    def _follow(self, look):
+        """The records that belong to this HAProxy. One whose socket has got another path is filed under that first."""
+        records = self._records(look)
+        moved = list(records.moved())
+        for record, subject in moved:
+            self._store.write(dict(record, subject=subject))
+            self._store.delete(record)
+        return self._records(look) if moved else records
+
     def _run(self):
         look = self._haproxy.look()
-        backends = self._targets(look)
-        outcomes = collections.OrderedDict((backend, self._outcome(look, backend)) for backend in backends)
-        if self._request.present and self._min_in_service is not None:
-            self.refused = self._too_few(look, outcomes.values())
+        records = self._follow(look)
+        targets = self._targets(look, records)
+        outcomes = collections.OrderedDict(
+            (key, Outcome(key[0], key[1], look.servers.get(key), records.get(key), look.process)) for key in targets
+        )
+        if self._request.present:
+            for key in targets:
+                # Whether a record would become too large shows before the first is written.
+                self._request.added_to((records.get(key) or {"events": {}})["events"])
+            if self._min_in_service is not None:
+                self.refused = self._too_few(look, list(outcomes.values()))
         if self.refused:
             return list(outcomes.values()), look.process
         sticky = None
@@ -621,53 +682,59 @@ class Holder:
             if sticky is None and self._request.present and self._out_state is None:
                 sticky = self._haproxy.sticky_backends(look) | backends_served_in_drain(look.process.pid)
             acted = False
-            for backend in backends:
-                server = look.servers.get((backend, self._server))
-                outcome = outcomes[backend]
-                subject = subject_of(self._haproxy.path, backend, self._server)
-                record = self._store.read(KIND, subject)
+            for key in targets:
+                backend, name = key
+                server = look.servers.get(key)
+                outcome = outcomes[key]
+                record = records.get(key)
+                self._release_doubles(records.doubles(key))
                 if server is None:
                     self._forget(outcome, record)
                     continue
                 out_state = self._out_state or (MAINT if backend in (sticky or ()) else DRAIN)
-                step = decide(self._request, record, server, look.process, subject, out_state, self._out_state is not None)
+                for_server = None if name == self._server else self._server
+                step = decide(
+                    self._request, record, server, look.process, records.subject(key), out_state, self._out_state is not None, for_server
+                )
                 outcome.saw(server, record, look.process, step)
                 acted |= self._take(step, record, server)
             if not acted:
                 return list(outcomes.values()), look.process
             look = self._haproxy.look()
+            records = self._follow(look)
         raise HaproxyError(
             "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
         )
 
-    def _outcome(self, look, backend):
-        record = self._store.read(KIND, subject_of(self._haproxy.path, backend, self._server))
-        return Outcome(backend, self._server, look.servers.get((backend, self._server)), record, look.process)
+    def _release_doubles(self, doubles):
+        """Further records about a server say nothing that its own does not, but they must not stay for ever."""
+        for record in doubles if not self._request.present else ():
+            remaining = self._request.taken_from(record["events"])
+            if not remaining:
+                self._store.delete(record)
+            elif remaining != record["events"]:
+                self._store.write(dict(record, events=remaining))
 
     def _too_few(self, look, outcomes):
         """Where the server would go out and too few would stay in service, a sentence each."""
         found = []
-        for outcome in outcomes:
-            if not outcome.server.in_service or outcome.condition == CHANGED_MEANWHILE:
-                continue
+        leaving = [outcome for outcome in outcomes if outcome.server.in_service and outcome.condition != CHANGED_MEANWHILE]
+        for outcome in leaving:
             backend = [
                 {"server": server.name, "in_service": server.in_service, "backup": server.backup, "unresolved": server.unresolved}
                 for server in look.servers.values()
                 if server.backend == outcome.backend
             ]
-            short = shortage(self._min_in_service, self._server, backend, outcome.backend)
+            others = [other.name for other in leaving if other is not outcome and other.backend == outcome.backend]
+            short = shortage(self._min_in_service, outcome.name, backend, outcome.backend, others)
             if short:
                 found.append("%s stays: %s." % (self._server, short))
-        return found
+        return list(collections.OrderedDict.fromkeys(found))
 
-    def _targets(self, look):
-        """The backends to act on. All that the user named must have the server, or nothing is touched."""
+    def _targets(self, look, records):
+        """The places (backend and server) to act on. All that the user named must have the server, or nothing is touched."""
         known = look.backends_of(self._server)
-        recorded = [
-            record["subject"]["backend"]
-            for record in self._store.records(KIND)
-            if record["subject"]["socket"] == self._haproxy.path and record["subject"]["server"] == self._server
-        ]
+        recorded = [backend for backend, name in records.keys() if name == self._server]
         wanted = self._backends if self._backends is not None else known
         for backend in wanted:
             if backend in known or not self._request.present and backend in recorded:
@@ -680,11 +747,20 @@ class Holder:
             )
         if self._backends is None and not self._request.present:
             wanted = wanted + [backend for backend in recorded if backend not in wanted]
-        if not wanted:
+        also = self._also(look, records)
+        if not wanted and (self._request.present or not also):
             raise HaproxyError(
                 "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
             )
-        return wanted
+        return [(backend, self._server) for backend in wanted] + also
+
+    def _also(self, look, records):
+        """Servers of other names: those that lead to the places given, or that are held for this one."""
+        if self._request.present:
+            found = [key for key, server in look.servers.items() if server.leads(self._places)]
+        else:
+            found = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
+        return [key for key in found if key[1] != self._server and (self._backends is None or key[0] in self._backends)]
 
     def _forget(self, outcome, record):
         """A hold on a server that HAProxy has no longer: there is nothing left to put back."""
@@ -828,6 +904,8 @@ def describe(server, record, condition, came=None):
         "found": record["found"] if record else None,
         "left": record["left"] if record else None,
         "held_by": holders(record),
+        "leads_to": record.get("leads_to") if record else None,
+        "for_server": record.get("for_server") if record else None,
     }
 
 
@@ -848,6 +926,8 @@ def absent(backend, name, record):
         "found": None,
         "left": None,
         "held_by": holders(record),
+        "leads_to": record.get("leads_to") if record else None,
+        "for_server": record.get("for_server") if record else None,
     }
 
 
@@ -858,6 +938,23 @@ def view(server, record):
         "weight": server.weight if server else None,
         "held_by": holders(record),
     }
+
+
+def parse_places(texts):
+    """Addresses, each with or without a port, as pairs: 10.0.0.4, 10.0.0.4:80, 2001:db8::4, [2001:db8::4]:80.
+
+    Port 0 is that of a server without one of its own, which takes the client's.
+    """
+    places = set()
+    for text in texts:
+        address, port = normal_address(text.strip("[]")), None
+        if address is None:
+            host, colon, port = text.rpartition(":")
+            address = normal_address(host.strip("[]"))
+            if address is None or not port.isdigit() or int(port) >= 1 << 16:
+                raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
+        places.add((address, port and int(port)))
+    return places
 
 
 def check_names(names):

@@ -38,6 +38,13 @@ options:
     type: list
     elements: str
     required: true
+  addresses:
+    description:
+      - IP addresses of the hosts behind the servers, each with or without a port. Backends with servers that lead there are
+        looked at, too.
+    type: list
+    elements: str
+    default: []
   state_dir:
     description:
       - The folder of the records of holds on the balancer.
@@ -107,6 +114,12 @@ at:
   returned: always
   type: float
   sample: 1795243046.25
+other_holds:
+  description: Records of holds on the balancer that belong to no HAProxy that was read, as M(graceful.azure.haproxy_info) returns them.
+  returned: when the module ran on the balancer
+  type: list
+  elements: dict
+  sample: []
 servers:
   description: As M(graceful.azure.haproxy_info) returns them, with all its other keys. Null if the balancer was not read.
   returned: always

@@ -46,6 +46,17 @@ options:
       - The backends in which to act. By default these are all backends that have the server.
     type: list
     elements: str
+  addresses:
+    description:
+      - IP addresses, each with or without a port, such as V(10.0.0.4), V(10.0.0.4:80) and V([2001:db8::4]:80). The port V(0)
+        stands for servers without a port of their own.
+      - Servers with other names that lead there are the same machine. With O(state=present) they are taken out as well, in
+        the same step and under the same lock. O(backends) applies to them, too.
+      - Their records name the server for which they are held. So O(state=absent) for O(server) gives them back without this
+        option, wherever they lead by then.
+    type: list
+    elements: str
+    default: []
   out_state:
     description:
       - The state to which the server is set. Requests in flight finish.
@@ -83,6 +94,10 @@ options:
       - Without this option nothing is counted.
     type: str
 notes:
+  - The process of HAProxy decides which records belong to it, not the path of its socket. The module therefore finds a hold
+    through any socket of the process, and after the path of the socket was changed.
+  - A hold belongs to the server's name. If the name leads to another address later, as with C(set server ... addr) or
+    C(server-template), the hold stays on the name until it is released. RV(servers[].leads_to) says where the name led before.
   - An agent check that answers C(ready) would put the server back within its interval. So the hold disables the agent check of a
     server that it takes out (C(disable agent)), and enables it again when the hold is released. An agent check that was disabled before stays disabled.
   - An agent check that put the server into drain or maintenance before the hold counts as an operator. Such a server is not touched.
@@ -108,7 +123,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 servers:
-  description: The server as it is now, once for each backend.
+  description: The server as it is now, once for each backend, and those that lead to the same machine (O(addresses)).
   returned: success
   type: list
   elements: dict
@@ -168,6 +183,14 @@ servers:
       description: The events that hold the server.
       type: list
       elements: str
+    leads_to:
+      description:
+        - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere, if the server is
+          not held, and for holds of earlier releases.
+      type: dict
+    for_server:
+      description: The server for which this one was taken out, because it leads to the same machine (O(addresses)); null for any other.
+      type: str
     put_right:
       description: Whether HAProxy had lost the server's state in a reload or restart, and the server was taken out again.
       type: bool
@@ -187,6 +210,8 @@ servers:
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      leads_to: {address: 10.0.0.4, port: 8080}
+      for_server: null
       put_right: false
 conflicts:
   description: Where somebody else acted in the meantime, one sentence each.
@@ -229,6 +254,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     HaproxyError,
     Holder,
     NotThere,
+    parse_places,
     release_absent,
     socket_path,
     view,
@@ -263,6 +289,7 @@ def run(params, check_mode):
         params["backends"],
         params["out_state"],
         least,
+        parse_places(params.get("addresses") or ()),
     )
     try:
         outcomes, process = holder.run()
@@ -301,6 +328,7 @@ def main():
             socket={"type": "path", "default": DEFAULT_SOCKET},
             server={"type": "str", "required": True},
             backends={"type": "list", "elements": "str"},
+            addresses={"type": "list", "elements": "str", "default": []},
             out_state={"type": "str", "choices": [DRAIN, MAINT]},
             absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             min_in_service={"type": "str"},

@@ -34,8 +34,16 @@ options:
   servers:
     description:
       - Names of the servers to look at. Backends that have none of them are left out. By default no backend is left out.
+      - A backend is not left out if one of its servers leads to O(addresses), or to where one of the servers named led when it
+        was taken out.
     type: list
     elements: str
+  addresses:
+    description:
+      - IP addresses of the hosts behind the servers, each with or without a port, such as V(10.0.0.4) and V(10.0.0.4:80).
+    type: list
+    elements: str
+    default: []
   state_dir:
     description:
       - The folder of the records of holds on the balancer.
@@ -236,6 +244,14 @@ servers:
       description: The events that hold the server.
       type: list
       elements: str
+    leads_to:
+      description:
+        - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere, if the server is
+          not held, and for holds of earlier releases.
+      type: dict
+    for_server:
+      description: The server for which this one was taken out, because it leads to the same machine; null for any other.
+      type: str
   sample:
     - backend: www
       server: web1
@@ -262,6 +278,8 @@ servers:
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      leads_to: {address: 10.0.0.4, port: 8080}
+      for_server: null
 missing:
   description: Names in O(servers) that no backend has.
   returned: success
@@ -269,11 +287,32 @@ missing:
   elements: str
   sample: []
 holds:
-  description: Every record of a hold on a server of this HAProxy, as it is in its file.
+  description:
+    - Every record of a hold on a server of this HAProxy, as it is in its file. The process of HAProxy decides which records belong
+      to it, not the path of the socket.
   returned: success
   type: list
   elements: dict
   sample: []
+other_holds:
+  description:
+    - Every other record of a hold on a server of HAProxy in O(state_dir). It belongs to another HAProxy, or to one that is
+      gone. If HAProxy cannot be asked, these are all records.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+addresses:
+  description: The IP addresses of the balancer's machine, without loopback and link-local addresses.
+  returned: success
+  type: list
+  elements: str
+  sample: [10.0.0.9]
+network:
+  description: An id of the machine's network. It differs between machines, and between containers on one machine.
+  returned: success
+  type: str
+  sample: 5d41402abc4b2a76
 state_dir_problem:
   description: Why holds cannot be recorded in O(state_dir). Null if they can.
   returned: success
@@ -304,6 +343,7 @@ idle:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     DEFAULT_SOCKET,
     KIND,
@@ -314,7 +354,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     arrived,
     condition_of,
     describe,
+    parse_places,
     socket_path,
+    sort_records,
     source_address,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -324,27 +366,33 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     Store,
     check_timeout,
     check_writable,
+    scan_records,
     utc_now,
 )
 
 LOOK_SECONDS = 0.5
 
 
-def observe(haproxy, store, names):
+def observe(haproxy, store, names, places=()):
     while True:
         with store.locked() as locked:
             look = haproxy.look()
-            holds = [record for record in store.records(KIND) if record["subject"]["socket"] == haproxy.path]
+            records = sort_records(store.records(KIND), haproxy.path, look)
+            holds = records.ours
         # Without a lock what is held now may have been put after the look.
         if locked or not holds:
             break
     sticky = haproxy.sticky_backends(look)
-    records = {(record["subject"]["backend"], record["subject"]["server"]): record for record in holds}
-    backends = [
-        backend
-        for backend in look.backends_with_servers
-        if names is None or any((backend, name) in look.servers for name in names)
-    ]
+    # Where the names led when they were taken out, and where the hosts are otherwise known to be.
+    places = set(places)
+    for record in holds:
+        led = record.get("leads_to")
+        if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
+            places.add((led.get("address"), led.get("port") or 0))
+    concerned = {
+        server.backend for server in look.servers.values() if names is None or server.name in names or server.leads(places)
+    }
+    backends = [backend for backend in look.backends_with_servers if backend in concerned]
     servers = []
     for key, server in look.servers.items():
         if server.backend not in backends:
@@ -372,6 +420,9 @@ def observe(haproxy, store, names):
         "servers": servers,
         "missing": [name for name in names or [] if not look.backends_of(name)],
         "holds": holds,
+        "other_holds": records.others,
+        "addresses": own_addresses(),
+        "network": network_of(),
         "state_dir_problem": state_dir_problem(store.state_dir),
         "time": utc_now(),
         "absent": False,
@@ -411,8 +462,9 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
         raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
     awaited = names if params["wait_for"] is None else params["wait_for"]
     deadline = monotonic() + timeout
+    places = parse_places(params.get("addresses") or ())
     try:
-        watch = Watch(observe(haproxy, store, names), monotonic)
+        watch = Watch(observe(haproxy, store, names, places), monotonic)
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
@@ -433,7 +485,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
         if left < LOOK_SECONDS:
             break
         before = idle_servers(watch.seen)
-        watch.saw(observe(haproxy, store, names))
+        watch.saw(observe(haproxy, store, names, places))
         twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
         key = server["backend"], server["server"]
@@ -479,11 +531,20 @@ def is_idle(servers, awaited, twice=None):
     )
 
 
+def records_at(state_dir):
+    """The records that can be read, where nobody tells to which HAProxy they belong."""
+    try:
+        return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
+    except HoldError:
+        return []
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
             "socket": {"type": "path", "default": DEFAULT_SOCKET},
             "servers": {"type": "list", "elements": "str"},
+            "addresses": {"type": "list", "elements": "str", "default": []},
             "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
             "timeout": {"type": "float", "default": 0},
             "quiet": {"type": "float", "default": 0},
@@ -496,7 +557,7 @@ def main():
     try:
         result = run(module.params, module.check_mode)
     except (HaproxyError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=str(error), other_holds=records_at(module.params["state_dir"]))
     module.exit_json(changed=False, **result)
 
 

@@ -187,6 +187,17 @@ time:
   returned: when the host was reached
   type: str
   sample: "2026-11-21T06:53:03Z"
+addresses:
+  description: The host's own IP addresses, without loopback and link-local addresses.
+  returned: when the host was reached
+  type: list
+  elements: str
+  sample: [10.0.0.4]
+network:
+  description: An id of the host's network. It differs between machines, and between containers on one machine.
+  returned: when the host was reached
+  type: str
+  sample: 5d41402abc4b2a76
 resource_name:
   description: The host's name in C(Resources). Null if its service was not read or does not give it.
   returned: when the host was reached
@@ -245,6 +256,7 @@ import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
@@ -309,7 +321,7 @@ class Look:
             if self._is_to_ask():
                 seen["unanswered"] = ask_service(self.params["ask"])
             seen["age"] = self.monotonic() - self.read_at
-        seen.update(time=utc_now(), fingerprint=self._fingerprint())
+        seen.update(time=utc_now(), fingerprint=self._fingerprint(), addresses=own_addresses(), network=network_of())
         return seen
 
     def _is_to_ask(self):

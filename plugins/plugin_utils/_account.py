@@ -30,7 +30,10 @@ class Account:
         states = {}
         for host in world.hosts.values():
             for event in self._events_of(host):
-                states[host.name, event.key] = self._state(host, event)
+                state, reason, until = self._state(host, event)
+                if event.key in host.held_ids:
+                    reason = "; ".join([reason, *host.notes])
+                states[host.name, event.key] = state, reason, until
         self._note_gone()
         listed = [event for event in world.events.values() if event.facts.get("hosts")]
         listed.sort(key=lambda event: (event.first_seen, event.key))
@@ -294,7 +297,7 @@ class Account:
     @staticmethod
     def _maintenance(host):
         """Which servers of the host are out though nothing of ours holds them, and why: mostly an operator took them out."""
-        out = [s for s in host.servers if s["admin_state"] != "ready" and s["condition"] == "none"]
+        out = [s for s in host.servers if s["admin_state"] != "ready" and s["condition"] in ("none", "already_out") and not s.get("owner")]
         places = {id(s): f"{s['backend']}/{s['server']} on {s['machine']}" for s in out}
         told = [f"{places[id(s)]} is in {s['admin_state']}" for s in out if not s.get("returns_by_itself")]
         said = [f"in an operator's maintenance ({', '.join(told)})"] if told else []

@@ -104,6 +104,8 @@ class LookAction(ActionBase):
                 failure = {"reached": False, "error": said}
                 if not _signalled(result):
                     failure["fatal"] = said
+                # What it could tell all the same.
+                failure.update((key, result[key]) for key in ("other_holds",) if key in result)
                 result = failure
             else:
                 result = dict(result, reached=True)

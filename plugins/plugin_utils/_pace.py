@@ -87,7 +87,17 @@ def next_pace(world, decisions, expected, doubtful):
     for name in draining:
         balancer = world.hosts[name].balancer
         servers[balancer["server"]] = max(servers.get(balancer["server"], 0.0), world.hosts[name].quiet_left())
-    return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE, lookers=present)
+    return pace, looks(settings, servers, rest=0.0 if concerned else REST_IDLE, lookers=present, addresses=_addresses(world))
+
+
+def _addresses(world):
+    """Per balancer, where the hosts behind it are: other servers may lead there as well."""
+    found = {}
+    for host in world.hosts.values():
+        for machine in host.balancer["hosts"] if host.balancer["provider"] == "haproxy" else ():
+            key = balancer_key(machine, host.balancer["socket"])
+            found.setdefault(key, []).extend(world.places.searched(host, world.balancers.get(key) or {}))
+    return found
 
 
 def _look(wait, rest=0.0, await_idle=False, ignored_peers=()):
@@ -113,7 +123,7 @@ def _pause(world, decisions):
     return min([PAUSE, *(moment - world.now for moment in moments if moment is not None and moment > world.now)])
 
 
-def looks(settings, draining=None, rest=0.0, lookers=()):
+def looks(settings, draining=None, rest=0.0, lookers=(), addresses=None):
     """Who looks at which balancer: per host a list of looks, each balancer once, spread over the hosts or those C(lookers).
 
     C(draining): the servers that are waited for, each with the seconds for which no session is to come to it.
@@ -137,6 +147,7 @@ def looks(settings, draining=None, rest=0.0, lookers=()):
     spread = {name: [] for name in settings}
     for number, look in enumerate(wanted.values()):
         wait_for = [server for server in look["servers"] if server in draining]
+        look.update(addresses=(addresses or {}).get(look["key"], []))
         # Two looks, and the time between them, belong to the end of the wait.
         quiet = min(max((draining[server] for server in wait_for), default=0.0), QUIET_WAIT - 0.6)
         look.update(wait_for=wait_for, timeout=max(DRAIN, quiet + 0.6) if wait_for else 0.0, quiet=quiet, rest=rest)

@@ -55,6 +55,7 @@ class _Plan:
     def _decide(self):
         leaving = []
         for host in self.world.hosts.values():
+            self._ask_whose(host)
             self._count_looks(host)
             if host.fatal:
                 continue
@@ -69,6 +70,16 @@ class _Plan:
         for event in self.world.events.values():
             self._approve(event)
         self._urgent_first()
+
+    def _ask_whose(self, host):
+        """A server that leads to this host and bears the name of another target cannot go out for this one: a person must say what it is."""
+        for server in host.servers:
+            owner = self.world.hosts.get(server.get("owner"))
+            if owner and server["admin_state"] == "ready" and not any(event.prepares for event in owner.events):
+                host.conflicts.append(
+                    f"{server['backend']}/{server['server']} on {server['machine']} leads to {server['leads_to_host']}, which is {host.name},"
+                    f" but by its name it is the server of {owner.name}: take it out by hand, or let it lead to {owner.name} again"
+                )
 
     def _urgent_first(self):
         """Steps of different roles in one pass run one after the other: going out of a balancer waits for no other."""
@@ -116,6 +127,7 @@ class _Plan:
             server
             for server in host.servers
             if server["condition"] != "changed_meanwhile"
+            and not server.get("owner")
             and (
                 (server["admin_state"] == "ready")
                 # Out only because its name does not resolve: nobody may count on that.
@@ -166,7 +178,8 @@ class _Plan:
         for server in host.servers:
             place = f"{server['backend']}/{server['server']} on {server['machine']}"
             if server["admin_state"] == "ready":
-                busy.append(f"{place} is in rotation")
+                too = f", which leads to {server['leads_to_host']} too," if server.get("leads_to_host") else ""
+                busy.append(f"{place}{too} is in rotation")
                 continue
             if server["sessions"] or server["queue"]:
                 busy.append(f"{_plural(server['sessions'], 'session')}, {server['queue']} queued at {place}")
@@ -276,7 +289,11 @@ class _Plan:
                 continue
             self.leaving.add(host.name)
             # Another controller may be about to take out another: who has the balancer's lock counts again.
-            host.take("load_balancer", preparing, "out", min_in_service=least)
+            also = {}
+            for server in host.servers:
+                if server.get("leads_to_host") and not server.get("owner"):
+                    also.setdefault(server["machine"], []).append(server["leads_to_host"])
+            host.take("load_balancer", preparing, "out", min_in_service=least, addresses=also)
 
     def _yields_at(self, host, events):
         ends = [event.not_before_at for event in events if event.not_before_at is not None]
@@ -289,7 +306,7 @@ class _Plan:
     def _below_minimum(self, host, others=()):
         """A sentence where taking the host out would leave a backend with too few servers in service, or None."""
         for server in host.servers:
-            if not server["in_service"]:
+            if not server["in_service"] or server.get("owner"):
                 continue
             backend = [s for s in self.world.balancers[server["balancer"]]["servers"] if s["backend"] == server["backend"]]
             lost = {
@@ -297,8 +314,13 @@ class _Plan:
                 for other in self.world.hosts.values()
                 if other is not host and (other.name in self.leaving or other.name in others)
                 for left in other.servers
-                if (left["balancer"], left["backend"]) == (server["balancer"], server["backend"])
+                if (left["balancer"], left["backend"]) == (server["balancer"], server["backend"]) and not left.get("owner")
             }
+            # Those of other names that lead to this host go out with it.
+            lost.update(
+                s["server"] for s in host.servers
+                if (s["balancer"], s["backend"]) == (server["balancer"], server["backend"]) and s is not server and not s.get("owner")
+            )
             place = f"{server['backend']} on {server['machine']}"
             short = shortage(host.settings["min_in_service"], server["server"], backend, place, lost)
             if short:

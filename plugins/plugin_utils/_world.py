@@ -18,6 +18,8 @@ C(memory)    C(memory) of the former pass's outcome, empty at first
 
 from __future__ import annotations
 
+import ipaddress
+
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, UNASKED, kept_rule, rule_for
@@ -57,6 +59,20 @@ def _seconds(text):
         return parse_time(text).timestamp()
     except (AttributeError, TypeError, ValueError):
         return None
+
+
+def _note_on(server):
+    """What is to be told of a server that leads elsewhere than its name says, or None."""
+    place = f"{server['backend']}/{server['server']} on {server['machine']}"
+    led = server.get("leads_to")
+    if server.get("leads_to_host"):
+        return None if server["admin_state"] == "ready" else f"{place} leads to {server['leads_to_host']} too and is out"
+    if not led or server.get("address") is None or led == {"address": server["address"], "port": server.get("port")}:
+        return None
+    return (
+        f"{place} led to {place_text(led.get('address') or '', led.get('port'))} when it was taken out and leads to"
+        f" {place_text(server['address'], server.get('port'))} now; it stays out until it is given back"
+    )
 
 
 def _is_names(value):
@@ -121,6 +137,67 @@ class Event:
         return dict(kept, rule=(self.facts.get("rule") or {}).get("name"))
 
 
+def place_text(address, port):
+    """An address and a port as people write them, and as M(graceful.azure.haproxy_hold) reads them."""
+    port = port or 0  # none of its own: the client's is taken
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+class Places:
+    """Which addresses are whose: what leads to a host, and to nobody else."""
+
+    def __init__(self, hosts):
+        self._addresses, self._networks, self._ports = {}, {}, {}
+        self._owners = {}   # names of the targets, by address
+        self._claims = {}   # names of the targets whose connections are counted, by network and port
+        for host in hosts:
+            self._addresses[host.name] = host.seen.get("addresses") or []
+            self._networks[host.name] = host.seen.get("network")
+            self._ports[host.name] = host.drain["ports"]
+            for address in self._addresses[host.name]:
+                self._owners.setdefault(address, set()).add(host.name)
+            for port in self._ports[host.name]:
+                self._claims.setdefault((self._networks[host.name], port), set()).add(host.name)
+
+    def leads_to(self, host, server, led, balancer):
+        """Whether a server of HAProxy leads to the host, and to no other target, as far as can be told.
+
+        C(led): where the host's servers led when they were taken out. C(balancer): the look at the balancer's machine.
+        """
+        address, port = server.get("address"), server.get("port")
+        if address is None:
+            return False
+        owners = self._owners.get(address, ())
+        if owners and host.name not in owners:
+            return False
+        if {"address": address, "port": port} in led or self._is_own(host, address, balancer):
+            return True
+        return self._counts(host, port, balancer) and (bool(owners) or ipaddress.ip_address(address).is_loopback)
+
+    def searched(self, host, balancer):
+        """What leads to the host, as texts for the option addresses of the look at that balancer."""
+        own = [address for address in self._addresses[host.name] if self._is_own(host, address, balancer)]
+        shared = [*LOOPBACK, *(address for address in self._addresses[host.name] if address not in own)]
+        return own + [place_text(address, port) for port in self._ports[host.name] if self._counts(host, port, balancer) for address in shared]
+
+    def _is_own(self, host, address, balancer):
+        """Whether an address is the host's alone. Bridges of containers have the same one on every machine, the balancer's too."""
+        if self._owners.get(address) != {host.name}:
+            return False
+        return address not in (balancer.get("addresses") or ()) or self._is_here(host, balancer)
+
+    def _is_here(self, host, balancer):
+        """Whether the balancer runs on the host itself."""
+        return self._networks[host.name] is not None and self._networks[host.name] == balancer.get("network")
+
+    def _counts(self, host, port, balancer):
+        """Whether the port alone tells the host from all targets that share its machine, which is the balancer's, too."""
+        return self._is_here(host, balancer) and self._claims.get((self._networks[host.name], port)) == {host.name}
+
+
+LOOPBACK = ("127.0.0.1", "::1")
+
+
 class Host:
     """One target: its observation, what holds it, and the decision that is made for it."""
 
@@ -136,6 +213,7 @@ class Host:
         self.helpless = True    # whether each of these is a mistake, not a passing fault
         self.fatal = []         # sentences: mistakes that forbid every step for this host
         self.conflicts = []     # sentences: somebody else acted
+        self.notes = []         # what else is to be told of its servers
         self.held_ids = set()   # event ids (folded) of every hold for this host
         self.foreign_ids = set()  # ids that hold it and are no event's: a person's
         self.restoring = {}     # per event (folded id): since when it is tried to restore the host after it, by the record
@@ -262,6 +340,8 @@ class World:
         self.balancers = world["balancers"]
         self.results = world.get("results") or {}
         self.events = {}
+
+        self.places = Places(self.hosts.values())
 
         self._meet_hosts()
         self._meet_events()
@@ -398,11 +478,12 @@ class World:
                     host.blind.append(f"no HAProxy runs on any of its balancers ({', '.join(host.absent)})")
                     host.helpless = False
             for server in host.servers:
-                if server["condition"] == "changed_meanwhile":
+                if server["condition"] == "changed_meanwhile" and not server.get("owner"):
                     host.conflicts.append(
                         f"somebody else set {server['backend']}/{server['server']} on {server['machine']}"
                         f" to {server['admin_state']}: left as it is"
                     )
+            host.notes = [note for note in map(_note_on, host.servers) if note]
             if host.blind and not host.servers and host.helpless:
                 host.fatal.extend(host.blind)
             if host.blind:
@@ -431,18 +512,53 @@ class World:
             where = f"none of the backends {', '.join(backends)}" if backends else "no backend"
             host.fatal.append(f"balancer {machine}: {where} has a server {host.balancer['server']!r} (load_balancer_server)")
         host.servers.extend(mine)
+        host.servers.extend(self._of_other_names(host, key, machine, seen))
+
+    def _of_other_names(self, host, key, machine, seen):
+        """Servers of other names that lead to the host.
+
+        A name may lead elsewhere since the hold was put (C(set server addr), C(server-template)), or have led elsewhere all along.
+        """
+        led = [record["leads_to"] for record in seen.get("holds") or () if record.get("leads_to") and self._is_held_for(host, record)]
+        backends, own = host.balancer["backends"], host.balancer["server"]
+        for server in seen["servers"]:
+            if (server["server"] == own and (not backends or server["backend"] in backends)) or (backends and server["backend"] not in backends):
+                continue
+            if not self.places.leads_to(host, server, led, seen):
+                continue
+            owner = self._owner(host, key, server)
+            at = place_text(server["address"], server.get("port"))
+            yield dict(server, balancer=key, machine=machine, looks=1, owner=owner, leads_to_host=at)
+
+    def _is_held_for(self, host, record):
+        """Whether a record of a balancer is about the host's server, or about one of another name that was taken out with it."""
+        backends = host.balancer["backends"]
+        name = record.get("for_server") or record["subject"].get("server")
+        return name == host.balancer["server"] and (not backends or record["subject"].get("backend") in backends)
+
+    def _owner(self, host, key, server):
+        """The other target to which a server belongs by its name, or None."""
+        for other in self.hosts.values():
+            balancer = other.balancer
+            if other is host or balancer["provider"] != "haproxy" or balancer["server"] != server["server"]:
+                continue
+            keys = [balancer_key(machine, balancer["socket"]) for machine in balancer["hosts"]]
+            if key in keys and (not balancer["backends"] or server["backend"] in balancer["backends"]):
+                return other.name
+        return None
 
     def _meet_holds(self):
         """Event ids of every hold, and events that only a hold still knows (a run before this one died)."""
         for host in self.hosts.values():
             records = [(r, None) for r in host.seen.get("holds") or ()]
             for key, seen in self.balancers.items():
-                mine = {(s["backend"], s["server"]) for s in host.servers if s["balancer"] == key}
+                mine = {(s["backend"], s["server"]) for s in host.servers if s["balancer"] == key and s.get("leads_to_host") is None}
                 absent = key in {balancer_key(machine, host.balancer["socket"]) for machine in host.absent}
                 for record in seen.get("holds") or ():
                     subject = record["subject"]
                     # Where no HAProxy runs, a hold of the time before has to be released.
-                    if (subject.get("backend"), subject.get("server")) in mine or absent and subject.get("server") == host.balancer["server"]:
+                    by_name = (subject.get("backend"), subject.get("server")) in mine or absent and subject.get("server") == host.balancer["server"]
+                    if self._uses(host, key) and self._is_held_for(host, record) if record.get("for_server") else by_name:
                         records.append((record, key))
             for record, balancer in records:
                 clock = (self.balancers[balancer] if balancer else host.seen).get("time")
@@ -464,6 +580,12 @@ class World:
                         host.restoring[event.key] = put
                     if record["subject"].get("name") not in AFTER:
                         event.held_at = max(put, event.held_at or put)
+
+    @staticmethod
+    def _uses(host, key):
+        """Whether the host has its servers on this balancer."""
+        balancer = host.balancer
+        return balancer["provider"] == "haproxy" and key in [balancer_key(machine, balancer["socket"]) for machine in balancer["hosts"]]
 
     def _note_hold(self, host, event, record, details, put, clock):
         """What a hold tells of an event: that we approved it, or since when this host is out for it."""

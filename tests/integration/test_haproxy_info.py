@@ -201,6 +201,9 @@ class TestWhatItSees:
             "found": None,
             "left": None,
             "held_by": [],
+            "leads_to": None,
+            "for_server": None,
+            "uncounted": None,
         }
         assert len(everything["servers"]) == 4 and not (tmp_path / "state").exists()
 

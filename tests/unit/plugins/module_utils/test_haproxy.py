@@ -163,6 +163,7 @@ class TestHold:
             "events": {"A": {"since": "T", "reason": "why", "details": {}}},
             "process": {"pid": 100, "started": 1100},
             "total_sessions": 0,
+            "leads_to": {"address": "192.0.2.1", "port": None},
         }
 
     def test_only_the_backends_named(self, model, store):

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Which records of holds belong to the HAProxy that answers.
+
+A record names the socket through which the hold was put and the process that answered there. One process may have
+several sockets, and the path of a socket may change. So the process decides:
+
+1. A record of the process that answers belongs to it, whichever socket was used.
+2. A record of another process belongs to the HAProxy that answers on the record's socket: it was reloaded or restarted.
+   The exception is a record whose process still runs as another HAProxy, which must have another socket by now.
+3. Where nobody answers on the record's socket and its process is gone, the socket has got another path. The record
+   belongs to the HAProxy that answers if the server there leads to the address and port to which it led when the hold was
+   put. A record that does not say where that was belongs to nobody.
+
+A record that belongs to nobody here is shown and not touched.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+
+# By how many seconds the kernel and HAProxy may differ about when a process started.
+STARTED_SECONDS = 3.0
+
+
+class Records:
+    """The records of holds on servers of HAProxy: ``ours``, those of the one that was looked at, and ``others``.
+
+    ``who_answers`` takes the path of a socket and gives the process that answers there, None where nobody does, and
+    False where that cannot be told.
+    """
+
+    def __init__(self, records, path, look, who_answers, subject_of, same_process, proc="/proc"):
+        self._path = path
+        self._look = look
+        self._who_answers = who_answers
+        self._subject_of = subject_of
+        self._same_process = same_process
+        self._proc = proc
+        self._asked = {}
+        self.ours = []
+        self.others = []
+        ranked = []
+        for record in records:
+            rank = self._rank(record)
+            if rank is None:
+                self.others.append(record)
+            else:
+                ranked.append((rank, record))
+        self._by_key = collections.OrderedDict()
+        # One of the very process counts more than one that was only found to be its.
+        for rank, record in sorted(ranked, key=lambda item: item[0]):
+            self.ours.append(record)
+            self._by_key.setdefault(key_of(record), []).append((rank, record))
+
+    def keys(self):
+        return list(self._by_key)
+
+    def get(self, key):
+        """The record of a hold on this (backend, server), or None."""
+        return self._by_key[key][0][1] if key in self._by_key else None
+
+    def doubles(self, key):
+        """Further records about the same server, such as those that a run left that was cut off."""
+        return [record for dummy, record in self._by_key.get(key, ())[1:]]
+
+    def moved(self):
+        """Records whose socket has got another path, each with the subject that it should have now."""
+        for key, found in self._by_key.items():
+            rank, record = found[0]
+            if rank == MOVED:
+                yield record, self._own_subject(key)
+
+    def subject(self, key):
+        """What a record about this server is filed under."""
+        record = self.get(key)
+        return record["subject"] if record else self._own_subject(key)
+
+    def _own_subject(self, key):
+        subject = self._subject_of(self._path, key[0], key[1])
+        # Where another HAProxy had this path before and holds a server of the same name.
+        if any(record["subject"] == subject for record in self.others):
+            subject["pid"] = self._look.process.pid
+        return subject
+
+    def _rank(self, record):
+        process = record["process"]
+        if self._same_process(process, self._look.process):
+            return OWN
+        socket = record["subject"]["socket"]
+        if socket == self._path:
+            return None if self._runs_elsewhere(process) else ANSWERS
+        if socket not in self._asked:
+            self._asked[socket] = self._who_answers(socket)
+        answers = self._asked[socket]
+        if answers:
+            return ANSWERS if self._is_this_haproxy(answers) and not self._runs_elsewhere(process) else None
+        server = self._look.servers.get(key_of(record))
+        if answers is False or server is None or self._runs_elsewhere(process):
+            return None
+        return MOVED if server.address is not None and record.get("leads_to") == leads_to(server) else None
+
+    def _is_this_haproxy(self, process):
+        """Whether it is the process that was looked at, or a former one that is about to end."""
+        ours = self._look.process
+        if process.pid == ours.pid:
+            return abs(process.started - ours.started) <= STARTED_SECONDS
+        return process.pid in former_processes([ours.pid], self._proc)
+
+    def _runs_elsewhere(self, process):
+        """Whether a process is a HAProxy that runs and is not a former process of the one that was looked at."""
+        pid, ours = process["pid"], self._look.process.pid
+        if pid == ours:
+            return False
+        started = started_at(pid, self._proc)
+        if started is None or abs(started - process["started"]) > STARTED_SECONDS or _program(pid, self._proc) != _program(ours, self._proc):
+            return False
+        return pid not in former_processes([ours], self._proc)
+
+
+OWN, ANSWERS, MOVED = range(3)
+
+
+def key_of(record):
+    return record["subject"]["backend"], record["subject"]["server"]
+
+
+def leads_to(server):
+    """Where a server leads, as records have it."""
+    return {"address": server.address, "port": server.port}
+
+
+def started_at(pid, proc="/proc"):
+    """When a process started, in seconds since 1970; None where it does not run."""
+    try:
+        with open(os.path.join(proc, str(pid), "stat"), "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+        with open(os.path.join(proc, "stat"), "rb") as stream:
+            (boot,) = [int(line.split()[1]) for line in stream if line.startswith(b"btime ")]
+    except (OSError, ValueError, IndexError):
+        return None
+    if fields[0] in (b"Z", b"X"):  # it has ended, and nobody has asked for its status yet
+        return None
+    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _program(pid, proc):
+    try:
+        with open(os.path.join(proc, str(pid), "comm"), "rb") as stream:
+            return stream.read().strip()
+    except OSError:
+        return None

@@ -1,0 +1,314 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names that lead elsewhere, and sockets that have another path, on a real HAProxy. The servers need not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
+
+from tests.support.dns import Dns
+from tests.support.haproxy import Haproxy, free_port
+
+TWO = """
+backend www
+  server web1 127.0.0.2:80
+  server web2 127.0.0.3:80
+backend api
+  server app1 127.0.0.2:80
+  server app2 127.0.0.3:80
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def start(sections=TWO, second=False):
+        folder = tmp_path / ("haproxy%d" % len(started))
+        folder.mkdir()
+        more = "  stats socket %s/second.sock level admin\n" % folder
+        started.append(Haproxy(folder, sections, more if second else ""))
+        return started[-1]
+
+    yield start
+    for haproxy in started:
+        haproxy.stop()
+
+
+@pytest.fixture
+def hold(tmp_path):
+    def hold(path, ids=("A",), state="present", check=False, **more):
+        params = {
+            "state": state,
+            "event_ids": None if ids is None else list(ids),
+            "event_details": {},
+            "reason": "a test",
+            "state_dir": str(tmp_path / "state"),
+            "socket": path,
+            "server": "web1",
+            "backends": None,
+            "out_state": None,
+            "min_in_service": None,
+            "addresses": [],
+        }
+        return haproxy_hold.run(dict(params, **more), check)
+
+    return hold
+
+
+@pytest.fixture
+def look(tmp_path):
+    def look(path, names=("web1",), **more):
+        params = {"socket": path, "servers": list(names), "state_dir": str(tmp_path / "state"), "timeout": 0.0, "wait_for": None}
+        return haproxy_info.run(dict(params, **more))
+
+    return look
+
+
+def out(haproxy):
+    """The servers that are not ready."""
+    return sorted("%s/%s" % (backend, server) for backend, server, flags, _weight in haproxy.servers() if flags)
+
+
+def places(seen):
+    return {"%s/%s" % (server["backend"], server["server"]): server for server in seen["servers"]}
+
+
+class TestOtherNames:
+    def test_taken_out_and_given_back_with_the_one_it_is_for(self, start, hold, look):
+        haproxy = start()
+        result = hold(haproxy.socket, addresses=["127.0.0.2:80"])
+        assert out(haproxy) == ["api/app1", "www/web1"] and result["changed"]
+        assert [(s["server"], s["for_server"], s["leads_to"]) for s in result["servers"]] == [
+            ("web1", None, {"address": "127.0.0.2", "port": 80}),
+            ("app1", "web1", {"address": "127.0.0.2", "port": 80}),
+        ]
+        assert not hold(haproxy.socket, addresses=["127.0.0.2:80"])["changed"]
+        # Known without the option from now on.
+        assert places(look(haproxy.socket))["api/app1"]["for_server"] == "web1"
+        hold(haproxy.socket, ids=["B"], addresses=["127.0.0.2:80"])
+        hold(haproxy.socket, ids=["A"], state="absent")
+        assert out(haproxy) == ["api/app1", "www/web1"]
+        result = hold(haproxy.socket, ids=["B"], state="absent")
+        assert out(haproxy) == [] and result["conflicts"] == [] and look(haproxy.socket)["holds"] == []
+
+    def test_only_in_the_backends_named(self, start, hold):
+        haproxy = start()
+        hold(haproxy.socket, addresses=["127.0.0.2"], backends=["www"])
+        assert out(haproxy) == ["www/web1"]
+
+    def test_another_port_is_another_service(self, start, hold):
+        haproxy = start()
+        hold(haproxy.socket, addresses=["127.0.0.2:81", "[::1]:80"])
+        assert out(haproxy) == ["www/web1"]
+
+    def test_both_count_for_the_minimum(self, start, hold):
+        haproxy = start("backend www\n  server web1 127.0.0.2:80\n  server again 127.0.0.2:80\n  server web2 127.0.0.3:80\n  server web3 127.0.0.4:80\n")
+        result = hold(haproxy.socket, addresses=["127.0.0.2:80"], min_in_service="3")
+        assert result["refused"] == ["web1 stays: 3 of 4 in service in www, 3 must stay."] and out(haproxy) == []
+        assert hold(haproxy.socket, addresses=["127.0.0.2:80"], min_in_service="2")["refused"] == []
+        assert out(haproxy) == ["www/again", "www/web1"]
+
+    def test_an_operators_maintenance_stays(self, start, hold):
+        haproxy = start()
+        haproxy.ask("set server api/app1 state maint")
+        hold(haproxy.socket, addresses=["127.0.0.2:80"])
+        hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == ["api/app1"]
+
+    def test_check_mode(self, start, hold):
+        haproxy = start()
+        result = hold(haproxy.socket, addresses=["127.0.0.2:80"], check=True)
+        assert result["changed"] and len(result["servers"]) == 2 and out(haproxy) == []
+
+    def test_put_right_after_a_restart(self, start, hold, look):
+        haproxy = start()
+        hold(haproxy.socket, addresses=["127.0.0.2:80"])
+        haproxy.restart()
+        assert places(look(haproxy.socket))["api/app1"]["condition"] == "lost"
+        result = hold(haproxy.socket, addresses=["127.0.0.2:80"])
+        assert out(haproxy) == ["api/app1", "www/web1"] and all(server["put_right"] for server in result["servers"])
+        hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == []
+
+    @pytest.mark.parametrize("wrong", ["web1", "10.0.0.4:", "10.0.0.4:99999", "10.0.0:80", "", "[::1]:x"])
+    def test_what_is_no_address(self, start, hold, wrong):
+        haproxy = start()
+        with pytest.raises(ValueError, match="addresses: .* is neither an IP address nor one with a port"):
+            hold(haproxy.socket, addresses=[wrong])
+        assert out(haproxy) == []
+
+
+class TestNamesThatMove:
+    def test_the_name_is_given_another_address_while_it_is_held(self, start, hold, look):
+        haproxy = start()
+        hold(haproxy.socket)
+        haproxy.ask("set server www/web1 addr 127.0.0.3 port 80")
+        haproxy.ask("set server api/app2 addr 127.0.0.2 port 80")
+        seen = places(look(haproxy.socket))
+        assert seen["www/web1"]["leads_to"] == {"address": "127.0.0.2", "port": 80} and seen["www/web1"]["address"] == "127.0.0.3"
+        # The backend api has no web1, but a server that leads where web1 led.
+        assert seen["api/app2"]["address"] == "127.0.0.2" and seen["api/app2"]["in_service"]
+        assert not hold(haproxy.socket)["changed"]
+        assert look(haproxy.socket)["holds"][0]["leads_to"] == {"address": "127.0.0.2", "port": 80}
+        result = hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == [] and result["conflicts"] == []
+
+    def test_dns_gives_the_name_another_address_over_a_restart(self, start, hold, look):
+        """The hold was put for the machine that had the name before; after a restart the address is in another slot."""
+        dns = Dns("127.0.0.2")
+        try:
+            haproxy = start(dns.resolvers() + "backend www\n  server-template web 3 web.test:80 resolvers ours init-addr none\n")
+            until(lambda: addresses(haproxy)[0] == "127.0.0.2")
+            hold(haproxy.socket)
+            dns.addresses[:] = ["127.0.0.3"]
+            haproxy.restart()
+            until(lambda: addresses(haproxy)[0] == "127.0.0.3")
+            dns.addresses.append("127.0.0.2")
+            until(lambda: "127.0.0.2" in addresses(haproxy)[1:])
+            seen = places(look(haproxy.socket))
+            assert (seen["www/web1"]["condition"], seen["www/web1"]["leads_to"]) == ("lost", {"address": "127.0.0.2", "port": 80})
+            (slot,) = [server["server"] for server in seen.values() if server["address"] == "127.0.0.2"]
+            hold(haproxy.socket, addresses=["127.0.0.2:80"])
+            assert out_by_us(haproxy) == ["www/web1", "www/" + slot]
+            assert look(haproxy.socket)["servers"][0]["leads_to"] == {"address": "127.0.0.2", "port": 80}
+            hold(haproxy.socket, ids=None, state="absent")
+            assert out_by_us(haproxy) == []
+        finally:
+            dns.close()
+
+
+def addresses(haproxy):
+    return [line.split()[4] for line in haproxy.ask("show servers state").splitlines()[2:] if line.strip()]
+
+
+def out_by_us(haproxy):
+    return sorted("%s/%s" % (backend, server) for backend, server, flags, _weight in haproxy.servers() if flags & 9)
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class TestWhoseRecord:
+    def records(self, tmp_path):
+        return sorted((tmp_path / "state").glob("*.json"))
+
+    def second(self, haproxy):
+        """A second socket of the same process."""
+        return str(haproxy.folder / "second.sock")
+
+    def test_known_and_released_through_a_second_socket_of_the_process(self, start, hold, look, tmp_path):
+        haproxy = start(second=True)
+        hold(haproxy.socket)
+        seen = look(self.second(haproxy))
+        assert places(seen)["www/web1"]["condition"] == "held" and len(seen["holds"]) == 1 and seen["other_holds"] == []
+        assert hold(self.second(haproxy), ids=["B"])["servers"][0]["held_by"] == ["A", "B"]
+        assert len(self.records(tmp_path)) == 1
+        hold(self.second(haproxy), ids=None, state="absent")
+        assert out(haproxy) == [] and self.records(tmp_path) == []
+
+    def test_known_through_the_second_socket_after_a_reload(self, start, hold, look, tmp_path):
+        haproxy = start(second=True)
+        hold(haproxy.socket)
+        haproxy.restart()
+        assert places(look(self.second(haproxy)))["www/web1"]["condition"] == "lost"
+        assert hold(self.second(haproxy))["servers"][0]["put_right"]
+        assert out(haproxy) == ["www/web1"] and len(self.records(tmp_path)) == 1
+        hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == [] and self.records(tmp_path) == []
+
+    @pytest.mark.parametrize("how", ["restart", "reload"])
+    def test_the_socket_gets_another_path(self, start, hold, look, tmp_path, how):
+        haproxy = start()
+        hold(haproxy.socket)
+        old = haproxy.socket
+        configuration = haproxy._configuration
+        configuration.write_text(configuration.read_text().replace("admin.sock", "new.sock"))
+        haproxy.socket = str(haproxy.folder / "new.sock")
+        if how == "restart":
+            haproxy.restart()
+        else:
+            haproxy.start("-sf", str(haproxy._processes[-1].pid))
+            until(lambda: haproxy._processes[0].poll() is not None)
+        if os.path.exists(old):
+            os.unlink(old)
+        seen = look(haproxy.socket)
+        assert places(seen)["www/web1"]["condition"] == "lost" and seen["other_holds"] == []
+        hold(haproxy.socket)
+        assert out(haproxy) == ["www/web1"]
+        (path,) = self.records(tmp_path)
+        assert json.loads(path.read_text())["subject"]["socket"] == haproxy.socket
+        hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == [] and self.records(tmp_path) == []
+
+    def test_two_haproxys_with_the_same_names(self, start, hold, look, tmp_path):
+        one, two = start(), start()
+        hold(one.socket)
+        seen = look(two.socket)
+        assert places(seen)["www/web1"]["condition"] == "none" and seen["holds"] == [] and len(seen["other_holds"]) == 1
+        hold(two.socket, ids=["B"])
+        assert len(self.records(tmp_path)) == 2
+        # Whoever is restarted gets its own hold back, and no other.
+        two.restart()
+        assert places(look(two.socket))["www/web1"]["held_by"] == ["B"]
+        assert places(look(one.socket))["www/web1"]["held_by"] == ["A"]
+        one.restart()
+        assert places(look(one.socket))["www/web1"]["held_by"] == ["A"]
+        hold(one.socket)
+        hold(two.socket, ids=["B"])
+        hold(one.socket, ids=None, state="absent")
+        assert out(one) == [] and out(two) == ["www/web1"]
+        hold(two.socket, ids=None, state="absent")
+        assert out(two) == [] and self.records(tmp_path) == []
+
+    def test_two_haproxys_change_paths(self, start, hold, look, tmp_path):
+        """The path of one leads to the other now. The process decides, while it runs."""
+        haproxy = start(second=True)
+        hold(haproxy.socket)
+        other = start()
+        os.rename(other.socket, haproxy.socket)
+        seen = look(haproxy.socket)
+        assert places(seen)["www/web1"]["condition"] == "none" and len(seen["other_holds"]) == 1
+        hold(haproxy.socket, ids=["B"])
+        assert len(self.records(tmp_path)) == 2
+        assert places(look(self.second(haproxy)))["www/web1"]["held_by"] == ["A"]
+        hold(self.second(haproxy), ids=None, state="absent")
+        assert places(look(haproxy.socket))["www/web1"]["held_by"] == ["B"]
+        hold(haproxy.socket, ids=None, state="absent")
+        assert self.records(tmp_path) == []
+
+    def test_a_record_of_the_release_before(self, start, hold, look, tmp_path):
+        """It does not say where the server led, and is filed by the socket."""
+        haproxy = start()
+        hold(haproxy.socket)
+        (path,) = self.records(tmp_path)
+        record = json.loads(path.read_text())
+        del record["leads_to"]
+        path.write_text(json.dumps(record))
+        assert places(look(haproxy.socket))["www/web1"]["condition"] == "held"
+        haproxy.restart()
+        assert places(look(haproxy.socket))["www/web1"]["condition"] == "lost"
+        hold(haproxy.socket)
+        assert self.records(tmp_path) == [path]
+        hold(haproxy.socket, ids=None, state="absent")
+        assert out(haproxy) == [] and self.records(tmp_path) == []
+
+    def test_one_whose_haproxy_is_gone_is_shown_and_not_touched(self, start, hold, look, tmp_path):
+        gone, other = start(), start(TWO.replace("127.0.0.2:80", "127.0.0.2:%d" % free_port()))
+        hold(gone.socket)
+        gone.stop()
+        seen = look(other.socket)
+        assert seen["holds"] == [] and [record["subject"]["socket"] for record in seen["other_holds"]] == [gone.socket]
+        hold(other.socket, ids=None, state="absent")
+        assert len(self.records(tmp_path)) == 1

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Servers whose names lead elsewhere: who counts as the host, and who goes out with it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import Places, World, place_text
+
+from tests.support.model import Model
+
+
+class Moving(Model):
+    """``at``: where each server leads, as address and port. ``own``: the addresses of each host. A server C(spare) is no host's."""
+
+    def __init__(self, hosts=3, **settings):
+        super().__init__(hosts=hosts, **settings)
+        self.own = {name: [f"10.0.0.{number + 1}"] for number, name in enumerate(self.names)}
+        self.networks = dict.fromkeys(self.names, None)
+        self.at = {name: (addresses[0], 80) for name, addresses in self.own.items()}
+        self.at["spare"] = ("10.0.0.99", 80)
+        for servers in self.servers.values():
+            servers["spare"] = dict(copy.deepcopy(servers[self.names[0]]))
+        self.balancer = {"addresses": ["10.0.0.50"], "network": "the balancer's"}
+
+    def observe_host(self, name):
+        seen = super().observe_host(name)
+        return dict(seen, addresses=self.own[name], network=self.networks[name] or name) if seen.get("events") is not None else seen
+
+    def observe_balancer(self, lb):
+        seen = dict(super().observe_balancer(lb), **self.balancer)
+        for server in seen["servers"] or ():
+            record = self.servers[lb][server["server"]]["record"] or {}
+            server["address"], server["port"] = self.at[server["server"]]
+            server.update(leads_to=record.get("leads_to"), for_server=record.get("for_server"))
+        for record in seen.get("holds") or ():
+            held = self.servers[lb][record["subject"]["server"]]["record"]
+            record.update({key: held[key] for key in ("leads_to", "for_server") if key in held})
+        return seen
+
+    def _put_out(self, lb, name, step, for_server=None):
+        server = self.servers[lb][name]
+        if server["record"] is None:
+            address, port = self.at[name]
+            server["record"] = {"left": "drain", "events": {}, "leads_to": {"address": address, "port": port}, "process": server["process"]}
+            if for_server:
+                server["record"]["for_server"] = for_server
+        server["record"]["events"] = dict(self._entries(step, lb), **server["record"]["events"])
+        server["admin_state"] = "drain"
+
+    def _load_balancer(self, name, step):
+        if step["state"] == "in":
+            self._give_back(name, step)
+            return
+        for lb in self.servers:
+            self._put_out(lb, name, step)
+            for other, at in self.at.items():
+                if other != name and place_text(*at) in step["addresses"].get(lb, ()):
+                    self._put_out(lb, other, step, name)
+
+    def _give_back(self, name, step):
+        for servers in self.servers.values():
+            for other in [name, *(n for n, s in servers.items() if (s["record"] or {}).get("for_server") == name)]:
+                ids = {i.lower() for i in step["event_ids"]}
+                record = servers[other]["record"]
+                if record:
+                    record["events"] = {i: e for i, e in record["events"].items() if i.lower() not in ids}
+                    if not record["events"]:
+                        servers[other].update(admin_state="ready", record=None)
+
+    def said(self, name):
+        return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
+
+
+@pytest.mark.parametrize("when", ["from the start", "when it is drained"])
+def test_a_server_of_another_name_goes_out_with_the_host_and_comes_back_with_it(when):
+    model = Moving()
+    if when == "from the start":
+        model.at["spare"] = ("10.0.0.1", 8080)
+    model.announce("e1", "web1")
+    model.go()
+    if when != "from the start":
+        model.at["spare"] = ("10.0.0.1", 8080)
+        model.go()
+        assert model.posted == [] and model.outcome["hosts"]["web1"]["step"]["addresses"] == {"lb1": ["10.0.0.1:8080"]}
+    model.go()
+    assert model.servers["lb1"]["spare"]["admin_state"] == "drain" and model.posted == []
+    model.go()
+    model.until(lambda outcome: model.posted)
+    assert "www/spare on lb1 leads to 10.0.0.1:8080 too and is out" in model.said("web1")[1]
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert not outcome["failed_run"], outcome["messages"]
+    assert {name: server["admin_state"] for name, server in model.servers["lb1"].items()} == dict.fromkeys(["web1", "web2", "web3", "spare"], "ready")
+    assert [entry["outcome"] for entry in outcome["events"]] == ["completed"] and list(outcome["events"][0]["hosts"]) == ["web1"]
+
+
+def test_a_run_that_was_killed_gives_it_back_even_where_it_leads_elsewhere_by_then():
+    model = Moving()
+    model.at["spare"] = ("10.0.0.1", 80)
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.killed()
+    model.at["spare"] = ("10.0.0.77", 80)
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    outcome = model.finish()
+    assert not outcome["failed_run"], outcome["messages"]
+    assert model.servers["lb1"]["spare"]["admin_state"] == "ready" and model.in_rotation("web1") == ["lb1"]
+
+
+def test_what_a_held_name_led_to_counts_without_the_hosts_own_addresses():
+    """Behind address translation, and where the host is silent."""
+    model = Moving()
+    model.own = dict.fromkeys(model.names, [])
+    model.announce("e1", "web1")
+    model.go()
+    model.at["web1"], model.at["spare"] = ("10.0.0.88", 80), ("10.0.0.1", 80)
+    outcome = model.go()
+    assert outcome["hosts"]["web1"]["step"]["addresses"] == {"lb1": ["10.0.0.1:80"]}
+    outcome = model.go()
+    note = "www/web1 on lb1 led to 10.0.0.1:80 when it was taken out and leads to 10.0.0.88:80 now; it stays out until it is given back"
+    assert note in model.said("web1")[1]
+
+
+def test_one_that_bears_the_name_of_another_target_asks_for_a_person():
+    model = Moving()
+    model.at["web1"], model.at["web2"] = model.at["web2"], model.at["web1"]
+    model.announce("e1", "web1")
+    for _pass in range(6):
+        outcome = model.go()
+    assert model.posted == [] and model.in_rotation("web2") == ["lb1"]
+    state, reason = model.said("web1")
+    assert state == "needs_person"
+    assert (
+        "www/web2 on lb1 leads to 10.0.0.1:80, which is web1, but by its name it is the server of web2: take it out by hand,"
+        " or let it lead to web2 again"
+    ) in reason
+    # By hand, as asked for.
+    model.servers["lb1"]["web2"]["admin_state"] = "maint"
+    model.until(lambda outcome: model.posted, passes=6)
+    assert outcome["hosts"]["web2"]["step"] is None
+
+
+def test_where_both_go_out_nobody_is_asked():
+    model = Moving()
+    model.settings = {name: dict(settings, min_in_service=0) for name, settings in model.settings.items()}
+    model.at["web1"], model.at["web2"] = model.at["web2"], model.at["web1"]
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: model.posted, passes=8)
+    assert all("needs_person" != decision["state"] for decision in model.outcome["hosts"].values())
+
+
+def test_both_places_of_a_host_count_for_the_minimum():
+    model = Moving(min_in_service=3)
+    model.at["spare"] = ("10.0.0.1", 80)
+    model.announce("e1", "web1")
+    model.go()
+    assert model.said("web1") == ("waiting", "3 of 4 in service in www on lb1, 3 must stay")
+    assert model.in_rotation("web1") == ["lb1"]
+
+
+def test_only_in_the_backends_that_the_user_named():
+    model = Moving(load_balancer={"backends": ["www"]})
+    model.at["spare"] = ("10.0.0.1", 80)
+    seen = model.observe_balancer("lb1")
+    seen["servers"][-1]["backend"] = "other"
+    model.observe_balancer = lambda lb: copy.deepcopy(seen)
+    world = World(model.world())
+    assert [server["server"] for server in world.hosts["web1"].servers] == ["web1"]
+
+
+class TestWhoseAddress:
+    """What leads to web1, with port 8080 counted there."""
+
+    def places(self, own, networks=("a", "b"), ports=(8080, 8080)):
+        hosts = []
+        for number, name in enumerate(("web1", "web2")):
+            host = type("Host", (), {})()
+            host.name, host.drain = name, {"ports": [ports[number]]}
+            host.seen = {"addresses": own[number], "network": networks[number]}
+            hosts.append(host)
+        return Places(hosts), hosts[0]
+
+    @pytest.mark.parametrize(
+        ("own", "networks", "ports", "balancer", "server", "leads"),
+        [
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {}, ("10.0.0.1", 1), True),
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {}, ("10.0.0.1", None), True),
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {}, ("10.0.0.2", 8080), False),
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {}, (None, 8080), False),
+            # A bridge of containers, which every machine has, the balancer too.
+            ((["172.17.0.1"], ["172.17.0.1"]), "ab", (8080, 8080), {}, ("172.17.0.1", 8080), False),
+            ((["172.17.0.1"], []), "ab", (8080, 8080), {"addresses": ["172.17.0.1"]}, ("172.17.0.1", 8080), False),
+            # Loopback is the balancer's own machine.
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {"network": "c"}, ("127.0.0.1", 8080), False),
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {"network": "a"}, ("127.0.0.1", 8080), True),
+            ((["10.0.0.1"], ["10.0.0.2"]), "ab", (8080, 8080), {"network": "a"}, ("127.0.0.1", 8081), False),
+            # Several targets on one machine: the ports tell them apart.
+            ((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081), {"network": "a"}, ("127.0.0.1", 8080), True),
+            ((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081), {"network": "a"}, ("10.0.0.1", 8080), True),
+            ((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081), {"network": "a"}, ("::1", 8081), False),
+            ((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8080), {"network": "a"}, ("127.0.0.1", 8080), False),
+        ],
+    )
+    def test_it(self, own, networks, ports, balancer, server, leads):
+        places, host = self.places(own, networks, ports)
+        assert places.leads_to(host, {"address": server[0], "port": server[1]}, [], balancer) is leads
+
+    def test_where_a_name_led_unless_another_target_has_that_address_now(self):
+        led = [{"address": "10.0.0.7", "port": 80}, {"address": "10.0.0.2", "port": 80}]
+        places, host = self.places((["10.0.0.1"], ["10.0.0.2"]))
+        assert places.leads_to(host, {"address": "10.0.0.7", "port": 80}, led, {})
+        assert not places.leads_to(host, {"address": "10.0.0.7", "port": 81}, led, {})
+        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, led, {})
+
+    def test_what_is_searched_for(self):
+        places, host = self.places((["10.0.0.1", "172.17.0.1"], ["172.17.0.1"]))
+        assert places.searched(host, {"network": "c"}) == ["10.0.0.1"]
+        places, host = self.places((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081))
+        assert places.searched(host, {"network": "a"}) == ["127.0.0.1:8080", "[::1]:8080", "10.0.0.1:8080"]
+
+    def test_as_a_text(self):
+        assert [place_text("10.0.0.1", 80), place_text("::1", 80), place_text("10.0.0.1", None)] == ["10.0.0.1:80", "[::1]:80", "10.0.0.1:0"]
