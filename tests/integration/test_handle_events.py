@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import time
 
 import pytest
 
+from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.site import Site, wait_until
 
@@ -324,6 +326,58 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     assert run.event(first)["hosts"]["web1"]["state"] == "needs_person" and site.simulator.event(first)["Approvals"] == []
     # It looked at the balancer for all; somebody else does.
     assert run.event(second)["outcome"] == "completed" and site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+def test_a_name_that_leads_elsewhere_while_it_is_held(site):
+    """As C(server-template) does when DNS answers anew: web1's address is in another slot, and web1 leads to nowhere that is ours."""
+    ours = site.listeners["web1"].port
+    configuration = site.haproxy.folder / "haproxy.cfg"
+    configuration.write_text(configuration.read_text() + "  server spare 127.0.0.1:1\n")
+    site.haproxy.reload()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    process = site.start("handle_events")
+    site.await_state("web1", "drain")
+    # A connection keeps it from being drained meanwhile.
+    with socket.create_connection(("127.0.0.1", ours)):
+        site.haproxy.ask("set server www/web1 addr 127.0.0.1 port 2")
+        site.haproxy.ask(f"set server www/spare addr 127.0.0.1 port {ours}")
+        wait_until(lambda: site.haproxy.flags("www", "spare")[0] == 8, 30, "spare out")
+        assert site.simulator.event(event_id)["Approvals"] == []
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert f"www/spare on lb1 leads to 127.0.0.1:{ours} too and is out" in run.output
+    assert f"www/web1 on lb1 led to 127.0.0.1:{ours} when it was taken out and leads to 127.0.0.1:2 now" in run.output
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.haproxy.flags("www", "spare")[0] == 0
+    assert site.records() == []
+
+
+def test_holds_of_another_haproxy_and_through_another_socket(site, tmp_path):
+    """Every record on the machine is shown, and what belongs to the process is released whatever its socket is called."""
+    other = tmp_path / "other"
+    other.mkdir()
+    second = Haproxy(other, "backend www\n  server web1 127.0.0.1:1\n")
+    held = {"server": "web1", "event_ids": ["E1"], "reason": "{{ 7 * 7 }}", "state_dir": str(site.folder / "state" / "lb1")}
+    try:
+        for haproxy in (site.haproxy, second):
+            run_module("haproxy_hold", dict(held, socket=haproxy.socket))
+        assert len(site.records()) == 2
+        os.link(site.haproxy.socket, str(tmp_path / "proxy" / "again.sock"))
+        inventory = json.loads(site.inventory.read_text())
+        inventory["all"]["children"]["web"]["vars"]["load_balancer_haproxy_socket"] = str(tmp_path / "proxy" / "again.sock")
+        site.inventory.write_text(json.dumps(inventory))
+        run = site.run("holds", holds_release=True)
+        assert run.status == 0, run.output
+        assert site.admin_states()["web1"] == "ready" and second.flags("www", "web1")[0] == 8
+        assert site.haproxy.socket in run.output and second.socket in run.output and "{{ 7 * 7 }}" in run.output
+        assert run.output.count("belongs to none of the HAProxy sockets that were looked at") == 1
+        assert len(site.records()) == 1
+        second.stop()
+        site.haproxy.stop()
+        run = site.run("holds")
+        assert second.socket in run.output and "belongs to none of the HAProxy sockets" in run.output
+    finally:
+        second.stop()
 
 
 class TestBadInput:
