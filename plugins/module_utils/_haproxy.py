@@ -874,7 +874,8 @@ def release_absent(store, request, path, server, backends):
     with store.locked():
         for record in store.records(KIND):
             subject = record["subject"]
-            if (subject["socket"], subject["server"]) != (path, server) or backends and subject["backend"] not in backends:
+            names = (subject["server"], record.get("for_server"))
+            if subject["socket"] != path or server not in names or backends and subject["backend"] not in backends:
                 continue
             remaining = request.taken_from(record["events"])
             if remaining == record["events"]:

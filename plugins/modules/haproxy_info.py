@@ -431,13 +431,17 @@ def observe(haproxy, store, names, places=()):
 
 def observe_absent(store, path):
     """What is seen of a machine on which no HAProxy runs."""
+    records = store.records(KIND)
     return {
         "process": None,
         "level": None,
         "backends": [],
         "servers": [],
         "missing": [],
-        "holds": [record for record in store.records(KIND) if record["subject"]["socket"] == path],
+        "holds": [record for record in records if record["subject"]["socket"] == path],
+        "other_holds": [record for record in records if record["subject"]["socket"] != path],
+        "addresses": own_addresses(),
+        "network": network_of(),
         "state_dir_problem": state_dir_problem(store.state_dir),
         "time": utc_now(),
         "absent": True,

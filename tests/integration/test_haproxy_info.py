@@ -203,7 +203,6 @@ class TestWhatItSees:
             "held_by": [],
             "leads_to": None,
             "for_server": None,
-            "uncounted": None,
         }
         assert len(everything["servers"]) == 4 and not (tmp_path / "state").exists()
 
