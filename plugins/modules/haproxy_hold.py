@@ -49,11 +49,11 @@ options:
   addresses:
     description:
       - IP addresses, each with or without a port, such as V(10.0.0.4), V(10.0.0.4:80) and V([2001:db8::4]:80). The port V(0)
-        stands for servers without a port of their own.
+        means servers without a port of their own.
       - Servers with other names that lead there are the same machine. With O(state=present) they are taken out as well, in
         the same step and under the same lock. O(backends) applies to them, too.
       - Their records name the server for which they are held. So O(state=absent) for O(server) gives them back without this
-        option, wherever they lead by then.
+        option, wherever they then lead.
     type: list
     elements: str
     default: []
