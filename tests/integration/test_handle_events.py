@@ -92,6 +92,15 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     assert len(site.simulator.event(event_id)["Approvals"]) == 1 and site.admin_states() == {"web1": "ready", "web2": "ready"}
 
 
+def test_a_reboot_in_few_lines(site, monkeypatch):
+    """What decides and what changes, and nothing of what did nothing."""
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "graceful.azure.brief")
+    run = site.see_a_reboot_through()
+    assert "included:" not in run.output and "skipping: [" not in run.output and "ok: [" not in run.output, run.output
+    assert re.search(r"web1  draining  Reboot", run.output) and "changed: [web1 -> lb1]" in run.output
+    assert len(run.output.splitlines()) < 60, run.output
+
+
 def test_check_mode_shows_the_plan_and_touches_nothing(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     run = site.run("handle_events", "--check")

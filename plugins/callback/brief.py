@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: brief
+type: stdout
+short_description: Ansible's own output, without what did nothing
+version_added: 0.1.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Shows what the callback C(ansible.builtin.default) shows, but no task that was skipped or changed nothing, and no file that was included.
+  - A run of C(graceful.azure.handle_events) then shows what it decides, what it changes, what fails and what became of the events.
+  - Choose it with C(ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief). A collection cannot choose it for you.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+"""
+
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.callback.default import CallbackModule as Default
+
+
+class CallbackModule(Default):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "graceful.azure.brief"
+
+    def set_options(self, task_keys=None, var_options=None, direct=None):
+        quiet = {"display_ok_hosts": False, "display_skipped_hosts": False}
+        super().set_options(task_keys=task_keys, var_options=var_options, direct=dict(direct or {}, **quiet))
+
+    def v2_runner_on_ok(self, result):
+        # Before core 2.19 a result has no public name for its task.
+        if not isinstance(result.task if hasattr(result, "task") else result._task, TaskInclude):
+            super().v2_runner_on_ok(result)
+
+    def v2_playbook_on_include(self, included_file):
+        """The tasks of the file show themselves."""
