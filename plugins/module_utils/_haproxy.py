@@ -72,6 +72,11 @@ ALREADY_OUT = "already_out"
 CHANGED_MEANWHILE = "changed_meanwhile"
 LOST = "lost"
 
+# What is told to HAProxy so that its checks decide before a server comes back.
+CHECK_FIRST = "check_first"
+# The bit of srv_check_state (`show servers state`) that says that health checks are enabled. It stays set in maintenance.
+CHECKS_ENABLED = 0x04
+
 # In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
 LEFT_BEFORE = "left_before"
 # In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
@@ -274,6 +279,19 @@ class Haproxy:
             self._sleep(0.05)
 
 
+    def check_first(self, backend, server):
+        """Have HAProxy check a server that is in maintenance, and let no new client in.
+
+        Out of maintenance HAProxy takes a server for healthy until a check fails, and with `fall 1` nothing tells that
+        from a check that has passed. Its health is therefore set to down in the same line of commands. Now it is up only
+        after as many checks as `rise` says have passed. Nobody is sent there meanwhile, sticky sessions included.
+        """
+        place = "%s/%s" % (backend, server)
+        if self.command("set server %s state drain;set server %s health down" % (place, place)).strip():
+            # What was refused? The health may be: then HAProxy's own first check decides.
+            self.set_state(backend, server, DRAIN)
+
+
 def who_answers(path):
     """The process of the HAProxy on this socket. None where nobody listens there, False where that cannot be told."""
     try:
@@ -299,6 +317,7 @@ class DryHaproxy:
         self._haproxy = haproxy
         self._told = {}
         self._told_agents = {}
+        self._checked = set()
         self.path = haproxy.path
 
     def level(self):
@@ -313,10 +332,16 @@ class DryHaproxy:
             server = look.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
+                # As it will be when the checks have passed.
+                server.passed |= key in self._checked
         for key, state in self._told_agents.items():
             if key in look.servers:
                 look.servers[key].show_agent(state)
         return look
+
+    def check_first(self, backend, server):
+        self._checked.add((backend, server))
+        self.set_state(backend, server, DRAIN)
 
     def set_state(self, backend, server, state):
         self._told[backend, server] = state
@@ -400,6 +425,14 @@ class Server:
         self.weight = number(line["srv_uweight"])
         self.operational = OPERATIONAL.get(number(line["srv_op_state"]), "down")
         self.status = row["status"]
+        # By HAProxy itself, which is what the way out of maintenance waits for.
+        self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
+        # By anything that HAProxy asks: itself, an agent, or the server that this one tracks.
+        self.watched = self.checked or bool(number(line.get("srv_agent_state")) & CHECKS_ENABLED) or bool(row.get("tracked"))
+        # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
+        best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
+        self.passed = self.operational == "up" and number(line.get("srv_check_health")) >= best
+        self.last_check = ", ".join(text for text in (row.get("check_status"), row.get("last_chk")) if text)
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])
         # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
@@ -509,7 +542,7 @@ def was_out(record):
     return record["phase"] == HELD or LEFT_BEFORE in record
 
 
-Step = collections.namedtuple("Step", "record set_state conflict")
+Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None,))
 
 
 def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None):
@@ -556,10 +589,27 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         conflict = _conflict(record, server, place) if condition == CHANGED_MEANWHILE else None
         return Step(dict(record, events=remaining), None, conflict)
     if condition == HELD:
-        return Step(dict(_left(record, server.forced), phase=RESTORING), record["found"]["admin_state"], None)
+        return _way_back(record, server, place)
     # Where nothing of what we set is left and no person took it away, there is nothing to tell.
     told = condition == CHANGED_MEANWHILE or server.forced != READY
     return Step(None, None, _conflict(record, server, place) if told else None)
+
+
+def _way_back(record, server, place):
+    """The next step of a server that nobody holds any more.
+
+    In maintenance HAProxy does not check a server. So it goes through `drain` first and stays there until the checks have
+    passed. In `drain` it has been checked all the time, and HAProxy knows.
+    Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
+    """
+    asked = record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT
+    record = dict(record, phase=RESTORING)
+    if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
+        return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST, None)
+    if server.checked and server.forced == DRAIN and asked and server.admin_state != MAINT and not server.passed:
+        why = "%s%s" % (server.status, ": " + server.last_check if server.last_check else "")
+        return Step(record, None, None, "%s waits in drain until HAProxy's health check passes (%s)" % (place, why))
+    return Step(_left(record, server.forced), record["found"]["admin_state"], None)
 
 
 def _intent(subject, server, process, events, out_state, for_server, forgotten):
@@ -792,7 +842,9 @@ class Holder:
                 self._haproxy.set_agent(server.backend, server.name, agent)
             if agent == DISABLED:
                 self._haproxy.await_agent(server.backend, server.name)
-            if step.set_state is not None:
+            if step.set_state == CHECK_FIRST:
+                self._haproxy.check_first(server.backend, server.name)
+            elif step.set_state is not None:
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
             if agent is not None and step.set_state is not None:
@@ -834,15 +886,17 @@ class Outcome:
         self.condition = condition_of(record, server, process) if server else NONE
         self.put_right = False
         self.conflict = None
+        self.waiting_for = None
         self.acted = False
 
     def saw(self, server, record, process, step):
         if step.set_state is not None:
             self.acted = True
             lost = record is not None and was_out(record) and self.condition == LOST
-            self.put_right |= bool(lost and step.set_state != READY)
+            self.put_right |= bool(lost and step.set_state in (DRAIN, MAINT))
         self.server = server
         self.came = arrived(step.record, server, process)
+        self.waiting_for = step.waiting_for
         self.after = step.record
         self.shown = step.record or record or self.shown
         if self.conflict is None:

@@ -23,6 +23,9 @@ description:
   - A reload or restart of HAProxy brings a server back into rotation. The module then takes it out again. It knows from HAProxy's
     process that no person put the server back.
   - The module only changes the administrative state. It never changes a weight, even if somebody else sets one in the meantime.
+  - A server that HAProxy checks comes out of V(maint) only when its checks have passed. It goes to V(drain), where HAProxy
+    checks it and sends nobody there, and then back to what was found. Until then RV(waiting_for) says so. Without this step HAProxy
+    takes a server that comes out of maintenance for healthy, whatever runs there.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -93,6 +96,14 @@ options:
         include slots of C(server-template) whose name does not resolve.
       - Without this option nothing is counted.
     type: str
+  timeout:
+    description:
+      - With O(state=absent), for how many seconds to wait until HAProxy's own health checks pass (RV(waiting_for)).
+        V(0) takes one step and does not wait.
+      - When it runs out the module does not fail. The hold stays, and a later call goes on.
+    type: float
+    default: 0
+    version_added: 0.1.0
 notes:
   - The process of HAProxy decides which records belong to it, not the path of its socket. The module therefore finds a hold
     through any socket of the process, and after the path of the socket was changed.
@@ -230,6 +241,14 @@ absent:
   returned: success
   type: bool
   sample: false
+waiting_for:
+  description:
+    - Where the server is not back yet, since HAProxy's health checks must pass first, a sentence each. The hold stays until then.
+      Call the module again, or give it a O(timeout).
+  returned: success
+  type: list
+  elements: str
+  sample: ["www/web1 waits in drain until HAProxy's health check passes (DOWN: L4CON, Connection refused)"]
 process:
   description: The process of HAProxy that answered. Null if none runs (RV(absent)).
   returned: success
@@ -243,6 +262,8 @@ process:
       type: int
   sample: {pid: 4711, started: 1795243046}
 """
+
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
@@ -264,12 +285,34 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     HoldError,
     Request,
     Store,
+    check_timeout,
     hold_argument_spec,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 
 
-def run(params, check_mode):
+# How long to wait between two looks at what HAProxy's checks say (s).
+LOOK_SECONDS = 0.5
+
+
+def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
+    deadline = monotonic() + check_timeout(params.get("timeout") or 0.0)
+    result = put_or_release(params, check_mode)
+    while result["waiting_for"]:
+        left = deadline - monotonic()
+        if left <= 0:
+            break
+        sleep(min(LOOK_SECONDS, left))
+        # The lock is free meanwhile: another event may come.
+        now = put_or_release(params, check_mode)
+        now["changed"] |= result["changed"]
+        now["conflicts"] = result["conflicts"] + [told for told in now["conflicts"] if told not in result["conflicts"]]
+        now["diff"]["before"] = result["diff"]["before"]
+        result = now
+    return result
+
+
+def put_or_release(params, check_mode):
     request = Request.from_params(params)
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
@@ -302,6 +345,7 @@ def run(params, check_mode):
             "servers": [],
             "conflicts": [],
             "refused": [],
+            "waiting_for": [],
             "absent": True,
             "process": None,
             "diff": {"before": {}, "after": {}},
@@ -313,6 +357,7 @@ def run(params, check_mode):
         "conflicts": [outcome.conflict for outcome in outcomes if outcome.conflict],
         "refused": holder.refused,
         "absent": False,
+        "waiting_for": [outcome.waiting_for for outcome in outcomes if outcome.waiting_for],
         "process": {"pid": process.pid, "started": process.started},
         "diff": {
             "before": {place: outcome.before for outcome, place in places.items()},
@@ -332,6 +377,7 @@ def main():
             out_state={"type": "str", "choices": [DRAIN, MAINT]},
             absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             min_in_service={"type": "str"},
+            timeout={"type": "float", "default": 0},
         ),
         required_if=[("state", "present", ("event_ids",))],
         supports_check_mode=True,

@@ -226,6 +226,12 @@ servers:
         - Whether it had no session and no queue and everything was counted.
         - With O(timeout), in two looks in a row, and no new session had come for as long as O(quiet) says.
       type: bool
+    checked:
+      description: Whether HAProxy checks its health, itself, by an agent, or by another server that it tracks.
+      type: bool
+    restoring:
+      description: Whether its hold is being released, which may wait for HAProxy's health checks.
+      type: bool
     condition:
       description:
         - V(none) - the server is in rotation and not held, or would be in rotation if its name resolved (RV(servers[].returns_by_itself)).
@@ -274,6 +280,8 @@ servers:
       quiet_for: 0.0
       agent: null
       idle: true
+      checked: true
+      restoring: false
       condition: held
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
@@ -362,6 +370,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     DEFAULT_STATE_DIR,
+    RESTORING,
     HoldError,
     Store,
     check_timeout,
@@ -411,6 +420,8 @@ def observe(haproxy, store, names, places=()):
                 unresolved=server.unresolved,
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
+                checked=server.watched,
+                restoring=record is not None and record["phase"] == RESTORING,
             )
         )
     return {

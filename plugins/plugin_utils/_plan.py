@@ -132,7 +132,7 @@ class _Plan:
                 (server["admin_state"] == "ready")
                 # Out only because its name does not resolve: nobody may count on that.
                 or (server.get("returns_by_itself") and server["condition"] in ("none", "lost"))
-                or (server["condition"] in ("held", "lost") and not wanted <= {fold(i) for i in server["held_by"]})
+                or (server["condition"] in ("held", "lost") and (server.get("restoring") or not wanted <= {fold(i) for i in server["held_by"]}))
             )
         ]
         # In `maint` no directive but those of persistence sends it anything.

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import itertools
 import json
 import os
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
@@ -406,6 +409,178 @@ class TestMinimumInService:
     def test_what_is_no_minimum(self, start, hold, least):
         with pytest.raises(ValueError, match="min_in_service: '%s' is neither a number of servers from 0 up nor a percentage" % least):
             hold(start(), min_in_service=least)
+
+
+class TestTheWayBack:
+    """Out of maintenance HAProxy's own checks decide, where it has any."""
+
+    SECTIONS = """
+frontend in
+  bind 127.0.0.1:{front}
+  default_backend www
+backend www
+  option httpchk
+  retries 0
+  server web1 127.0.0.1:{port} check inter 200ms rise 2 fall {fall}
+  server web2 127.0.0.1:{other}
+backend unchecked
+  server web1 127.0.0.1:{port}
+backend tracking
+  server web1 127.0.0.1:{port} track www/web1
+"""
+
+    @pytest.fixture
+    def bed(self, start):
+        class Bed:
+            def __init__(self):
+                self.webs = []
+                self.front, self.port, self.other = free_port(), free_port(), free_port()
+
+            def start(self, fall=3):
+                self.haproxy = start(TestTheWayBack.SECTIONS.format(front=self.front, port=self.port, other=self.other, fall=fall))
+                return self.haproxy
+
+            def serve(self, port):
+                web = Answering(("127.0.0.1", port), Answer)
+                self.webs.append(web)
+                threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+            def ask(self):
+                try:
+                    with urllib.request.urlopen("http://127.0.0.1:%d/" % self.front, timeout=5) as answer:
+                        return answer.status
+                except urllib.error.HTTPError as error:
+                    return error.code
+
+        bed = Bed()
+        yield bed
+        for web in bed.webs:
+            web.shutdown()
+            web.server_close()
+
+    @pytest.mark.parametrize("fall", [1, 3])
+    def test_no_request_fails_where_the_application_comes_late(self, bed, hold, release, fall):
+        bed.serve(bed.other)
+        haproxy = bed.start(fall)
+        hold(haproxy, out_state="maint", backends=["www"])
+        late = threading.Timer(1.5, bed.serve, [bed.port])
+        late.start()
+        asked, over = [], threading.Event()
+
+        def ask():
+            while not over.is_set():
+                asked.append(bed.ask())
+
+        client = threading.Thread(target=ask)
+        client.start()
+        began = time.monotonic()
+        result = release(haproxy, backends=["www"], timeout=20.0)
+        took = time.monotonic() - began
+        time.sleep(0.3)
+        over.set()
+        client.join()
+        late.join()
+        assert set(asked) == {200} and len(asked) > 50
+        assert result["changed"] and result["waiting_for"] == [] and conditions(result) == {"www": "none"}
+        # Two checks, 200 ms apart, after it answers.
+        assert took > 1.6 and haproxy.flags("www", "web1")[0] == READY
+        assert result["diff"]["before"]["www/web1"]["admin_state"] == "maint"
+
+    def test_each_step(self, bed, hold, release, tmp_path):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        for changed in (True, False, False):
+            result = release(haproxy, backends=["www"])
+            assert result["changed"] == changed and conditions(result) == {"www": "held"}
+            (waiting,) = result["waiting_for"]
+            assert waiting.startswith("www/web1 waits in drain until HAProxy's health check passes (DOWN")
+            assert haproxy.flags("www", "web1")[0] == DRAIN
+            time.sleep(0.3)
+        assert "Connection refused" in waiting
+        bed.serve(bed.port)
+        assert release(haproxy, backends=["www"], timeout=5.0)["waiting_for"] == []
+        assert haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
+
+    def test_where_nothing_checks_it_comes_back_at_once(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["unchecked"])
+        result = release(haproxy, backends=["unchecked"])
+        assert result["waiting_for"] == [] and haproxy.flags("unchecked", "web1")[0] == READY
+
+    def test_one_that_tracks_follows_the_other(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www", "tracking"])
+        result = release(haproxy, backends=["www", "tracking"])
+        assert [one[:8] for one in result["waiting_for"]] == ["www/web1"]
+        assert {s["backend"]: s["admin_state"] for s in result["servers"]} == {"www": "drain", "tracking": "drain"}
+        bed.serve(bed.port)
+        result = release(haproxy, timeout=5.0)
+        assert {s["backend"]: s["admin_state"] for s in result["servers"] if s["backend"] != "unchecked"} == {"www": "ready", "tracking": "ready"}
+
+    def test_out_of_drain_it_comes_back_at_once(self, bed, hold, release):
+        """It was checked all the time, and HAProxy sends nobody to a server that is down."""
+        haproxy = bed.start()
+        hold(haproxy, out_state="drain", backends=["www"])
+        assert release(haproxy, backends=["www"])["waiting_for"] == []
+        assert haproxy.flags("www", "web1")[0] == READY
+
+    def test_checks_that_are_switched_off_meanwhile(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        assert release(haproxy, backends=["www"])["waiting_for"]
+        haproxy.ask("disable health www/web1")
+        assert not release(haproxy, backends=["www"])["waiting_for"] and haproxy.flags("www", "web1")[0] == READY
+
+    def test_held_again_meanwhile(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        release(haproxy, backends=["www"])
+        result = hold(haproxy, ["B"], backends=["www"])
+        assert haproxy.flags("www", "web1")[0] == MAINT and result["servers"][0]["held_by"] == ["B"]
+        assert release(haproxy, ["B"], backends=["www"])["waiting_for"] and haproxy.flags("www", "web1")[0] == DRAIN
+
+    @pytest.mark.parametrize(("state", "told"), [("ready", 1), ("maint", 0)])
+    def test_somebody_acts_meanwhile(self, bed, hold, release, state, told):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        release(haproxy, backends=["www"])
+        haproxy.ask("set server www/web1 state " + state)
+        result = release(haproxy, backends=["www"])
+        assert len(result["conflicts"]) == told
+        # What we had left is ours, whoever set it again.
+        assert haproxy.flags("www", "web1")[0] == {"ready": READY, "maint": DRAIN}[state]
+
+    def test_a_reload_meanwhile(self, bed, hold, release, tmp_path):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        release(haproxy, backends=["www"])
+        haproxy.reload()
+        result = release(haproxy, backends=["www"])
+        assert (result["waiting_for"], result["conflicts"], conditions(result)) == ([], [], {"www": "none"})
+        assert haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
+
+    def test_check_mode_says_how_it_ends(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        result = release(haproxy, backends=["www"], check=True, timeout=30.0)
+        assert result["changed"] and result["waiting_for"] == [] and conditions(result) == {"www": "none"}
+        assert haproxy.flags("www", "web1")[0] == MAINT
+
+
+class Answering(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_OPTIONS = do_GET
+
+    def log_message(self, *arguments):
+        pass
 
 
 class TestSomebodyActed:

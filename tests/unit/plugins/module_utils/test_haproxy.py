@@ -74,6 +74,8 @@ class Model:
         self.weights = dict.fromkeys(servers, 10)
         self.pid = 100
         self.sticky = set(sticky)
+        self.checked = set()  # by HAProxy
+        self.down = set()  # no check has passed since it was told to check them first
         self.rights = "admin"
         self.told = []
         self.before_telling = lambda key, state: None
@@ -90,13 +92,15 @@ class Model:
                 "be_name": backend,
                 "srv_name": server,
                 "srv_addr": "192.0.2.1",
-                "srv_op_state": "2",
+                "srv_op_state": "0" if (backend, server) in self.down else "2",
+                "srv_check_state": "6" if (backend, server) in self.checked else "0",
+                "srv_check_health": "0" if (backend, server) in self.down else "4",
                 "srv_admin_state": str(flags),
                 "srv_uweight": str(self.weights[backend, server]),
             }
             for (backend, server), flags in self.flags.items()
         ]
-        stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": ""} for b, s in self.flags]
+        stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": "", "check_rise": "2", "check_fall": "3"} for b, s in self.flags]
         stat += [{"pxname": backend, "svname": "BACKEND"} for backend in {backend for backend, dummy in self.flags}]
         return Look(Process(self.pid, 1000 + self.pid, True), state, stat)
 
@@ -105,9 +109,15 @@ class Model:
         self.before_telling(key, state)
         self.told.append((key, state))
         self.flags[key] = self.flags[key] & ~(F_MAINT | F_DRAIN) | FLAGS[state]
+        self.down.discard(key)
+
+    def check_first(self, backend, server):
+        self.set_state(backend, server, DRAIN)
+        self.down.add((backend, server))
 
     def reload(self, keep_state=False):
         self.pid += 1
+        self.down.clear()
         if not keep_state:
             self.flags = dict(self.configured)
 
@@ -551,7 +561,7 @@ def killed_hold(model, store, budget, **more):
     """A hold that is killed when its budget is spent; whether it came to its end."""
     budget = Budget(budget)
     with contextlib.suppress(Killed):
-        hold(Limited(model, budget, ("set_state", "look")), Limited(store, budget, ("write", "delete")), **more)
+        hold(Limited(model, budget, ("set_state", "check_first", "look")), Limited(store, budget, ("write", "delete")), **more)
         return True
     return False
 
@@ -647,6 +657,20 @@ class TestKilled:
             release(model, store, ["A", "B"])
             assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
 
+    def test_releasing_what_haproxy_checks_first(self):
+        def prepare(model, store):
+            model.checked = {("www", "web1")}
+            hold(model, store, out_state=MAINT)
+
+        act = {"ids": ["A"], "present": False}
+        for _dummy, model, store in self.each(prepare, act):
+            waiting = release(model, store)["www"]
+            assert waiting.waiting_for and waiting.conflict is None and not release(model, store)["www"].changed
+            assert model.flags["www", "web1"] == F_DRAIN and model.down
+            model.down.clear()
+            self.same_again(model, store, act, [])
+            assert model.flags["www", "web1"] == model.flags["api", "web1"] == 0
+
     def test_putting_right_after_a_reload(self):
         def prepare(model, store):
             hold(model, store)
@@ -692,6 +716,7 @@ class Lives(RuleBasedStateMachine):
     - Nothing is taken out of rotation that an operator put in while it was held.
     - A run for an event that came to its end leaves the server out, or says what is in the way.
     - What we took out is in rotation again once nothing holds it.
+    - What HAProxy checks comes out of maintenance only after its checks have passed.
     - Check mode predicts what the run then does.
     """
 
@@ -706,10 +731,11 @@ class Lives(RuleBasedStateMachine):
     def teardown(self):
         self.folder.cleanup()
 
-    @initialize(disabled=st.booleans(), sticky=st.booleans())
-    def begin(self, disabled, sticky):
+    @initialize(disabled=st.booleans(), sticky=st.booleans(), checked=st.sets(st.sampled_from(SERVERS)))
+    def begin(self, disabled, sticky, checked):
         self.model = Model({self.SERVERS[0]: F_MAINT | C_MAINT if disabled else 0, self.SERVERS[1]: 0}, ["api"] if sticky else [])
         self.model.before_telling = self.judge
+        self.model.checked = checked
         # What we set last in the state that stands now, None where somebody else made it.
         self.ours = dict.fromkeys(self.SERVERS)
         # An operator put it in although it was held, and it is not released yet.
@@ -723,6 +749,7 @@ class Lives(RuleBasedStateMachine):
         server = self.model.look().servers[key]
         if state == READY:
             assert self.ours[key] == server.forced, "put in what was not ours"
+            assert server.passed and not (server.checked and server.forced == MAINT), "put in before HAProxy had checked it"
         else:
             assert server.admin_state == READY or self.ours[key] == server.forced, "took out what was out"
             assert not self.overruled[key], "overruled the operator"
@@ -735,8 +762,9 @@ class Lives(RuleBasedStateMachine):
         arguments = {"ids": ids, "present": present, "out_state": out_state}
         predicted = hold(self.model, self.store, dry=True, **arguments)
         outcomes = hold(self.model, self.store, **arguments)
-        assert {b: (o.result(), o.changed, o.conflict) for b, o in predicted.items()} == {
-            b: (o.result(), o.changed, o.conflict) for b, o in outcomes.items()
+        # What waits for HAProxy's checks is predicted as it will be when they have passed.
+        assert {b: (o.result(), o.changed, o.conflict) for b, o in predicted.items() if not outcomes[b].waiting_for} == {
+            b: (o.result(), o.changed, o.conflict) for b, o in outcomes.items() if not o.waiting_for
         }
         look = self.model.look()
         for key in self.SERVERS:
@@ -774,6 +802,10 @@ class Lives(RuleBasedStateMachine):
             return
         self.ours[key] = None
         self.overruled[key] = bool(state == READY and same and (record["phase"] == HELD or LEFT_BEFORE in record))
+
+    @rule(key=st.sampled_from(SERVERS))
+    def checks_pass(self, key):
+        self.model.down.discard(key)
 
     @rule(weight=st.integers(0, 256), key=st.sampled_from(SERVERS))
     def operator_weighs(self, weight, key):
