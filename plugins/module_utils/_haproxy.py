@@ -865,7 +865,9 @@ class Holder:
             # One whose state somebody else set is left alone whole.
             ours = step.record is not None and step.conflict is None
             return DISABLED if ours and server.agent == ENABLED else None
-        over = record is not None and (step.record is None or step.record["phase"] == RESTORING)
+        # While HAProxy's checks decide, an agent that says ready would be quicker.
+        checking = step.set_state == CHECK_FIRST or step.waiting_for
+        over = record is not None and (step.record is None or step.record["phase"] == RESTORING) and not checking
         if over and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED:
             return ENABLED
         return None

@@ -229,6 +229,12 @@ servers:
     checked:
       description: Whether HAProxy checks its health, itself, by an agent, or by another server that it tracks.
       type: bool
+    process_noted:
+      description:
+        - Whether the record of its hold names the process of HAProxy that answers, V(true) without a hold.
+        - Where a reload kept the server's state (C(load-server-state-from-file)) it is V(false) until M(graceful.azure.haproxy_hold) has
+          run again for an event that holds it. Only then a person who sets the server to V(ready) is told from a HAProxy that has lost its state.
+      type: bool
     restoring:
       description: Whether its hold is being released, which may wait for HAProxy's health checks.
       type: bool
@@ -281,6 +287,7 @@ servers:
       agent: null
       idle: true
       checked: true
+      process_noted: true
       restoring: false
       condition: held
       found: {admin_state: ready, weight: 100}
@@ -363,6 +370,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
     condition_of,
     describe,
     parse_places,
+    record_process,
+    same_process,
     socket_path,
     sort_records,
     source_address,
@@ -421,6 +430,7 @@ def observe(haproxy, store, names, places=()):
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
                 checked=server.watched,
+                process_noted=record is None or same_process(record_process(record), look.process),
                 restoring=record is not None and record["phase"] == RESTORING,
             )
         )

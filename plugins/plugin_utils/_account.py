@@ -137,7 +137,23 @@ class Account:
             if host.unanswered and not host.refuses_unanswered and host.events and not host.memory.get("warned_unanswered"):
                 host.memory["warned_unanswered"] = True
                 warnings.append(f"{host.name}: {unanswered(host)}")
+            unchecked = self._unchecked(host)
+            if unchecked and not host.memory.get("warned_unchecked"):
+                host.memory["warned_unchecked"] = True
+                warnings.append(
+                    f"{host.name}: nothing tells whether it serves again after the event: HAProxy has no health check of"
+                    f" {', '.join(unchecked)}, and neither restore_service_url nor restore_service_port is set."
+                    " It gets requests as soon as the event is over"
+                )
         return warnings
+
+    @staticmethod
+    def _unchecked(host):
+        """Its servers that come back unchecked, where an event is about to take the host out."""
+        if host.settings["restore_service"].get("ask", True) or not any(event.prepares for event in host.events):
+            return []
+        # A look by an older release of the modules does not tell.
+        return [f"{server['backend']}/{server['server']} on {server['machine']}" for server in host.servers if not server.get("checked", True)]
 
     @staticmethod
     def _waited_for(event, results):
@@ -240,7 +256,8 @@ class Account:
         if not host.seen.get("reached", True):
             return "unobserved", host.busy, event.deadline
         if event.facts.get("approved_at") is not None:
-            return "approved", "waits for the start" + failed, event.not_before_at
+            again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
+            return "approved", again + "waits for the start" + failed, event.not_before_at
         if event.key in host.waiting and not host.step:
             why, until = host.waiting[event.key]
             return "waiting", why + failed, until

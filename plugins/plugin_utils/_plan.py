@@ -132,7 +132,7 @@ class _Plan:
                 (server["admin_state"] == "ready")
                 # Out only because its name does not resolve: nobody may count on that.
                 or (server.get("returns_by_itself") and server["condition"] in ("none", "lost"))
-                or (server["condition"] in ("held", "lost") and (server.get("restoring") or not wanted <= {fold(i) for i in server["held_by"]}))
+                or (server["condition"] in ("held", "lost") and (self._to_be_noted(server) or not wanted <= {fold(i) for i in server["held_by"]}))
             )
         ]
         # In `maint` no directive but those of persistence sends it anything.
@@ -147,6 +147,15 @@ class _Plan:
             host.take("load_balancer", stale, "in")
         elif self._drain_step_needed(host, wanted):
             host.take("drain_host", preparing, "drained", quiet=host.quiet_left())
+
+    @staticmethod
+    def _to_be_noted(server):
+        """Whether a hold is to be put again though it is there: it is being released, or HAProxy kept the state over a reload.
+
+        In the second case the new process belongs into the record. Otherwise a person who sets the server to ready is taken
+        for a HAProxy that has lost its state. It happens once after each reload.
+        """
+        return server.get("restoring") or not server.get("process_noted", True)
 
     @staticmethod
     def _holds_changed_server(host, event, wanted):
@@ -301,7 +310,9 @@ class _Plan:
 
     def _must_yield(self, host, events):
         at = self._yields_at(host, events)
-        return any(event.started for event in events) or (at is not None and self.world.now >= at)
+        # What was approved, or may have been by a run that was killed, can begin at any moment.
+        comes = any(event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts for event in events)
+        return comes or (at is not None and self.world.now >= at)
 
     def _below_minimum(self, host, others=()):
         """A sentence where taking the host out would leave a backend with too few servers in service, or None."""

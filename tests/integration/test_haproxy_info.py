@@ -78,12 +78,12 @@ def web():
 class Balancer:
     """A HAProxy with one server at ``web``, and clients of it."""
 
-    def __init__(self, folder, web, options="", **more):
+    def __init__(self, folder, web, options="", backend="", **more):
         self.port = free_port()
         self.state_dir = str(folder / "state")
         sections = (
             "frontend in\n  bind 127.0.0.1:%d\n  default_backend www\n"
-            "backend www\n  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, web.port, options)
+            "backend www\n%s  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, backend, web.port, options)
         )
         self.haproxy = Haproxy(folder, sections, **more)
         self._clients = []
@@ -423,6 +423,25 @@ class TestFormerProcess:
             assert status() == 200
         finally:
             other.close()
+
+
+def test_a_reload_that_keeps_the_state(balancer, tmp_path):
+    """load-server-state-from-file. Once the hold was seen in the new process, an operator who acts there is told from a loss."""
+    states = tmp_path / "states"
+    states.write_text("")
+    one = balancer("", more="  server-state-file %s\n" % states, backend="  load-server-state-from-file global\n")
+    one.hold()
+    assert one.server()["process_noted"]
+    states.write_text(one.haproxy.ask("show servers state"))
+    one.haproxy.reload()
+    server = one.server()
+    assert (server["condition"], server["admin_state"], server["process_noted"]) == ("held", "drain", False)
+    again = one.hold()
+    assert not again["changed"] and one.server()["process_noted"]
+    one.haproxy.ask("set server www/web1 state ready")
+    server = one.server()
+    assert server["condition"] == "changed_meanwhile"
+    assert one.hold()["conflicts"] and one.server()["admin_state"] == "ready"
 
 
 class TestFormerProcessNotCounted:

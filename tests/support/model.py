@@ -190,7 +190,9 @@ class Model:
                     "total_sessions": server["total"], "quiet_for": 0.0,
                     "arrived": max(0, server["total"] - record.get("total", server["total"])) if record and record["process"] == server["process"] else None,
                     "in_service": self._serves(server), "backup": server["backup"], "source_address": "10.0.0.4",
-                    "uncounted": server.get("uncounted"),
+                    "uncounted": server.get("uncounted"), "checked": server.get("checked", True),
+                    "process_noted": record is None or record["process"] == server["process"],
+                    "restoring": bool(record and record.get("restoring")),
                 }
             )
         process = {"pid": max([server["process"] for server in self.servers[lb].values()], default=1), "started": 1}
@@ -309,6 +311,7 @@ class Model:
                 record = server["record"] = {"left": "drain", "events": {}, "process": server["process"]}
             kept = record["events"] if server["admin_state"] != "ready" else self._forgotten(record["events"], lb)
             record["events"] = dict(self._entries(step, lb), **kept)
+            record.pop("restoring", None)
             came = server["total"] > record.get("total", server["total"]) and record["process"] == server["process"]
             onward = came and server["admin_state"] == "drain" and self.settings[name]["load_balancer"]["state"] is None
             if onward or record["process"] != server["process"] or "total" not in record:
@@ -356,6 +359,13 @@ class Model:
 
     def _restore_service(self, name, step):
         self.hosts[name].update(tasks={}, own_balancer="ready")
+        waiting = [lb for lb, servers in self.servers.items() if servers[name]["record"] and servers[name].get("checks_fail")]
+        for lb in waiting:
+            self.servers[lb][name]["record"]["restoring"] = True
+        if waiting:
+            self._put(name, "restoring", step)
+            self.results[name]["restore_service"] = {"done": False, "reason": "www/%s waits in drain until HAProxy's health check passes" % name}
+            return
         self._give_back(name, step)
         self.results[name]["restore_service"] = {"done": True, "reason": "back"}
 

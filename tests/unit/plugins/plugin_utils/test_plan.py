@@ -160,6 +160,80 @@ def test_approved_only_after_two_idle_looks():
     assert len(model.posted) == 1
 
 
+class TestReloadThatKeepsTheState:
+    """load-server-state-from-file: the server stays out, in another process."""
+
+    def test_the_new_process_is_noted_once(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.go()
+        for process in (2, 3):
+            model.servers["lb1"]["web1"]["process"] = process
+            steps = len(model.steps)
+            for _pass in range(4):
+                model.go()
+            assert [role for _at, _name, role, _ids in model.steps[steps:]] == ["load_balancer"]
+        assert model.servers["lb1"]["web1"]["record"]["process"] == 3
+
+    def test_an_operator_who_puts_it_back_afterwards_is_heard(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.servers["lb1"]["web1"]["process"] = 2
+        model.go()
+        model.go()
+        model.servers["lb1"]["web1"]["admin_state"] = "ready"
+        for _pass in range(3):
+            outcome = model.go()
+        assert model.in_rotation("web1") == ["lb1"] and "somebody else set www/web1 on lb1 to ready" in outcome["hosts"]["web1"]["reason"]
+
+
+class TestChecksOfHaproxy:
+    def restoring(self, **more):
+        model = Model(**more)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.servers["lb1"]["web1"]["checks_fail"] = True
+        model.over("e1")
+        model.until(lambda outcome: "waits in drain" in outcome["hosts"]["web1"]["reason"])
+        return model
+
+    def test_a_host_is_not_back_before_they_pass(self):
+        model = self.restoring()
+        for _pass in range(5):
+            outcome = model.go()
+            assert state(outcome, "web1") == "restoring" and not outcome["finished"] and model.in_rotation("web1") == []
+        del model.servers["lb1"]["web1"]["checks_fail"]
+        outcome = model.finish()
+        assert not outcome["failed_run"] and state(outcome, "web1") == "restored" and model.in_rotation("web1") == ["lb1"]
+
+    def test_what_never_passes_needs_a_person(self):
+        model = self.restoring()
+        outcome = model.until(lambda outcome: state(outcome, "web1") == "needs_person")
+        assert outcome["hosts"]["web1"]["reason"].startswith("not restored within 300 s: www/web1 waits in drain")
+
+    def test_the_same_event_again_meanwhile(self):
+        """On its way back it is not out for sure: it goes out again before it is approved."""
+        model = self.restoring()
+        posted = len(model.posted)
+        model.announce("e1", "web1")
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "load_balancer" and len(model.posted) == posted
+        assert not model.servers["lb1"]["web1"]["record"].get("restoring")
+
+    @pytest.mark.parametrize(("checked", "ask", "warned"), [(False, {}, True), (True, {}, False), (False, {"port": 80}, False)])
+    def test_where_nothing_can_tell_whether_it_serves_again(self, checked, ask, warned):
+        model = Model(restore_service={"timeout": 300.0, "unanswered": "refuse", "ask": ask})
+        model.servers["lb1"]["web1"]["checked"] = checked
+        assert model.go()["warnings"] == []
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert ["HAProxy has no health check of www/web1 on lb1" in warning for warning in outcome["warnings"]] == [True] * warned
+        assert not outcome["failed_run"] and model.in_rotation("web1") == []
+        assert model.go()["warnings"] == []
+
+
 def test_what_cannot_be_counted_is_busy_and_says_why():
     model = Model()
     model.announce("e1", "web1")
@@ -1193,6 +1267,31 @@ class TestMinimumInService:
         model.announce("e1", "web2")
         model.go()
         assert model.in_rotation("web2") == stays
+
+    @pytest.mark.parametrize("killed", [False, True], ids=["same run", "next run"])
+    def test_whoever_is_approved_is_out_whatever_the_minimum_says(self, killed):
+        """A reload of HAProxy put it into rotation again, and another has failed meanwhile."""
+        model = Model(hosts=3, min_in_service=2)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.go()
+        model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
+        model.servers["lb1"]["web3"]["up"] = False
+        if killed:
+            model.killed()
+        outcome = model.go()
+        assert state(outcome, "web1") == "approved" and "is in rotation, although it is approved" in outcome["hosts"]["web1"]["reason"]
+        assert outcome["hosts"]["web1"]["step"]["min_in_service"] is None
+        assert model.in_rotation("web1") == []
+        assert "in rotation" not in model.go()["hosts"]["web1"]["reason"]
+
+    def test_whoever_is_not_approved_waits_for_the_minimum(self):
+        model = Model(hosts=3, min_in_service=2)
+        model.announce("e1", "web1")
+        model.go()
+        model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
+        model.servers["lb1"]["web3"]["up"] = False
+        assert state(model.go(), "web1") == "waiting" and model.in_rotation("web1") == ["lb1"] and not model.posted
 
     def test_counts_what_really_serves(self):
         model = Model(hosts=3, min_in_service="50%")
