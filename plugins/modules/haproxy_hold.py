@@ -290,7 +290,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 
-
 # How long to wait between two looks at what HAProxy's checks say (s).
 LOOK_SECONDS = 0.5
 

@@ -228,9 +228,12 @@ class Lives(RuleBasedStateMachine):
         return self.rules != "lead time" or event["event_status"] == "Started" or self.model.now >= max(self.ends(known)) - 200
 
     def may_yield(self, name):
-        """Whether the minimum in service gives way for this host."""
+        """Whether the minimum in service gives way for this host: an event has started, was approved and may start, or is near."""
+        posted = {event_id for _at, event_id, _by in self.model.posted}
         return any(
-            known["event"]["event_status"] == "Started" or any(self.model.now >= end - TIMEOUT - RESERVE for end in self.ends(known))
+            known["event"]["event_status"] == "Started"
+            or known["event"]["event_id"] in posted
+            or any(self.model.now >= end - TIMEOUT - RESERVE for end in self.ends(known))
             for known in self.naming(name)
             if self.action(known["event"]) != "ignore"
         )
