@@ -154,7 +154,8 @@ class Run:
 
 
 class RoleBed:
-    def __init__(self, folder):
+    def __init__(self, folder, backend="", options=""):
+        """``backend`` is more of the configuration of the backend, ``options`` of each of its servers."""
         self.folder = folder
         self.webs = {name: Web() for name in HOSTS}
         self.errands = Errands()
@@ -165,9 +166,9 @@ class RoleBed:
             self.front[name] = free_port()
             place = folder / name
             place.mkdir()
-            servers = "".join(f"  server {host} 127.0.0.1:{web.port}\n" for host, web in self.webs.items())
+            servers = "".join(f"  server {host} 127.0.0.1:{web.port} {options}\n" for host, web in self.webs.items())
             self.haproxy[name] = Haproxy(
-                place, f"frontend in\n  bind 127.0.0.1:{self.front[name]}\n  default_backend www\nbackend www\n  http-reuse never\n{servers}"
+                place, f"frontend in\n  bind 127.0.0.1:{self.front[name]}\n  default_backend www\nbackend www\n  http-reuse never\n{backend}{servers}"
             )
         self.units = folder / "units"
         self._write_programs()
