@@ -23,9 +23,9 @@ description:
   - A reload or restart of HAProxy brings a server back into rotation. The module then takes it out again. It knows from HAProxy's
     process that no person put the server back.
   - The module only changes the administrative state. It never changes a weight, even if somebody else sets one in the meantime.
-  - A server that HAProxy checks comes out of V(maint) only when its checks have passed. It goes to V(drain), where HAProxy
+  - A server with a health check comes out of V(maint) only when its checks have passed. It first goes to V(drain), where HAProxy
     checks it and sends nobody there, and then back to what was found. Until then RV(waiting_for) says so. Without this step HAProxy
-    takes a server that comes out of maintenance for healthy, whatever runs there.
+    would treat a server that comes out of maintenance as healthy, whatever runs there.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -98,9 +98,9 @@ options:
     type: str
   timeout:
     description:
-      - With O(state=absent), for how many seconds to wait until HAProxy's own health checks pass (RV(waiting_for)).
+      - With O(state=absent), how many seconds to wait until HAProxy's own health checks pass (RV(waiting_for)).
         V(0) takes one step and does not wait.
-      - When it runs out the module does not fail. The hold stays, and a later call goes on.
+      - When the time is over, the module does not fail. The hold stays, and a later call continues.
     type: float
     default: 0
     version_added: 0.1.0
@@ -243,7 +243,7 @@ absent:
   sample: false
 waiting_for:
   description:
-    - Where the server is not back yet, since HAProxy's health checks must pass first, a sentence each. The hold stays until then.
+    - Where the server is not back yet, because HAProxy's health checks must pass first, one sentence each. The hold stays until then.
       Call the module again, or give it a O(timeout).
   returned: success
   type: list

@@ -227,16 +227,17 @@ servers:
         - With O(timeout), in two looks in a row, and no new session had come for as long as O(quiet) says.
       type: bool
     checked:
-      description: Whether HAProxy checks its health, itself, by an agent, or by another server that it tracks.
+      description: Whether HAProxy knows its health, from a check, from an agent, or from another server that it tracks.
       type: bool
     process_noted:
       description:
-        - Whether the record of its hold names the process of HAProxy that answers, V(true) without a hold.
-        - Where a reload kept the server's state (C(load-server-state-from-file)) it is V(false) until M(graceful.azure.haproxy_hold) has
-          run again for an event that holds it. Only then a person who sets the server to V(ready) is told from a HAProxy that has lost its state.
+        - Whether the record of its hold names the process of HAProxy that answers. V(true) without a hold.
+        - After a reload that kept the server's state (C(load-server-state-from-file)) it is V(false) until M(graceful.azure.haproxy_hold)
+          has run again for an event that holds the server. Only from then on can the module distinguish a person who sets the server to
+          V(ready) from a HAProxy that has lost its state.
       type: bool
     restoring:
-      description: Whether its hold is being released, which may wait for HAProxy's health checks.
+      description: Whether its hold is being released. This may wait for HAProxy's health checks.
       type: bool
     condition:
       description:
