@@ -100,7 +100,7 @@ class _Plan:
     def _answered(self, host, event):
         """Whether the host may go out for the event. Where one of its hosts would not come back nobody goes out before it must, and nothing is approved.
 
-        Shortly before the impact, which comes anyway, it goes out all the same: its requests are saved, and a person brings it back.
+        Shortly before the impact it goes out all the same, because the impact comes in any case: its requests are saved, and a person brings it back.
         """
         silent = [name for name in event.members if self.world.hosts[name].refuses_unanswered and event.key not in self.world.hosts[name].held_ids]
         if not silent or event.key in host.held_ids or self._must_yield(host, [event]):
