@@ -7,13 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: brief
 type: stdout
-short_description: Ansible's own output, without what did nothing
+short_description: Ansible's default output without tasks that did nothing
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Shows what the callback C(ansible.builtin.default) shows, but no task that was skipped or changed nothing, and no file that was included.
-  - A run of C(graceful.azure.handle_events) then shows what it decides, what it changes, what fails and what became of the events.
+  - Shows the same as the callback C(ansible.builtin.default), but leaves out tasks that were skipped or changed nothing, and included files.
+  - A run of C(graceful.azure.handle_events) then shows what it decides, what it changes, what fails and how the events ended.
   - Choose it with C(ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief). A collection cannot choose it for you.
 extends_documentation_fragment:
   - default_callback
