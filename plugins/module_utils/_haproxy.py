@@ -431,7 +431,8 @@ class Server:
         self.watched = self.checked or bool(number(line.get("srv_agent_state")) & CHECKS_ENABLED) or bool(row.get("tracked"))
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
         best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
-        self.passed = self.operational == "up" and number(line.get("srv_check_health")) >= best
+        # With `slowstart` a server that is up counts as starting for so long.
+        self.passed = self.operational in ("up", "starting") and number(line.get("srv_check_health")) >= best
         self.last_check = ", ".join(text for text in (row.get("check_status"), row.get("last_chk")) if text)
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])

@@ -114,7 +114,14 @@ class Balancer:
         return self.module("haproxy_hold", server=server, event_ids=["A"], **options)
 
     def release(self, server="web1"):
-        return self.module("haproxy_hold", server=server, state="absent")
+        """As passes do: where the backend has checks, the server waits in drain until they pass."""
+        deadline = time.monotonic() + 10
+        while True:
+            result = self.module("haproxy_hold", server=server, state="absent")
+            if not any(record["subject"]["server"] == server for record in self.info()["holds"]):
+                return result
+            assert time.monotonic() < deadline, result
+            time.sleep(0.05)
 
     def info(self, **options):
         return self.module("haproxy_info", servers=["web1"], **options)
