@@ -278,7 +278,6 @@ class Haproxy:
                 return
             self._sleep(0.05)
 
-
     def check_first(self, backend, server):
         """Have HAProxy check a server that is in maintenance, and let no new client in.
 
@@ -767,10 +766,16 @@ class Holder:
                 self._store.write(dict(record, events=remaining))
 
     def _too_few(self, look, outcomes):
-        """Where the server would go out and too few would stay in service, a sentence each."""
+        """Where the server would go out and too few would stay in service, a sentence each.
+
+        Only backends that have the server by its own name count, as in the plan: in another one, which has it by another
+        name alone, waiting brings no other server.
+        """
         found = []
         leaving = [outcome for outcome in outcomes if outcome.server.in_service and outcome.condition != CHANGED_MEANWHILE]
         for outcome in leaving:
+            if (outcome.backend, self._server) not in look.servers:
+                continue
             backend = [
                 {"server": server.name, "in_service": server.in_service, "backup": server.backup, "unresolved": server.unresolved}
                 for server in look.servers.values()
@@ -858,7 +863,6 @@ class Holder:
                 self._store.write(record)
             raise
         return True
-
 
     def _wanted_agent(self, step, record, server):
         """What the server's agent check is to be set to with this step; None: left as it is."""

@@ -123,7 +123,10 @@ class Records:
         started = started_at(pid, self._proc)
         if started is None or abs(started - process["started"]) > STARTED_SECONDS or _program(pid, self._proc) != _program(ours, self._proc):
             return False
-        return pid not in former_processes([ours], self._proc)
+        if pid in former_processes([ours], self._proc):
+            return False
+        # One that ended meanwhile had no command line to be recognised by.
+        return _has_command_line(pid, self._proc)
 
 
 OWN, ANSWERS, MOVED = range(3)
@@ -150,6 +153,15 @@ def started_at(pid, proc="/proc"):
     if fields[0] in (b"Z", b"X"):  # it has ended, and nobody has asked for its status yet
         return None
     return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _has_command_line(pid, proc):
+    """Whether a process still runs: the kernel takes its command line away as soon as it ends."""
+    try:
+        with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
+            return bool(stream.read(1))
+    except OSError:
+        return False
 
 
 def _program(pid, proc):

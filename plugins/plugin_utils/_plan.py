@@ -315,9 +315,12 @@ class _Plan:
         return comes or (at is not None and self.world.now >= at)
 
     def _below_minimum(self, host, others=()):
-        """A sentence where taking the host out would leave a backend with too few servers in service, or None."""
+        """A sentence where taking the host out would leave a backend with too few servers in service, or None.
+
+        A backend that has the host under another name alone is not asked: waiting brings it no other server.
+        """
         for server in host.servers:
-            if not server["in_service"] or server.get("owner"):
+            if not server["in_service"] or server.get("owner") or not self._is_named_there(host, server):
                 continue
             backend = [s for s in self.world.balancers[server["balancer"]]["servers"] if s["backend"] == server["backend"]]
             lost = {
@@ -337,6 +340,12 @@ class _Plan:
             if short:
                 return short
         return None
+
+    @staticmethod
+    def _is_named_there(host, server):
+        """Whether the server's backend has the host under its own name, too."""
+        own = {(s["balancer"], s["backend"]) for s in host.servers if s["server"] == host.balancer["server"]}
+        return (server["balancer"], server["backend"]) in own
 
     def _approve(self, event):
         """Let one member approve the event, if everything that it names is ready."""

@@ -83,7 +83,7 @@ def resolve(target, groups, variables=None, ignore_unknown=False):
     azure = {}
     for name in hosts:
         bears = (variables[name].get("graceful_azure_resource_name") if variables else None) or name
-        for key in {name.lower(), str(bears).lower()}:
+        for key in sorted({name.lower(), str(bears).lower()}):
             azure.setdefault(key, []).append(name)
     found, unknown = [], []
     for part in parts:

@@ -39,11 +39,11 @@ CASE_LIMIT = 300.0
 LATE = 20.0  # for which workers of a killed run may live on
 AT_ONCE = 3  # controllers, wherever they run: with more of them two cores are late for a deadline
 
-# What the collection has no business with. It has the same server names, too: only the bed's backend has these hosts' ports.
+# What the collection has no business with: these servers lead to no host of the bed. Nobody connects to them.
 OTHERS = """
 backend others
-    server spare 127.0.0.1:{port} weight 7
-    server parked 127.0.0.1:{port} weight 3 disabled
+    server spare 127.0.0.1:9 weight 7
+    server parked 127.0.0.1:9 weight 3 disabled
 """
 
 # HAProxy's own word on every request, when it has come to its end.
@@ -61,7 +61,7 @@ class ChaosBed(Bed):
         logging = super().configuration().replace("frontend demo\n", "frontend demo\n" + LOG)
         # Of two threads that write at once one gives its line up, and the log is a witness.
         logging = logging.replace("global\n", "global\n    nbthread 1\n")
-        return logging + OTHERS.format(port=self.port(self.names[0]))
+        return logging + OTHERS
 
     def recover(self, impact):
         impact["end"] = time.time()

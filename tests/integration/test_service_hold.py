@@ -276,7 +276,7 @@ def test_it_cannot_be_started_any_more(guest):
 
 @pytest.mark.parametrize(
     ("services", "said"),
-    [(["shop", "nope"], "systemd knows no unit 'nope.service' (option services)."), (["a; reboot"], "no name of a systemd unit")],
+    [(["shop", "nope"], "systemd knows no unit 'nope.service' (option services)."), (["a; reboot"], "not the name of a systemd unit")],
 )
 def test_mistakes(guest, services, said):
     before = guest.states()
