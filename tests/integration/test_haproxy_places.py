@@ -109,6 +109,11 @@ class TestOtherNames:
         hold(haproxy.socket, addresses=["127.0.0.2:81", "[::1]:80"])
         assert out(haproxy) == ["www/web1"]
 
+    def test_a_backend_of_another_name_alone_has_no_minimum(self, start, hold):
+        haproxy = start("backend www\n  server web1 127.0.0.2:80\n  server web2 127.0.0.3:80\nbackend admin\n  server admin 127.0.0.2:80\n")
+        assert hold(haproxy.socket, addresses=["127.0.0.2:80"], min_in_service="1")["refused"] == []
+        assert out(haproxy) == ["admin/admin", "www/web1"]
+
     def test_both_count_for_the_minimum(self, start, hold):
         haproxy = start("backend www\n  server web1 127.0.0.2:80\n  server again 127.0.0.2:80\n  server web2 127.0.0.3:80\n  server web3 127.0.0.4:80\n")
         result = hold(haproxy.socket, addresses=["127.0.0.2:80"], min_in_service="3")

@@ -167,6 +167,25 @@ def test_both_places_of_a_host_count_for_the_minimum():
     assert model.in_rotation("web1") == ["lb1"]
 
 
+def test_a_backend_with_no_other_server_keeps_a_host_of_another_name_waiting_for_nothing():
+    """Waiting brings that backend no other server, and the impact comes anyway."""
+    model = Moving(min_in_service=1)
+    model.at["spare"] = ("10.0.0.1", 8080)
+    shown = model.observe_balancer
+
+    def observe(lb):
+        seen = shown(lb)
+        for server in seen["servers"] or ():
+            if server["server"] == "spare":
+                server["backend"] = "admin"
+        return seen
+
+    model.observe_balancer = observe
+    model.announce("e1", "web1")
+    model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("addresses") == {"lb1": ["10.0.0.1:8080"]}, passes=3)
+    assert model.said("web1")[0] == "draining"
+
+
 def test_only_in_the_backends_that_the_user_named():
     model = Moving(load_balancer={"backends": ["www"]})
     model.at["spare"] = ("10.0.0.1", 80)
