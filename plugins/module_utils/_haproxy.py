@@ -23,7 +23,7 @@ import time
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
     backends_served_in_drain,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes, former_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import Records, leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     CHANGING,
@@ -79,8 +79,12 @@ CHECKS_ENABLED = 0x04
 
 # In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
 LEFT_BEFORE = "left_before"
+# In a record that is being released: HAProxy was seen to check the server. Maintenance is somebody else's from now on.
+CHECKING = "checking"
 # In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
 TOTAL_SESSIONS = "total_sessions"
+# In a record: how many of these waited.
+QUEUED = "queued"
 # In what a record says was found: the server's agent check was enabled. The hold disables it.
 AGENT = "agent"
 ENABLED, DISABLED = "enabled", "disabled"
@@ -227,7 +231,8 @@ class Haproxy:
         if not text.endswith("\n\n"):
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
-        look.add_former(former_connections(process.pid, parse_uptime(info), self._hard_stop_after))
+        look.uptime = parse_uptime(info)
+        look.add_former(former_connections(process.pid, look.uptime, self._hard_stop_after))
         return look
 
     def sticky_backends(self, look):
@@ -290,6 +295,10 @@ class Haproxy:
             # What was refused? The health may be: then HAProxy's own first check decides.
             self.set_state(backend, server, DRAIN)
 
+    def set_healthy(self, backend, server):
+        """Undo what C(check_first) said of the server's health. A HAProxy that refuses never took that either."""
+        self.command("set server %s/%s health up" % (backend, server))
+
 
 def who_answers(path):
     """The process of the HAProxy on this socket. None where nobody listens there, False where that cannot be told."""
@@ -338,6 +347,9 @@ class DryHaproxy:
                 look.servers[key].show_agent(state)
         return look
 
+    def set_healthy(self, backend, server):
+        pass
+
     def check_first(self, backend, server):
         self._checked.add((backend, server))
         self.set_state(backend, server, DRAIN)
@@ -357,6 +369,7 @@ class Look:
 
     def __init__(self, process, state, stat):
         self.process = process
+        self.uptime = None
         self.backends = {}
         self.servers = collections.OrderedDict()
         rows = {}
@@ -406,6 +419,11 @@ class Look:
                 if server.port in (None, port) or not known:
                     shares[server] = shares.get(server, 0) + count
         return list(shares.items())
+
+    @property
+    def pids(self):
+        """The ids of the process as seen from here. In a container it calls itself by another."""
+        return answering_processes(self.process.pid, self.uptime)
 
     @property
     def backends_with_servers(self):
@@ -539,7 +557,7 @@ def condition_of(record, server, process):
 
 def was_out(record):
     """Whether the server was out by us in the process of the record, and is not merely on its way there."""
-    return record["phase"] == HELD or LEFT_BEFORE in record
+    return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
 
 
 Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None,))
@@ -577,10 +595,11 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them. The user may
         # forbid that by naming the state. Also on to where a run that was cut off was going.
         onward = out_state == MAINT if out_state_given else bool(arrived(kept, server, process))
-        if server.forced == DRAIN and (onward or LEFT_BEFORE in record):
+        if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
             return Step(dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN}), MAINT, None)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
+            kept[QUEUED] = server.queue
         return Step(dict(_left(kept, server.forced), phase=HELD), None, None)
     if record is None:
         return Step(None, None, None)
@@ -599,17 +618,27 @@ def _way_back(record, server, place):
     """The next step of a server that nobody holds any more.
 
     In maintenance HAProxy does not check a server. So it goes through `drain` first and stays there until the checks have
-    passed. In `drain` it has been checked all the time, and HAProxy knows.
+    passed. In `drain` it has been checked all the time, and HAProxy knows. Only while checks have begun to fail and it still
+    counts as up, it waits: soon a check passes, or it is down and gets no request until HAProxy says otherwise.
     Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
     """
-    asked = record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT
+    checking = _is_being_checked(record)
     record = dict(record, phase=RESTORING)
     if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
         return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST, None)
-    if server.checked and server.forced == DRAIN and asked and server.admin_state != MAINT and not server.passed:
+    failing = server.operational in ("up", "starting") and not server.passed
+    if server.checked and server.forced == DRAIN and (checking or failing) and server.admin_state != MAINT and not server.passed:
+        if checking:
+            # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
+            record = dict(_left(record, DRAIN), **{CHECKING: True})
         why = "%s%s" % (server.status, ": " + server.last_check if server.last_check else "")
         return Step(record, None, None, "%s waits in drain until HAProxy's health check passes (%s)" % (place, why))
     return Step(_left(record, server.forced), record["found"]["admin_state"], None)
+
+
+def _is_being_checked(record):
+    """Whether the server of a record is in `drain` on its way back, so that HAProxy's checks decide."""
+    return record is not None and record["phase"] == RESTORING and (record.get(LEFT_BEFORE) == MAINT or CHECKING in record)
 
 
 def _intent(subject, server, process, events, out_state, for_server, forgotten):
@@ -635,13 +664,17 @@ def arrived(record, server, process):
     """How many sessions came since the hold was in place; None where that cannot be told."""
     if record is None or TOTAL_SESSIONS not in record or not same_process(record_process(record), process):
         return None
-    return max(0, server.total_sessions - record[TOTAL_SESSIONS])
+    # A person may have cleared HAProxy's counters.
+    cleared = server.total_sessions < record[TOTAL_SESSIONS] - record.get(QUEUED, 0)
+    before = 0 if cleared else record[TOTAL_SESSIONS]
+    return max(0, server.total_sessions - before)
 
 
 def _left(record, state):
     """The record with this state as the only one that is ours."""
     left = dict(record, left=dict(record["left"], admin_state=state))
     left.pop(LEFT_BEFORE, None)
+    left.pop(CHECKING, None)
     return left
 
 
@@ -730,7 +763,7 @@ class Holder:
         sticky = None
         for _dummy in range(ROUNDS):
             if sticky is None and self._request.present and self._out_state is None:
-                sticky = self._haproxy.sticky_backends(look) | backends_served_in_drain(look.process.pid)
+                sticky = self._haproxy.sticky_backends(look) | backends_served_in_drain(look.pids)
             acted = False
             for key in targets:
                 backend, name = key
@@ -851,6 +884,9 @@ class Holder:
             if step.set_state == CHECK_FIRST:
                 self._haproxy.check_first(server.backend, server.name)
             elif step.set_state is not None:
+                if step.set_state == READY and not server.checked and _is_being_checked(record):
+                    # Somebody switched the checks off meanwhile, and no check would ever have it up again.
+                    self._haproxy.set_healthy(server.backend, server.name)
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
             if agent is not None and step.set_state is not None:

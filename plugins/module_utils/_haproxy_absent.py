@@ -13,6 +13,8 @@ import os
 
 # HAProxy itself, and the names of its commercial builds.
 NAMES = ("haproxy", "hapee")
+# What only reads HAProxy's figures, such as haproxy_exporter.
+EXPORTER = "exporter"
 
 
 def runs_no_haproxy(proc="/proc"):
@@ -30,7 +32,7 @@ def runs_no_haproxy(proc="/proc"):
             continue
         except OSError:
             return False
-        if any(name in word for word in words for name in NAMES) and not _is_dead(pid, proc):
+        if any(name in word for word in words for name in NAMES) and EXPORTER not in words[1] and not _is_dead(pid, proc):
             return False
         # Where processes of others are hidden, the first one is not shown.
         seen = seen or pid == "1"

@@ -14,9 +14,10 @@ Nothing here fails: a file that cannot be read tells nothing, and what happens t
 from __future__ import annotations
 
 import os
+import re
 
 # A server in `drain` still gets requests by these directives, and a server in `maint` gets none.
-SERVED_IN_DRAIN = (("use-server",), ("option", "prefer-last-server"))
+SERVED_IN_DRAIN = (("use-server",), ("option", "prefer-last-server"), ("persist",))
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
     *("global", "defaults", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
@@ -25,18 +26,35 @@ OTHER_SECTIONS = (
 SIZE_LIMIT = 4 << 20
 
 
-def backends_served_in_drain(pid, proc="/proc"):
-    """Names of the backends whose servers still get requests in `drain` because of a directive."""
+def backends_served_in_drain(pids, proc="/proc"):
+    """Names of the backends whose servers still get requests in `drain` because of a directive.
+
+    ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question.
+    """
     found = set()
-    for path in configuration_files(pid, proc):
+    for path in [path for pid in pids for path in _seen_from_here(pid, proc)]:
         for section, words in _lines(path):
             if section is not None and any(tuple(words[: len(directive)]) == directive for directive in SERVED_IN_DRAIN):
                 found.add(section)
     return found
 
 
-def configuration_files(pid, proc="/proc"):
-    """The files that the process was started with, in its order; of a folder its `.cfg` files."""
+def _seen_from_here(pid, proc):
+    """The files of the process, and as its own file system and its master's have them, where it runs in a container.
+
+    The process itself may be in a `chroot`. Its master is not.
+    """
+    status = _read(os.path.join(proc, str(pid), "status"))
+    parents = re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)
+    roots = [os.path.join(proc, str(one), "root") for one in (pid, *parents)]
+    files = configuration_files(pid, proc)
+    for root in roots:
+        files += configuration_files(pid, proc, root)
+    return files
+
+
+def configuration_files(pid, proc="/proc", root=""):
+    """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root`` comes before each name."""
     folder = os.path.join(proc, str(pid))
     words = _read(os.path.join(folder, "cmdline")).split("\0")
     try:
@@ -53,7 +71,7 @@ def configuration_files(pid, proc="/proc"):
             named.extend(name for name in words[position + 1 :] if name)
             break
     files = []
-    for path in (os.path.join(base, name) for name in named):
+    for path in (root + os.path.join(base, name) for name in named):
         if os.path.isdir(path):
             try:
                 files.extend(os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".cfg"))

@@ -54,9 +54,11 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
 
     With ``uncertain`` None and a problem nothing is known at all.
     """
-    if hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN:
-        return Former(collections.Counter(), collections.Counter(), None)
+    # What can be counted is counted, whatever the user says.
+    ended = hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN
     running = answering_processes(pid, uptime, proc)
+    if not running and ended:
+        return Former(collections.Counter(), collections.Counter(), None)
     if not running:
         return Former(
             collections.Counter(),
@@ -68,6 +70,8 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
     counted, uncertain, denied = collections.Counter(), {}, []
     for former in former_processes(running, proc):
         inodes = _sockets(former, proc)
+        if inodes is None and ended:
+            continue
         if inodes is None:
             denied.append(former)
             # Processes in one network show the same table.

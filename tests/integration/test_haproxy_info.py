@@ -664,6 +664,13 @@ class TestArrivals:
         held = one.hold(out_state="drain")
         assert not held["changed"] and held["servers"][0]["admin_state"] == "drain" and held["servers"][0]["arrived"] > 0
 
+    def test_counters_that_a_person_clears_hide_nothing(self, served):
+        one = served(USE_SERVER, {"path": "/mine"})
+        one.hold(out_state="drain")
+        one.haproxy.ask("clear counters all")
+        time.sleep(0.6)
+        assert one.server()["arrived"] > 0
+
     @pytest.mark.parametrize("directives", [PERSIST, FORCE], ids=["option persist", "force-persist"])
     def test_clients_that_persist_reach_it_in_maint(self, served, directives):
         one = served(directives, {"cookie": "S=w1"})

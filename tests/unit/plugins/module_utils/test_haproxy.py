@@ -111,6 +111,9 @@ class Model:
         self.flags[key] = self.flags[key] & ~(F_MAINT | F_DRAIN) | FLAGS[state]
         self.down.discard(key)
 
+    def set_healthy(self, backend, server):
+        self.down.discard((backend, server))
+
     def check_first(self, backend, server):
         self.set_state(backend, server, DRAIN)
         self.down.add((backend, server))
@@ -173,6 +176,7 @@ class TestHold:
             "events": {"A": {"since": "T", "reason": "why", "details": {}}},
             "process": {"pid": 100, "started": 1100},
             "total_sessions": 0,
+            "queued": 0,
             "leads_to": {"address": "192.0.2.1", "port": None},
         }
 

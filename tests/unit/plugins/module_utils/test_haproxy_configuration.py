@@ -27,6 +27,8 @@ backend pinned
     use-server web1 if { path /mine }
 listen "kept"
   option prefer-last-server
+listen desktops
+  persist rdp-cookie(msts)
 backend other
   no option prefer-last-server
 resolvers r
@@ -53,7 +55,15 @@ class TestServedInDrain:
     def test_the_backends_with_such_a_directive(self, process, tmp_path):
         path = tmp_path / "haproxy.cfg"
         path.write_text(CONFIGURATION)
-        assert backends_served_in_drain(100, process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept"}
+        assert backends_served_in_drain([100], process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept", "desktops"}
+
+    def test_the_files_of_a_container(self, process, tmp_path):
+        proc = process("haproxy", "-f", "/only/in/the/container.cfg")
+        inside = tmp_path / "container" / "only" / "in" / "the"
+        inside.mkdir(parents=True)
+        (inside / "container.cfg").write_text(CONFIGURATION)
+        (tmp_path / "proc" / "100" / "root").symlink_to(tmp_path / "container")
+        assert "pinned" in backends_served_in_drain([100], proc)
 
     def test_files_of_every_kind(self, process, tmp_path):
         (tmp_path / "work" / "sub").mkdir(parents=True)
@@ -68,12 +78,12 @@ class TestServedInDrain:
 
     @pytest.mark.parametrize("words", [(), ("haproxy",), ("haproxy", "-f"), ("haproxy", "-f", "/nowhere"), ("haproxy", "-f", "/proc/self/mem")])
     def test_what_cannot_be_read_tells_nothing(self, process, words):
-        assert backends_served_in_drain(100, process(*words)) == set()
-        assert backends_served_in_drain(101, process(*words, pid="7")) == set()
+        assert backends_served_in_drain([100], process(*words)) == set()
+        assert backends_served_in_drain([101], process(*words, pid="7")) == set()
 
     def test_a_fifo_does_not_stop_it(self, process, tmp_path):
         os.mkfifo(tmp_path / "fifo.cfg")
-        assert backends_served_in_drain(100, process("haproxy", "-f", str(tmp_path / "fifo.cfg"))) == set()
+        assert backends_served_in_drain([100], process("haproxy", "-f", str(tmp_path / "fifo.cfg"))) == set()
 
 
 class TestRunsNoHaproxy:
@@ -85,6 +95,10 @@ class TestRunsNoHaproxy:
     def test_a_process_of_it(self, process, comm, word):
         process("/sbin/init", comm="systemd", pid="1")
         assert not runs_no_haproxy(process(word, comm=comm))
+
+    def test_what_reads_its_figures_is_none_of_it(self, process):
+        process("/sbin/init", comm="systemd", pid="1")
+        assert runs_no_haproxy(process("/usr/local/bin/haproxy_exporter", comm="haproxy_exporte"))
 
     def test_one_that_has_ended_and_is_not_collected_yet(self, process):
         process("/sbin/init", comm="systemd", pid="1")
