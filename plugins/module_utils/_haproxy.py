@@ -319,10 +319,14 @@ def sort_records(records, path, look):
 
 
 class DryHaproxy:
-    """A HAProxy that remembers what it was told instead of doing it: for check mode."""
+    """A HAProxy that remembers what it was told instead of doing it: for check mode.
 
-    def __init__(self, haproxy):
+    ``waits``: whether the call would wait for HAProxy's checks, which then count as passed.
+    """
+
+    def __init__(self, haproxy, waits=True):
         self._haproxy = haproxy
+        self._waits = waits
         self._told = {}
         self._told_agents = {}
         self._checked = set()
@@ -340,8 +344,8 @@ class DryHaproxy:
             server = look.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
-                # As it will be when the checks have passed.
-                server.passed |= key in self._checked
+                # As it will be when the checks have passed, or have not yet.
+                server.passed = self._waits if key in self._checked else server.passed
         for key, state in self._told_agents.items():
             if key in look.servers:
                 look.servers[key].show_agent(state)
@@ -965,24 +969,26 @@ class Outcome:
         return result
 
 
-def release_absent(store, request, path, server, backends):
-    """Release holds on a machine on which no HAProxy runs: there is nothing to put back. Tells whether a record changed."""
-    changed = False
+def release_absent(store, request, server, backends):
+    """Release holds on a machine on which no HAProxy runs: there is nothing to put back, whatever socket the records name.
+
+    Gives what a diff shows, before and after.
+    """
+    before, after = {}, {}
     with store.locked():
         for record in store.records(KIND):
             subject = record["subject"]
-            names = (subject["server"], record.get("for_server"))
-            if subject["socket"] != path or server not in names or backends and subject["backend"] not in backends:
+            if server not in (subject["server"], record.get("for_server")) or backends and subject["backend"] not in backends:
                 continue
             remaining = request.taken_from(record["events"])
-            if remaining == record["events"]:
-                continue
-            changed = True
-            if remaining:
-                store.write(dict(record, events=remaining))
-            else:
+            kept = dict(record, events=remaining) if remaining else None
+            place = "%s/%s" % (subject["backend"], subject["server"])
+            before[place], after[place] = view(None, record), view(None, kept)
+            if kept is None:
                 store.delete(record)
-    return changed
+            elif remaining != record["events"]:
+                store.write(kept)
+    return before, after
 
 
 def describe(server, record, condition, came=None):

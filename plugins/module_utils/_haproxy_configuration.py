@@ -7,7 +7,7 @@
 
 """What the configuration files of a running HAProxy say, as far as they can be read.
 
-The runtime socket does not tell which backends use C(use-server). The command line of the process names its files.
+The runtime socket does not tell which backends use C(use-server) and the like. The command line of the process names its files.
 Nothing here fails: a file that cannot be read tells nothing, and what happens to the server is observed anyway.
 """
 
@@ -20,7 +20,7 @@ import re
 SERVED_IN_DRAIN = (("use-server",), ("option", "prefer-last-server"), ("persist",))
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
-    *("global", "defaults", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
+    *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
     *("http-errors", "fcgi-app", "log-forward", "log-profile", "crt-store", "traces", "acme"),
 )
 SIZE_LIMIT = 4 << 20
@@ -31,26 +31,40 @@ def backends_served_in_drain(pids, proc="/proc"):
 
     ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question.
     """
-    found = set()
-    for path in [path for pid in pids for path in _seen_from_here(pid, proc)]:
-        for section, words in _lines(path):
-            if section is not None and any(tuple(words[: len(directive)]) == directive for directive in SERVED_IN_DRAIN):
-                found.add(section)
-    return found
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _served_in_drain(files)}
+
+
+def _served_in_drain(files):
+    backends, defaults, latest = {}, {}, None
+    for path in files:
+        directives = None
+        for words in _lines(path):
+            # One section may name the defaults that it starts from. Without that a backend takes those that stand last before it.
+            named = words[words.index("from") + 1 :][:1] if "from" in words[1:] else []
+            if words[0] == "defaults":
+                latest = " ".join(words[1:2])
+                directives = defaults[latest] = set(defaults.get("".join(named), ())) if named else set()
+            elif words[0] in SECTIONS:
+                directives = backends[" ".join(words[1:2])] = set(defaults.get("".join(named) if named else latest, ()))
+            elif words[0] in OTHER_SECTIONS:
+                directives = None
+            elif directives is not None:
+                no = words[0] == "no"
+                for directive in SERVED_IN_DRAIN:
+                    if tuple(words[no:][: len(directive)]) == directive:
+                        (directives.discard if no else directives.add)(directive)
+    return [name for name, directives in backends.items() if name and directives]
 
 
 def _seen_from_here(pid, proc):
     """The files of the process, and as its own file system and its master's have them, where it runs in a container.
 
-    The process itself may be in a `chroot`. Its master is not.
+    The process itself may be in a `chroot`. Its master is not. A list of files for each place.
     """
     status = _read(os.path.join(proc, str(pid), "status"))
     parents = re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)
     roots = [os.path.join(proc, str(one), "root") for one in (pid, *parents)]
-    files = configuration_files(pid, proc)
-    for root in roots:
-        files += configuration_files(pid, proc, root)
-    return files
+    return [configuration_files(pid, proc, root) for root in ("", *roots)]
 
 
 def configuration_files(pid, proc="/proc", root=""):
@@ -83,17 +97,9 @@ def configuration_files(pid, proc="/proc", root=""):
 
 
 def _lines(path):
-    """(name of the backend, words) of each line; the name is None outside of a backend."""
-    section = None
-    for line in _read(path).splitlines():
-        words = line.split("#", 1)[0].replace('"', "").replace("'", "").split()
-        if not words:
-            continue
-        if words[0] in SECTIONS:
-            section = words[1] if len(words) > 1 else None
-        elif words[0] in OTHER_SECTIONS:
-            section = None
-        yield section, words
+    """The words of each line that has any."""
+    lines = (line.split("#", 1)[0].replace('"', "").replace("'", "").split() for line in _read(path).splitlines())
+    return (words for words in lines if words)
 
 
 def _read(path):

@@ -22,7 +22,9 @@ description:
     answers.
   - A reload or restart of HAProxy brings a server back into rotation. The module then takes it out again. It knows from HAProxy's
     process that no person put the server back.
-  - The module only changes the administrative state. It never changes a weight, even if somebody else sets one in the meantime.
+  - The module changes the administrative state, and with it two things that would undo or forestall it. It disables the agent check of a
+    server while it holds it. When a server with a health check leaves V(maint), it sets the server's health to down once, so that
+    HAProxy's next checks decide. It never changes a weight, even if somebody else sets one in the meantime.
   - A server with a health check comes out of V(maint) only when its checks have passed. It first goes to V(drain), where HAProxy
     checks it and sends nobody there, and then back to what was found. Until then RV(waiting_for) says so. Without this step HAProxy
     would treat a server that comes out of maintenance as healthy, whatever runs there.
@@ -85,7 +87,6 @@ options:
     type: str
     choices: [unknown, no_traffic]
     default: unknown
-    version_added: 0.2.0
   min_in_service:
     description:
       - How many servers of each backend must stay in service, a number or a percentage such as V(50%).
@@ -101,9 +102,10 @@ options:
       - With O(state=absent), how many seconds to wait until HAProxy's own health checks pass (RV(waiting_for)).
         V(0) takes one step and does not wait.
       - When the time is over, the module does not fail. The hold stays, and a later call continues.
+      - Check mode does not wait. If the server must come out of V(maint), it predicts that the checks pass in time, and with V(0) that they are
+        still to pass.
     type: float
-    default: 0
-    version_added: 0.1.0
+    default: 120
 notes:
   - The process of HAProxy decides which records belong to it, not the path of its socket. The module therefore finds a hold
     through any socket of the process, and after the path of the socket was changed.
@@ -124,12 +126,15 @@ EXAMPLES = r"""
     reason: Reboot at 22:26
   delegate_to: lb1
 
-- name: The event is over
+- name: The event is over, so put web1 back, and wait a minute at most for HAProxy's health checks
   graceful.azure.haproxy_hold:
     server: web1
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 60
   delegate_to: lb1
+  register: given_back
+  failed_when: given_back is failed or given_back.waiting_for
 """
 
 RETURN = r"""
@@ -297,7 +302,7 @@ LOOK_SECONDS = 0.5
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     deadline = monotonic() + check_timeout(params.get("timeout") or 0.0)
     result = put_or_release(params, check_mode)
-    while result["waiting_for"]:
+    while result["waiting_for"] and not check_mode:
         left = deadline - monotonic()
         if left <= 0:
             break
@@ -324,7 +329,7 @@ def put_or_release(params, check_mode):
     haproxy = Haproxy(socket_path(params["socket"]))
     store = Store(params["state_dir"], dry=check_mode)
     holder = Holder(
-        DryHaproxy(haproxy) if check_mode else haproxy,
+        DryHaproxy(haproxy, waits=bool(params.get("timeout"))) if check_mode else haproxy,
         store,
         request,
         params["server"],
@@ -338,16 +343,16 @@ def put_or_release(params, check_mode):
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
-        changed = not request.present and release_absent(store, request, haproxy.path, params["server"], params["backends"])
+        before, after = ({}, {}) if request.present else release_absent(store, request, params["server"], params["backends"])
         return {
-            "changed": changed,
+            "changed": before != after,
             "servers": [],
             "conflicts": [],
             "refused": [],
             "waiting_for": [],
             "absent": True,
             "process": None,
-            "diff": {"before": {}, "after": {}},
+            "diff": {"before": before, "after": after},
         }
     places = {outcome: "%s/%s" % (outcome.backend, outcome.name) for outcome in outcomes}
     return {
@@ -376,7 +381,7 @@ def main():
             out_state={"type": "str", "choices": [DRAIN, MAINT]},
             absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             min_in_service={"type": "str"},
-            timeout={"type": "float", "default": 0},
+            timeout={"type": "float", "default": 120},
         ),
         required_if=[("state", "present", ("event_ids",))],
         supports_check_mode=True,

@@ -93,8 +93,14 @@ def _check_minimum(mistakes, value):
         return 1
 
 
+def _port(value):
+    """The number of a TCP port, or None."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535 else None
+
+
 def _check_port(mistakes, name, port):
-    if not (str(port).isdigit() and 1 <= int(port) <= 65535):
+    if _port(port) is None:
         mistakes.append(f"{name}: {port!r} is not a TCP port from 1 to 65535")
 
 
@@ -307,14 +313,14 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
 
 def _what_to_ask(values):
     """What must answer before the host goes back, as the modules take it; empty where nothing does."""
-    url, port = values.get("restore_service_url"), values.get("restore_service_port")
-    if not url and not str(port or "").isdigit():
+    url, port = values.get("restore_service_url"), _port(values.get("restore_service_port"))
+    if not url and port is None:
         return {}
     asked = {"validate_certs": values.get("restore_service_validate_certs", True)}
     if url:
         asked["url"] = url
-    if port:
-        asked.update(port=int(port), host=str(values.get("restore_service_address") or "localhost"))
+    if port is not None:
+        asked.update(port=port, host=str(values.get("restore_service_address") or "localhost"))
     return asked
 
 

@@ -501,6 +501,28 @@ backend tracking
         assert release(haproxy, backends=["www"], timeout=5.0)["waiting_for"] == []
         assert haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
 
+    @pytest.mark.parametrize("timeout, state", [(0.0, DRAIN), (20.0, READY)])
+    def test_check_mode_predicts_what_comes_next(self, bed, hold, release, timeout, state):
+        haproxy = bed.start()
+        bed.serve(bed.port)
+        hold(haproxy, out_state="maint", backends=["www"])
+        predicted = hold(haproxy, None, "absent", check=True, backends=["www"], timeout=timeout)
+        assert haproxy.flags("www", "web1")[0] == MAINT
+        result = release(haproxy, backends=["www"], timeout=timeout)
+        assert haproxy.flags("www", "web1")[0] == state
+        for key in ("changed", "diff", "conflicts"):
+            assert predicted[key] == result[key], key
+        for one in (predicted, result):
+            assert [told[:51] for told in one["waiting_for"]] == ([] if timeout else ["www/web1 waits in drain until HAProxy's health chec"])
+
+    def test_check_mode_does_not_wait(self, bed, hold, release):
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        assert release(haproxy, backends=["www"])["waiting_for"]
+        began = time.monotonic()
+        assert hold(haproxy, None, "absent", check=True, backends=["www"], timeout=60.0)["waiting_for"]
+        assert time.monotonic() - began < 10 and haproxy.flags("www", "web1")[0] == DRAIN
+
     def test_where_nothing_checks_it_comes_back_at_once(self, bed, hold, release):
         haproxy = bed.start()
         hold(haproxy, out_state="maint", backends=["unchecked"])
@@ -1081,6 +1103,12 @@ class TestMaster:
             _haproxy.socket_path(text)
 
 
+class Gone:
+    """A HAProxy that does not run."""
+
+    socket = None
+
+
 class TestAbsent:
     @pytest.fixture
     def nobody(self, monkeypatch):
@@ -1102,7 +1130,12 @@ class TestAbsent:
         # It becomes passive during the event: there is nothing to put back.
         self.stopped(haproxy)
         assert release(haproxy, ["B"], absent="no_traffic")["changed"] is False
-        assert release(haproxy, absent="no_traffic")["changed"]
+        Gone.socket = str(tmp_path / "other.sock")  # the path in the settings was changed meanwhile
+        released = release(Gone, absent="no_traffic")
+        assert released["changed"] and not release(Gone, absent="no_traffic")["changed"]
+        held = {"admin_state": None, "weight": None, "held_by": ["A"]}
+        assert released["diff"]["before"] == {"www/web1": held, "api/web1": held}
+        assert released["diff"]["after"] == {"www/web1": dict(held, held_by=[]), "api/web1": dict(held, held_by=[])}
         assert list((tmp_path / "state").iterdir()) == []
 
     def test_another_haproxy_on_the_machine_is_one(self, start, hold):

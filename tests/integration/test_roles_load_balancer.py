@@ -86,6 +86,17 @@ def test_a_dead_balancer_does_not_stop_the_others(bed):
     assert step.result == {"done": False, "changed": False, "reason": "dead cannot be reached.", "failed_hosts": ["dead"], "conflicts": []}
 
 
+def test_no_haproxy_on_any_balancer(bed):
+    """In a namespace of processes without one: the role must not say that the host is out."""
+    order = {"load_balancer_haproxy_absent": "no_traffic", "load_balancer_haproxy_socket": str(bed.folder / "none.sock")}
+    namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    run = bed.run(out(**order), out(**order, load_balancer_wait=False), back(**order), within=namespace)
+    alone, step, returned = run.steps
+    assert alone.failure == step.result["reason"] == "No HAProxy runs on any of lb1."
+    assert not step.result["done"]
+    assert returned.result["done"] and returned.result["reason"] == "web1 is not held (no HAProxy runs on lb1)"
+
+
 def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     # web2 is no balancer: its socket is an empty path.
     run = bed.run(out(load_balancer_hosts=["web2", "dead", "lb2"], load_balancer_wait=False))

@@ -307,9 +307,10 @@ class RoleBed:
                 return int(fields[4])
         raise AssertionError(f"no server www/{host}")
 
-    def run(self, *steps, check=False, arguments=(), host="web1", rolespec=True):
+    def run(self, *steps, check=False, arguments=(), host="web1", rolespec=True, within=()):
         """Run roles one after the other on one host, whatever becomes of them.
 
+        ``within`` is a command that runs ansible-playbook, with its own arguments.
         A step is (role, variables), or a function of the test that is called between two of them.
         """
         self.errands.functions, self.errands.error = list(steps), None
@@ -324,7 +325,7 @@ class RoleBed:
         )
         # As in the playbooks, where a host that cannot be reached stays in the play.
         play = {"hosts": host, "gather_facts": False, "ignore_unreachable": host == "dead", "vars": {"said": []}, "tasks": tasks}
-        run = self.play([play], *(["--check"] if check else []), *arguments)
+        run = self.play([play], *(["--check"] if check else []), *arguments, within=within)
         if self.errands.error is not None:
             raise self.errands.error
         return Run(run.returncode, run.stdout, json.loads(said.read_text()) if said.exists() else [])
@@ -344,11 +345,11 @@ class RoleBed:
         run = {"name": f"Step {number}", "ansible.builtin.include_role": include, "vars": variables}
         return [{"name": f"Step {number}", "block": [run, keep("''")], "rescue": [keep("ansible_failed_result.msg")]}]
 
-    def play(self, plays, *arguments):
+    def play(self, plays, *arguments, within=()):
         playbook = self.folder / "play.yml"
         playbook.write_text(plays if isinstance(plays, str) else yaml.safe_dump(plays, sort_keys=False))
         return subprocess.run(
-            ["ansible-playbook", "-i", str(self.inventory), str(playbook), *arguments],
+            [*within, "ansible-playbook", "-i", str(self.inventory), str(playbook), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

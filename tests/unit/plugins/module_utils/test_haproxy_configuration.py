@@ -57,6 +57,28 @@ class TestServedInDrain:
         path.write_text(CONFIGURATION)
         assert backends_served_in_drain([100], process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept", "desktops"}
 
+    @pytest.mark.parametrize(
+        "text, expected",
+        [
+            ("defaults\n option prefer-last-server\nbackend a\nbackend b\n no option prefer-last-server", {"a"}),
+            ("defaults\n persist rdp-cookie\ndefaults\n mode tcp\nbackend a", set()),
+            ("defaults kept\n option prefer-last-server\ndefaults\nbackend a from kept\nbackend b", {"a"}),
+            ("defaults kept\n option prefer-last-server\ndefaults more from kept\nlisten a", {"a"}),
+            ("defaults kept\n option prefer-last-server\ndefaults more from kept\n no option prefer-last-server\nlisten a\nlisten b from kept", {"b"}),
+            ("defaults\n option prefer-last-server\nfrontend in\nglobal\nbackend a", {"a"}),
+            ("backend a\nfrontend in\n option prefer-last-server", set()),
+        ],
+    )
+    def test_what_backends_take_from_defaults(self, process, tmp_path, text, expected):
+        path = tmp_path / "haproxy.cfg"
+        path.write_text(text)
+        assert backends_served_in_drain([100], process("haproxy", "-f", str(path))) == expected
+
+    def test_defaults_hold_for_the_files_after_them(self, process, tmp_path):
+        (tmp_path / "1.cfg").write_text("defaults\n option prefer-last-server\n")
+        (tmp_path / "2.cfg").write_text("backend a\n")
+        assert backends_served_in_drain([100], process("haproxy", "-f", str(tmp_path / "1.cfg"), "-f", str(tmp_path / "2.cfg"))) == {"a"}
+
     def test_the_files_of_a_container(self, process, tmp_path):
         proc = process("haproxy", "-f", "/only/in/the/container.cfg")
         inside = tmp_path / "container" / "only" / "in" / "the"

@@ -98,6 +98,8 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
         ({"restore_service_unanswered": "ask"}, "restore_service_unanswered must be one of: refuse, warn"),
         ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
+        ({"restore_service_port": "abc", "restore_service_url": "http://localhost/"}, "restore_service_port: 'abc' is a text; it must be a whole number"),
+        ({"restore_service_port": "²"}, "restore_service_port: '²' is a text; it must be a whole number"),
         ({"restore_service_port": 70000}, "restore_service_port: 70000 is not a TCP port from 1 to 65535"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
         ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is not a number of seconds from 0.001 up"),
