@@ -259,7 +259,8 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     for key in (*custom, *TASK_FILES):
         if values.get(key):
             _check_task_file(mistakes, values, key, *files)
-    if values.get("restore_service_port") is not None:
+    # What is no number was told above.
+    if isinstance(values.get("restore_service_port"), int):
         _check_port(mistakes, "restore_service_port", values["restore_service_port"])
     _check_address(mistakes, "restore_service_address", str(values.get("restore_service_address") or "localhost"))
     if values.get("restore_service_url"):
