@@ -13,12 +13,15 @@ author:
   - The graceful.azure authors (@graceful-azure)
 description:
   - Shows the same as the callback C(ansible.builtin.default), but leaves out tasks that were skipped or changed nothing, and included files.
+  - What a task of C(ansible.builtin.debug) says is shown, as in C(graceful.azure.holds).
   - A run of C(graceful.azure.handle_events) then shows what it decides, what it changes, what fails and how the events ended.
   - Choose it with C(ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief). A collection cannot choose it for you.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
 """
+
+import contextlib
 
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
@@ -34,9 +37,34 @@ class CallbackModule(Default):
         super().set_options(task_keys=task_keys, var_options=var_options, direct=dict(direct or {}, **quiet))
 
     def v2_runner_on_ok(self, result):
-        # Before core 2.19 a result has no public name for its task.
-        if not isinstance(result.task if hasattr(result, "task") else result._task, TaskInclude):
-            super().v2_runner_on_ok(result)
+        if not isinstance(_task(result), TaskInclude):
+            with self._show(result):
+                super().v2_runner_on_ok(result)
+
+    def v2_runner_item_on_ok(self, result):
+        with self._show(result):
+            super().v2_runner_item_on_ok(result)
 
     def v2_playbook_on_include(self, included_file):
         """The tasks of the file show themselves."""
+
+    @contextlib.contextmanager
+    def _show(self, result):
+        """Lets a result through that is there to be read, such as that of debug. An assertion that held is not."""
+        told = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] != "assert"
+        self.set_option("display_ok_hosts", bool(told))
+        try:
+            yield
+        finally:
+            self.set_option("display_ok_hosts", False)
+
+
+# Before core 2.19 a result has no public names for these.
+
+
+def _task(result):
+    return result.task if hasattr(result, "task") else result._task
+
+
+def _values(result):
+    return result.result if hasattr(result, "result") else result._result

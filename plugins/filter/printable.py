@@ -39,7 +39,7 @@ RETURN = r"""
 _value:
   description: The same with every character printable.
   type: raw
-  sample: Reboot\\nweb1  restored
+  sample: Reboot\nweb1  restored
 """
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import printable

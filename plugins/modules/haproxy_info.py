@@ -62,7 +62,6 @@ options:
       - It has no effect if O(timeout) is V(0).
     type: float
     default: 0
-    version_added: 0.2.0
   absent:
     description:
       - What it means if no process of HAProxy runs on this machine.
@@ -73,7 +72,6 @@ options:
     type: str
     choices: [unknown, no_traffic]
     default: unknown
-    version_added: 0.2.0
   wait_for:
     description:
       - Names of the servers that O(timeout) waits for. By default these are all of O(servers). It is an error if HAProxy does not have one of them.
@@ -118,7 +116,9 @@ process:
       type: int
   sample: {pid: 4711, started: 1795243046}
 level:
-  description: What the socket allows. M(graceful.azure.haproxy_hold) needs V(admin).
+  description:
+    - What the socket allows. M(graceful.azure.haproxy_hold) needs V(admin). Null if HAProxy does not say, as before version 2.0, and if none
+      runs (RV(absent)).
   returned: success
   type: str
   sample: admin
@@ -260,7 +260,7 @@ servers:
     leads_to:
       description:
         - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere, if the server is
-          not held, and for holds of earlier releases.
+          not held, and if the record does not say.
       type: dict
     for_server:
       description: The server for which this one was taken out, because it leads to the same machine; null for any other.
@@ -325,7 +325,8 @@ addresses:
   elements: str
   sample: [10.0.0.9]
 network:
-  description: An id of the machine's network. It differs between machines, and between containers on one machine.
+  description:
+    - An id of the machine's network. It differs between machines, and between containers on one machine. Null if it cannot be read.
   returned: success
   type: str
   sample: 5d41402abc4b2a76
@@ -350,7 +351,8 @@ absent:
   type: bool
   sample: false
 idle:
-  description: Whether HAProxy has all servers of O(wait_for) and all of them were idle.
+  description:
+    - Whether HAProxy has all servers of O(wait_for) and all of them were idle. Also V(true) with RV(absent=true), because no HAProxy sends anything.
   returned: success
   type: bool
   sample: true

@@ -14,7 +14,8 @@ version_added: 0.1.0
 description:
   - Part of the playbook C(graceful.azure.handle_events). It is of no use elsewhere.
   - Takes what was observed on the hosts of the play, and their settings. Decides one step for each host, with a reason in words and a deadline.
-  - Runs on the controller once for the whole play, connects to no host, and never fails. Mistakes are returned as data.
+  - Runs on the controller once for the whole play and connects to no host. Mistakes are returned as data, so that it never fails
+    while a run goes on. Only O(phase=result), the last task of a run, fails, where a person is needed or the run's time is over.
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -75,7 +76,7 @@ EXAMPLES = r"""
 RETURN = r"""
 mistakes:
   description: Every mistake in the settings of all hosts, one sentence each.
-  returned: always
+  returned: with O(phase=settings) and O(phase=pass)
   type: list
   elements: str
   sample: []

@@ -14,10 +14,12 @@ import yaml
 
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
+KINDS = ("callback", "filter", "lookup")
+
 PLUGINS = [
     ("module" if path.parts[1] == "modules" else path.parts[1], f"graceful.azure.{path.stem}")
     for path in checkout_files()
-    if path.parts[:2] in (("plugins", "modules"), ("plugins", "lookup"), ("plugins", "filter")) and path.suffix == ".py"
+    if path.parts[0] == "plugins" and path.parts[1] in ("modules", *KINDS) and path.suffix == ".py"
 ]
 
 
@@ -47,11 +49,11 @@ def test_package(tmp_path):
     collections = tmp_path / "collections"
     env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     must_pass("ansible-galaxy", "collection", "install", "--offline", "-p", str(collections), str(package), env=env)
-    for kind in ("module", "lookup", "filter"):
+    for kind in ("module", *KINDS):
         named = [name for a_kind, name in PLUGINS if a_kind == kind]
-        if named:
-            shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))
-            assert set(shown) == set(named)
+        assert named, kind
+        shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))
+        assert set(shown) == set(named)
 
 
 @pytest.mark.parametrize("playbook", ["handle_events", "holds"])

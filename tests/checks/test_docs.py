@@ -17,12 +17,33 @@ from tests.support.checkout import ROOT
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ROLES = sorted((ROOT / "roles").glob("*/README.md"))
 FAULTS = ROOT / "tests" / "FAULTS.md"
+USERS_FAULTS = ROOT / "docs" / "faults.md"
 NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", FAULTS.read_text())))
 
 
 def test_the_table_of_faults_names_a_test_in_every_row():
     rows = [line for line in FAULTS.read_text().splitlines() if line.startswith("| ") and not line.startswith(("| **", "| fault"))]
     assert len(rows) > 20 and all("::" in row for row in rows)
+
+
+def test_every_fault_that_users_read_about_has_a_row_there():
+    """Beginning with the same words, in the part of the same name."""
+    tested = faults(FAULTS, r"\| \*\*(.+)\*\*")
+    told = faults(USERS_FAULTS, "## (.+)")
+    assert len(told) > 50
+    assert [row for row in told if not any(part == row[0] and fault.startswith(row[1]) for part, fault in tested)] == []
+
+
+def faults(document, heading):
+    """Of each row of its tables, the part of the document and the fault, which begins with a small letter in one of them."""
+    part, found = None, []
+    for line in document.read_text().splitlines():
+        if begins := re.match(heading, line):
+            part = begins[1]
+        elif line.startswith("| ") and not line.startswith(("| fault |", "| what happens |")):
+            fault = line.split(" | ")[0][2:]
+            found.append((part, fault[0].lower() + fault[1:]))
+    return found
 
 
 @pytest.mark.parametrize(("path", "name", "long"), NAMED_TESTS)

@@ -1730,8 +1730,11 @@ def test_the_time_to_restore_begins_anew_after_another_event():
     assert not model.finish()["failed_run"]
 
 
-@pytest.mark.parametrize("change", [{"resources": ["vm_web1", "vm_web2", "vm_web3"]}, {"event_type": "Redeploy"}])
-def test_an_event_that_documents_describe_differently_is_not_approved(change):
+@pytest.mark.parametrize(
+    ("change", "members"),
+    [({"resources": ["vm_web1", "vm_web2", "vm_web3"]}, ["web1", "web2", "web3"]), ({"event_type": "Redeploy"}, ["web1", "web2"])],
+)
+def test_an_event_that_documents_describe_differently_is_not_approved(change, members):
     """Azure is not known to change an event under its id; were it to, an older description must not be approved."""
     model = Model(hosts=4, min_in_service=0)
     model.announce("e1", "web1", "web2")
@@ -1746,7 +1749,7 @@ def test_an_event_that_documents_describe_differently_is_not_approved(change):
         assert model.posted == []
     del model.seen["web1"]
     model.until(lambda outcome: model.posted, 10)
-    assert "web3" not in str(change) or model.in_rotation("web3") == []
+    assert [name for name in model.settings if not model.in_rotation(name)] == members
 
 
 class TestOnePass:
