@@ -71,8 +71,8 @@ options:
       - By default it is V(maint) in a backend with sticky sessions, and V(drain) in all others. A backend has sticky sessions
         if it has a cookie or a stick table that stores servers. If such a table is in a section without servers, HAProxy
         does not say who uses it. Then every backend counts as sticky.
-      - By default it is also V(maint) in a backend with C(use-server) or C(option prefer-last-server), if the configuration files of the
-        running HAProxy can be read. Both directives send requests to a server in V(drain).
+      - By default it is also V(maint) in a backend with C(use-server), C(option prefer-last-server) or C(persist rdp-cookie), if the configuration
+        files of the running HAProxy can be read. These directives send requests to a server in V(drain).
       - If this option is not given, and sessions still come to a server that a hold has in V(drain), the next call sets the server to
         V(maint). If you choose V(drain), the server stays there.
       - If it is V(maint) and a hold has the server in V(drain), the server goes on to V(maint). It never goes from V(maint) to
@@ -201,8 +201,8 @@ servers:
       elements: str
     leads_to:
       description:
-        - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere, if the server is
-          not held, and for holds of earlier releases.
+        - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere or if the server is
+          not held.
       type: dict
     for_server:
       description: The server for which this one was taken out, because it leads to the same machine (O(addresses)); null for any other.
