@@ -14,7 +14,7 @@ INTERVAL = 1.0
 """Seconds that lie at least between two reads of one metadata service: Azure's advice for polling."""
 
 
-ANSWER = 3.0
+ANSWER = 4.0
 """Seconds that the host's own service may take to answer, where it is asked."""
 
 

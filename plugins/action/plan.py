@@ -76,6 +76,7 @@ class ActionModule(ActionBase):
             result["mistakes"].extend(unresolved(known, self._template(known)))
             result["mistakes"].extend(forbidden(load_extra_vars(self._loader)))
             result["mistakes"].extend(self._balancers_folders(result["settings"], task_vars["hostvars"]))
+            result["run"]["partial"] = self._is_partial(result["settings"], known, task_vars["hostvars"])
             result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
         else:
             result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
@@ -101,6 +102,12 @@ class ActionModule(ActionBase):
             return self._templar.copy_with_new_env(available_variables=known[name]).template(text)
 
         return template
+
+    @staticmethod
+    def _is_partial(settings, known, hostvars):
+        """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
+        balancers = {host for values in settings.values() for host in values["load_balancer"]["hosts"]}
+        return any("load_balancer_hosts" in hostvars.raw_get(name) for name in hostvars if name not in known and name not in balancers)
 
     def _balancers_folders(self, settings, hostvars):
         """Mistakes in the balancers' own C(graceful_azure_state_dir); a balancer is no target, so nothing else reads its variables."""

@@ -9,19 +9,35 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import hashlib
 import ipaddress
 import os
 import re
+import socket
+import struct
+
+# The ioctl that lists the IPv4 addresses of all interfaces, from <linux/sockios.h>: the kernel's files do not tell whose they are.
+SIOCGIFCONF = 0x8912
+IFCONF = "iP"
+# struct ifreq: the name, and a union that is as long as its longest member, struct ifmap.
+IFREQ_BYTES = 16 + (24 if struct.calcsize("P") == 8 else 16)
+LIST_BYTES = 1 << 16
 
 LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
 def own_addresses(proc="/proc"):
-    """The addresses, sorted, without those of loopback and those that are valid on one link alone. Empty where they cannot be read."""
-    found = set(LOCAL.findall(_read(proc, "net", "fib_trie")))
-    # Each line begins with the address, 32 hexadecimal digits.
-    found.update(":".join(re.findall("....", line[:32])) for line in _read(proc, "net", "if_inet6").splitlines())
+    """The addresses, sorted, without those of loopback and those that are valid on one link alone. Empty where they cannot be read.
+
+    An address that a user gave to the loopback interface is not the machine's alone: every VM behind an Azure Load Balancer with
+    Floating IP has the frontend's address there.
+    """
+    found = set(LOCAL.findall(_read(proc, "net", "fib_trie"))) - _on_loopback()
+    # Each line begins with the address, 32 hexadecimal digits, and ends with the interface.
+    lines = (line.split() for line in _read(proc, "net", "if_inet6").splitlines())
+    found.update(":".join(re.findall("....", line[0])) for line in lines if line and line[-1] != "lo")
     known = set()
     for text in found:
         try:
@@ -29,6 +45,19 @@ def own_addresses(proc="/proc"):
         except ValueError:
             continue
     return sorted(str(address) for address in known if not (address.is_loopback or address.is_link_local))
+
+
+def _on_loopback():
+    """The IPv4 addresses of the loopback interface, by whatever label. Empty where the kernel does not tell."""
+    answer = array.array("B", bytes(LIST_BYTES))
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            told = fcntl.ioctl(any_socket.fileno(), SIOCGIFCONF, struct.pack(IFCONF, LIST_BYTES, answer.buffer_info()[0]))
+    except OSError:
+        return set()
+    length = struct.unpack(IFCONF, told)[0]
+    entries = (answer[start : start + IFREQ_BYTES].tobytes() for start in range(0, length, IFREQ_BYTES))
+    return {socket.inet_ntoa(entry[20:24]) for entry in entries if entry[:16].split(b"\0")[0].split(b":")[0] == b"lo"}
 
 
 def network_of(proc="/proc"):

@@ -278,8 +278,8 @@ READ_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """Between two looks at the connections."""
 IDLE_LOOKS = 2
-ANSWER_SECONDS = 1.5
-"""For an answer of the host's own service, once for its port and once for its URL."""
+ANSWER_SECONDS = 2.0
+"""For an answer of the host's own service, once for its port and once for its URL: as long as after the event (M(graceful.azure.wait_for_answer))."""
 
 
 class Look:

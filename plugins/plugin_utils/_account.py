@@ -306,7 +306,7 @@ class Account:
     def _absence(host, event):
         """Why an event that the host's service does not show is not over yet."""
         if host.seen.get("empty_body"):
-            return "its metadata service answered with an empty body, which ends no event that is held"
+            return "its metadata service answered with an empty body, which ends no event that is held or still to come"
         if not host.observed_since(event.held_at):
             return f"held for {event.label} since it was last looked at"
         return "its metadata service no longer shows the event; it is brought back once a second look shows the same"

@@ -8,7 +8,8 @@ The world that C(World) takes is one JSON document:
 
 C(now)       the controller's clock, Unix seconds
 C(pass)      number of this pass, from 1
-C(run)       C(started) (Unix seconds), C(timeout) (s), C(wait) (more passes follow), C(watch) (an event is waited for)
+C(run)       C(started) (Unix seconds), C(timeout) (s), C(wait) (more passes follow), C(watch) (an event is waited for),
+             C(partial) (others behind balancers are no targets)
 C(settings)  per host: what its variables say (see C(_settings.read_settings))
 C(hosts)     per host: its observation; C(events) null means that its service was not read
 C(balancers) per balancer key (see C(balancer_key)): its observation, C(servers) null when it was not read
@@ -144,14 +145,19 @@ def place_text(address, port):
 
 
 class Places:
-    """Which addresses are whose: what leads to a host, and to nobody else."""
+    """Which addresses are whose: what leads to a host, and to nobody else.
 
-    def __init__(self, hosts):
+    C(partial): other hosts behind the same balancers are no targets of this run. What addresses these have nobody knows.
+    """
+
+    def __init__(self, hosts, partial=False):
         self._addresses, self._networks, self._ports = {}, {}, {}
+        # An address of one host may be an address of another one that was never read: a virtual address, or that of a balancer of Azure.
+        self._all_known = not partial and all(host.addresses is not None for host in hosts)
         self._owners = {}   # names of the targets, by address
         self._claims = {}   # names of the targets whose connections are counted, by network and port
         for host in hosts:
-            self._addresses[host.name] = host.seen.get("addresses") or []
+            self._addresses[host.name] = host.addresses or []
             self._networks[host.name] = host.seen.get("network")
             self._ports[host.name] = host.drain["ports"]
             for address in self._addresses[host.name]:
@@ -159,10 +165,11 @@ class Places:
             for port in self._ports[host.name]:
                 self._claims.setdefault((self._networks[host.name], port), set()).add(host.name)
 
-    def leads_to(self, host, server, led, balancer):
+    def leads_to(self, host, server, led, named, balancer):
         """Whether a server of HAProxy leads to the host, and to no other target, as far as can be told.
 
-        C(led): where the host's servers led when they were taken out. C(balancer): the look at the balancer's machine.
+        C(led): where the host's servers led when they were taken out. C(named): the addresses to which the servers of its own name lead.
+        C(balancer): the look at the balancer's machine.
         """
         address, port = server.get("address"), server.get("port")
         if address is None:
@@ -170,7 +177,9 @@ class Places:
         owners = self._owners.get(address, ())
         if owners and host.name not in owners:
             return False
-        if {"address": address, "port": port} in led or self._is_own(host, address, balancer):
+        if {"address": address, "port": port} in led:
+            return True
+        if (self._all_known or address in named) and self._is_own(host, address, balancer):
             return True
         return self._counts(host, port, balancer) and (bool(owners) or ipaddress.ip_address(address).is_loopback)
 
@@ -181,7 +190,7 @@ class Places:
         return own + [place_text(address, port) for port in self._ports[host.name] if self._counts(host, port, balancer) for address in shared]
 
     def _is_own(self, host, address, balancer):
-        """Whether an address is the host's alone. Bridges of containers have the same one on every machine, the balancer's too."""
+        """Whether an address is the host's alone among the targets. Bridges of containers have the same one on every machine, the balancer's too."""
         if self._owners.get(address) != {host.name}:
             return False
         return address not in (balancer.get("addresses") or ()) or self._is_here(host, balancer)
@@ -228,6 +237,11 @@ class Host:
         """Whether its metadata service was read in this pass."""
         return self.seen.get("events") is not None
 
+    @property
+    def tells(self):
+        """Whether its metadata service was read in this pass and gave a document. An empty body is no proof that no event names it."""
+        return self.observed and not self.seen.get("empty_body")
+
     def observed_since(self, moment):
         """Whether its metadata service was read after that moment; None is long ago."""
         return self.observed and (moment is None or self.seen["at"] > moment + WHOLE)
@@ -245,6 +259,11 @@ class Host:
     @property
     def resource_name(self):
         return self.seen.get("resource_name") or self.settings["resource_name"] or self.memory.get("resource_name")
+
+    @property
+    def addresses(self):
+        """Its IP addresses at the last look of this run that told them; None where none did."""
+        return self.memory.get("addresses")
 
     @property
     def balancer(self):
@@ -272,6 +291,15 @@ class Host:
     def unanswered(self):
         """Why it did not answer though it serves, or None. The settings of restore_service are wrong then: after an event it would stay out."""
         return self.memory.get("unanswered")
+
+    def _unanswered_details(self):
+        """What a hold keeps of that: while the host is out, nobody can ask it again."""
+        return {"unanswered": self.unanswered, "asked": self.settings["restore_service"]["ask"]} if self.unanswered else {}
+
+    def recall_unanswered(self, details):
+        """What a run before this one wrote there. Whoever has corrected the settings since is believed."""
+        if details.get("unanswered") and details.get("asked") == self.settings["restore_service"].get("ask"):
+            self.memory.setdefault("unanswered", str(details["unanswered"]))
 
     @property
     def refuses_unanswered(self):
@@ -315,7 +343,7 @@ class Host:
                 "role": role,
                 "state": state,
                 "event_ids": [event.event_id for event in events],
-                "event_details": {event.event_id: event.details() for event in events},
+                "event_details": {event.event_id: dict(event.details(), **self._unanswered_details()) for event in events},
                 "reason": "; ".join(event.label for event in events),
             }
             self.step.update(variables)
@@ -341,9 +369,8 @@ class World:
         self.results = world.get("results") or {}
         self.events = {}
 
-        self.places = Places(self.hosts.values())
-
         self._meet_hosts()
+        self.places = Places(list(self.hosts.values()), bool(self.run.get("partial")))
         self._meet_events()
         self._meet_balancers()
         self._meet_holds()
@@ -376,6 +403,8 @@ class World:
                 host.fatal.append(
                     "its metadata service does not tell this host's name; set graceful_azure_resource_name"
                 )
+            if host.seen.get("addresses"):
+                host.memory["addresses"] = host.seen["addresses"]
             if host.observed:
                 host.memory.pop("silent_since", None)
             else:
@@ -426,7 +455,7 @@ class World:
             confirmed.extend(name for name in found if name not in confirmed)
             # Another run took it out for this event, after it was last looked at here.
             found = found or [h.name for h in bearers if event.key in h.held_ids and not h.observed_since(event.held_at)]
-            if not found and len(bearers) == 1 and not bearers[0].observed:
+            if not found and len(bearers) == 1 and not bearers[0].tells:
                 found = [bearers[0].name]
             event.members.extend(found)
             if not found:
@@ -442,27 +471,29 @@ class World:
         """Whether hosts that the event names were read without it, and it stands only in older documents of others."""
         if any(host.name in event.shown_by for host in known):
             return False
-        newest = max((host.incarnation for host in known if host.observed), default=None)
+        newest = max((host.incarnation for host in known if host.tells), default=None)
         return newest is not None and all(self.hosts[name].incarnation <= newest for name in event.shown_by)
 
     def _note_absences(self):
         """When each host's service was last read without an event that names the host, two reads at most.
 
-        One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held.
+        One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held, or that is still to come.
         """
         for host in self.hosts.values():
             noted = host.memory["absent"] = {key: at for key, at in host.memory.get("absent", {}).items() if key in self.events}
             for key, event in self.events.items():
                 if event.standing and host.name in event.shown_by:
                     noted.pop(key, None)
-                elif host.observed and host.name in event.facts["hosts"] and not (host.seen.get("empty_body") and self._is_held(event)):
+                elif host.observed and host.name in event.facts["hosts"] and not (host.seen.get("empty_body") and self._is_wanted(event)):
                     last = host.seen["at"]
                     reads = noted.get(key, [])
                     new = [at for at in (last - host.seen.get("steady", 0.0), last) if not reads or at > reads[-1]]
                     noted[key] = (reads + sorted(set(new)))[-2:]
 
-    def _is_held(self, event):
-        return bool(event.facts.get("held")) or any(event.key in host.held_ids for host in self.hosts.values())
+    def _is_wanted(self, event):
+        """Whether something is held for the event, or its impact is still to come."""
+        comes = event.facts["status"] == "Scheduled" and (event.not_before_at is None or event.not_before_at > self.now)
+        return comes or bool(event.facts.get("held")) or any(event.key in host.held_ids for host in self.hosts.values())
 
     def _meet_balancers(self):
         """Find each host's servers; say which balancers could not be read."""
@@ -521,10 +552,11 @@ class World:
         """
         led = [record["leads_to"] for record in seen.get("holds") or () if record.get("leads_to") and self._is_held_for(host, record)]
         backends, own = host.balancer["backends"], host.balancer["server"]
+        named = {server.get("address") for server in seen["servers"] if server["server"] == own and (not backends or server["backend"] in backends)}
         for server in seen["servers"]:
             if (server["server"] == own and (not backends or server["backend"] in backends)) or (backends and server["backend"] not in backends):
                 continue
-            if not self.places.leads_to(host, server, led, seen):
+            if not self.places.leads_to(host, server, led, named, seen):
                 continue
             owner = self._owner(host, key, server)
             at = place_text(server["address"], server.get("port"))
@@ -570,6 +602,7 @@ class World:
                         host.foreign_ids.add(event_id)  # no event of Azure's: a person holds it, and a person releases it
                         continue
                     host.held_ids.add(fold(event_id))
+                    host.recall_unanswered(details)
                     self._recall(host, event_id, details, clock)
                     event = self.events[fold(event_id)]
                     put = self._by_our_clock(entry.get("since"), clock)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
+from tests.support.checkout import BUILD
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy, free_port
 
@@ -317,3 +320,23 @@ class TestWhoseRecord:
         assert seen["holds"] == [] and [record["subject"]["socket"] for record in seen["other_holds"]] == [gone.socket]
         hold(other.socket, ids=None, state="absent")
         assert len(self.records(tmp_path)) == 1
+
+
+def test_an_address_on_the_loopback_interface_is_not_the_hosts_own():
+    """Every VM behind an Azure Load Balancer with Floating IP has the frontend's address there."""
+    code = (
+        "from ansible_collections.graceful.azure.plugins.module_utils._addresses import own_addresses; import json; print(json.dumps(own_addresses()))"
+    )
+    commands = [
+        "ip link set lo up",
+        "ip link add net0 type veth peer name net1",
+        "ip address add 192.0.2.7/24 dev net0",
+        "ip address add 192.0.2.200/32 dev lo",
+        "ip address add 192.0.2.201/32 dev lo label lo:1",
+        "ip -6 address add 2001:db8::7/64 dev net0",
+        "ip -6 address add 2001:db8::200/128 dev lo",
+        f"{sys.executable} -c '{code}'",
+    ]
+    environment = dict(os.environ, PYTHONPATH=str(BUILD / "collections"))
+    done = subprocess.run(["unshare", "--net", "sh", "-ec", "\n".join(commands)], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert json.loads(done.stdout) == ["192.0.2.7", "2001:db8::7"]

@@ -29,6 +29,16 @@ def test_enough_forks(hosts, forks):
     assert check(hosts, forks)["warnings"] == []
 
 
+def test_whether_others_behind_balancers_are_no_targets():
+    class Hostvars(dict):
+        raw_get = dict.get
+
+    settings = {"web1": {"load_balancer": {"hosts": ["lb1"]}}}
+    everybody = Hostvars(web1={}, lb1={"load_balancer_hosts": []}, db1={}, web2={"load_balancer_hosts": ["lb1"]})
+    assert ActionModule._is_partial(settings, {"web1": {}}, everybody)
+    assert not ActionModule._is_partial(settings, {"web1": {}, "web2": {}}, everybody)
+
+
 def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
     (mistake,) = check(1, 5, journal=str(tmp_path / "none" / "journal"))["mistakes"]
     assert "handle_events_journal" in mistake and "No such file" in mistake

@@ -1933,13 +1933,31 @@ class TestOverIsSeenTwice:
         model.over("e1")
         assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
 
-    def test_an_empty_body_ends_what_nobody_is_held_for(self):
+    def test_an_empty_body_ends_nothing_that_is_still_to_come(self):
         model = Model(hosts=1, rules=[{"name": "later", "action": "prepare", "lead_time": 60}])
-        model.announce("e1", "web1")
+        model.announce("e1", "web1", notice=600.0)
         assert state(model.go(), "web1") == "waiting"
         model.hosts["web1"]["empty_body"] = True
-        outcome = model.finish(passes=5)
-        assert result(outcome, "e1")["outcome"] == "cancelled"
+        for _pass in range(5):
+            assert not model.go()["finished"]
+            assert state(model.outcome, "web1") == "unobserved" and "still to come" in model.outcome["hosts"]["web1"]["reason"]
+        # Nobody is held for it, and its time is over.
+        model.now += 600
+        assert result(model.finish(passes=5), "e1")["outcome"] == "completed"
+
+    @pytest.mark.parametrize("when", ["from the start", "later"])
+    def test_an_empty_body_hides_nothing_that_a_neighbour_shows(self, when):
+        model = Model(hosts=3)
+        model.hosts["web3"]["empty_body"] = when == "from the start"
+        model.announce("e1", "web3")
+        model.go()
+        model.hosts["web3"]["empty_body"] = True
+        for _pass in range(6):
+            assert not model.go()["finished"]
+        # Only itself can approve it, as soon as it tells of it again.
+        assert model.in_rotation("web3") == [] and model.posted == []
+        model.hosts["web3"]["empty_body"] = False
+        model.until(lambda outcome: model.posted, passes=6)
 
     def test_a_run_that_takes_one_step_looks_twice(self):
         model = self.in_mid_impact()

@@ -139,3 +139,18 @@ def test_check_mode_says_it_though_no_event_stands():
     model.observe_host = lambda name, original=model.observe_host: seen if name == "web1" else original(name)
     outcome = model.go()
     assert outcome["failed_run"] and URL in outcome["messages"][0]
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_what_did_not_answer_is_known_to_the_runs_after_it(corrected):
+    """It goes out shortly before the impact. A run that has not seen why must not approve it, unless somebody corrected the settings."""
+    model = Asked(hosts=2)
+    model.answers["web1"] = URL
+    model.announce("e1", "web1", notice=400.0)
+    model.until(lambda outcome: model.in_rotation("web1") == [], passes=400)
+    model.killed()
+    if corrected:
+        model.settings["web1"]["restore_service"]["ask"] = {"url": "http://localhost/health"}
+    for _pass in range(8):
+        model.go()
+    assert bool(model.posted) is corrected

@@ -196,17 +196,62 @@ def test_only_in_the_backends_that_the_user_named():
     assert [server["server"] for server in world.hosts["web1"].servers] == ["web1"]
 
 
+class TestAnAddressOfSeveral:
+    """A server leads to the frontend address of a balancer of Azure, which every VM behind that has, or to one that another VM takes over."""
+
+    def model(self, *, bearers=("web1", "web2", "web3")):
+        model = Moving()
+        model.at["spare"] = ("10.0.0.200", 80)
+        for name in bearers:
+            model.own[name].append("10.0.0.200")
+        model.announce("e1", "web1", "web2")
+        model.settings = {name: dict(settings, min_in_service=0) for name, settings in model.settings.items()}
+        return model
+
+    @staticmethod
+    def spare(model):
+        return model.servers["lb1"]["spare"]["admin_state"]
+
+    def test_it_is_nobodys(self):
+        model = self.model()
+        model.until(lambda outcome: model.posted, passes=8)
+        assert self.spare(model) == "ready"
+
+    def test_where_the_others_are_silent_from_the_start(self):
+        model = self.model()
+        model.hosts["web3"]["silent"] = model.hosts["web2"]["silent"] = True
+        for _pass in range(5):
+            model.go()
+        assert model.said("web1")[0] in ("draining", "ready") and self.spare(model) == "ready"
+
+    def test_where_the_others_go_silent_one_after_the_other(self):
+        model = self.model(bearers=("web1", "web2"))
+        model.until(lambda outcome: model.posted, passes=8)
+        model.start("e1")
+        for name in ("web2", "web1"):
+            model.hosts[name]["silent"] = True
+            model.go()
+            model.go()
+            assert self.spare(model) == "ready"
+
+    def test_where_the_others_are_no_targets(self):
+        model = self.model(bearers=("web1",))
+        model.run = dict(model.run, partial=True)
+        model.until(lambda outcome: model.posted, passes=8)
+        assert self.spare(model) == "ready"
+
+
 class TestWhoseAddress:
     """What leads to web1, with port 8080 counted there."""
 
-    def places(self, own, networks=("a", "b"), ports=(8080, 8080)):
+    def places(self, own, networks=("a", "b"), ports=(8080, 8080), partial=False):
         hosts = []
         for number, name in enumerate(("web1", "web2")):
             host = type("Host", (), {})()
             host.name, host.drain = name, {"ports": [ports[number]]}
-            host.seen = {"addresses": own[number], "network": networks[number]}
+            host.seen, host.addresses = {"network": networks[number]}, own[number]
             hosts.append(host)
-        return Places(hosts), hosts[0]
+        return Places(hosts, partial), hosts[0]
 
     @pytest.mark.parametrize(
         ("own", "networks", "ports", "balancer", "server", "leads"),
@@ -231,14 +276,23 @@ class TestWhoseAddress:
     )
     def test_it(self, own, networks, ports, balancer, server, leads):
         places, host = self.places(own, networks, ports)
-        assert places.leads_to(host, {"address": server[0], "port": server[1]}, [], balancer) is leads
+        assert places.leads_to(host, {"address": server[0], "port": server[1]}, [], set(), balancer) is leads
+
+    @pytest.mark.parametrize("unknown", [{"partial": True}, {"own": (["10.0.0.1", "10.0.0.200"], None)}])
+    def test_while_the_addresses_of_others_are_unknown_only_those_of_its_own_servers_count(self, unknown):
+        """Another host may have 10.0.0.200 as well, as every VM behind an Azure Load Balancer with Floating IP may, or take it over."""
+        places, host = self.places(**dict({"own": (["10.0.0.1", "10.0.0.200"], ["10.0.0.2"])}, **unknown))
+        assert not places.leads_to(host, {"address": "10.0.0.200", "port": 80}, [], {"10.0.0.1"}, {})
+        assert places.leads_to(host, {"address": "10.0.0.1", "port": 8080}, [], {"10.0.0.1"}, {})
+        # Its own server leads to another VM.
+        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, [], {"10.0.0.2"}, {})
 
     def test_where_a_name_led_unless_another_target_has_that_address_now(self):
         led = [{"address": "10.0.0.7", "port": 80}, {"address": "10.0.0.2", "port": 80}]
         places, host = self.places((["10.0.0.1"], ["10.0.0.2"]))
-        assert places.leads_to(host, {"address": "10.0.0.7", "port": 80}, led, {})
-        assert not places.leads_to(host, {"address": "10.0.0.7", "port": 81}, led, {})
-        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, led, {})
+        assert places.leads_to(host, {"address": "10.0.0.7", "port": 80}, led, set(), {})
+        assert not places.leads_to(host, {"address": "10.0.0.7", "port": 81}, led, set(), {})
+        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, led, set(), {})
 
     def test_what_is_searched_for(self):
         places, host = self.places((["10.0.0.1", "172.17.0.1"], ["172.17.0.1"]))
