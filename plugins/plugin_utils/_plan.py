@@ -61,7 +61,7 @@ class _Plan:
                 continue
             preparing = [event for event in host.events if event.prepares and self._due(host, event) and self._answered(host, event)]
             # An event that is not due yet, or waits for a person, keeps nobody out.
-            host.needed = bool(preparing) or not all(event.prepares for event in host.events)
+            host.needed = bool(preparing) or any(self._may_come_unprepared(event) for event in host.events)
             if preparing:
                 self._prepare(host, preparing, leaving)
             elif not host.needed and host.held_ids and host.observed:
@@ -310,9 +310,16 @@ class _Plan:
 
     def _must_yield(self, host, events):
         at = self._yields_at(host, events)
-        # What was approved, or may have been by a run that was killed, can begin at any moment.
-        comes = any(event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts for event in events)
-        return comes or (at is not None and self.world.now >= at)
+        return any(map(self._comes, events)) or (at is not None and self.world.now >= at)
+
+    @staticmethod
+    def _comes(event):
+        """Whether its impact may come at any moment: it has started, or was approved, or may have been by a run that was killed."""
+        return event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts
+
+    def _may_come_unprepared(self, event):
+        """Whether a host that is out stays out for an event that prepares nobody: its impact may come at any moment, or we are to approve it."""
+        return not event.prepares and (self._comes(event) or (event.asks_approval and not self.forbidden(event)))
 
     def _below_minimum(self, host, others=()):
         """A sentence where taking the host out would leave a backend with too few servers in service, or None.
