@@ -122,9 +122,10 @@ class Account:
                     " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
                 )
         if world.run.get("check"):
-            # In check mode a host is asked even where no event names it.
-            messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered and not host.events)
-        if not any(host.seen.get("reached") for host in world.hosts.values()):
+            # In check mode a host is asked even where no event names it, or its event has time.
+            messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered)
+        hosts = world.hosts.values()
+        if not any(host.seen.get("reached") for host in hosts) and not all(host.settings.get("may_be_off") for host in hosts):
             messages.append("none of the targets could be reached")
         for entry in results:
             messages.extend(f"{name}: {said['reason']}" for name, said in entry["hosts"].items() if said["state"] == "needs_person")
@@ -245,7 +246,7 @@ class Account:
             return "needs_person", "; ".join(host.conflicts), event.deadline
         if host.blind and event.prepares:
             return "needs_person", "; ".join(host.blind), event.deadline
-        if host.refuses_unanswered and event.key in host.waiting and event.key not in host.held_ids:
+        if (host.name, event.key) in self.plan.unanswered:
             return ("needs_person", *host.waiting[event.key])
         failure = host.memory.get("failure")
         if failure and self._failing_for(host, [event]) >= PATIENCE:

@@ -50,6 +50,7 @@ class _Plan:
             if event.standing and event.action == "approve" and (event.started or event.facts.get("approved_at"))
             for name in event.members
         }
+        self.unanswered = set()  # (host, event) where the host does not answer, and the event waits for that
         self._decide()
 
     def _decide(self):
@@ -105,6 +106,8 @@ class _Plan:
         silent = [name for name in event.members if self.world.hosts[name].refuses_unanswered and event.key not in self.world.hosts[name].held_ids]
         if not silent or event.key in host.held_ids or self._must_yield(host, [event]):
             return True
+        if host.name in silent:
+            self.unanswered.add((host.name, event.key))
         why = unanswered(host) if host.name in silent else f"waits for {', '.join(silent)}, which would not come back after the event"
         host.waiting[event.key] = (why, self._yields_at(host, [event]))
         return False

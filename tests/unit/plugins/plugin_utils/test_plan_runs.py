@@ -47,3 +47,19 @@ class TestAnEventThatIsApprovedUnprepared:
         assert [event_id for _at, event_id, _by in model.posted] == ["e1", "e2"]
         model.over("e2")
         assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+
+class TestTargetsThatMayBeOff:
+    def test_the_only_target(self):
+        model = Model(hosts=1, may_be_off=True)
+        model.hosts["web1"]["silent"] = True
+        outcome = model.go()
+        assert outcome["finished"] and outcome["messages"] == [] and outcome["unread"] == {"web1": "timed out"}
+
+    def test_nobody_is_reached_and_one_of_them_may_not_be_off(self):
+        model = Model()
+        model.settings["web1"]["may_be_off"] = True
+        for host in model.hosts.values():
+            host["silent"] = True
+        outcome = model.finish()
+        assert "none of the targets could be reached" in outcome["messages"]
