@@ -275,8 +275,9 @@ class Account:
             return "unobserved", self._absence(host, event) if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:
-                if self.world.now - host.memory["blind_since"] < PATIENCE:
-                    return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
+                until = self._blind_until(host, event)
+                if self.world.now < until:
+                    return "restoring", "; ".join(host.blind), until
                 return "needs_person", "; ".join(host.blind), None
             was_held = host.name in event.facts.get("held", ())
             given_back = event.facts.setdefault("given_back", [])
@@ -302,6 +303,13 @@ class Account:
         if host.memory.get("restoring") is not None and self.world.now - since >= limit:
             return "needs_person", f"not restored within {limit:g} s: {why}", None
         return "restoring", why, since + limit
+
+    def _blind_until(self, host, event):
+        """Until when a balancer that cannot be read is waited for after an event: one that was read while the host was held for it may hold it still."""
+        since = host.memory["blind_since"]
+        if not self._is_owed(host, event) or host.memory.get("held_since", {}).get(event.key, since) >= since:
+            return since + PATIENCE
+        return max(since, event.facts.get("gone_at", since)) + max(PATIENCE, host.settings["restore_service"]["timeout"])
 
     @staticmethod
     def _absence(host, event):
@@ -429,7 +437,7 @@ class Account:
         """Whether nothing is left to do for the hosts of an event that is over."""
         for name in event.facts["hosts"]:
             state = states[name, event.key][0]
-            if state not in ("restored", "in_service", "needs_person", "unobserved"):
+            if state not in ("restored", "in_service", "needs_person", "unobserved") or self._may_be_mended(self.world.hosts[name], event):
                 return False
             if state == "unobserved" and not self._deleted(self.world.hosts[name]):
                 return False
@@ -444,10 +452,27 @@ class Account:
 
     def _is_hopeless(self, host, event):
         """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
+        if self._is_owed(host, event) or (event.facts.get("approved_at") is not None and host.name not in event.facts.get("given_back", ())):
+            return bool(host.seen.get("left"))
         if host.fatal:
             return True
-        stands = host.blind and host.helpless and self.world.now - host.memory["blind_since"] >= PATIENCE
-        return bool(stands) and event.key not in host.held_ids
+        # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
+        _why, until = host.waiting.get(event.key, (None, None))
+        acts = host.step is not None or (until is not None and until <= self.world.end)
+        return bool(host.blind and host.helpless and not acts) and self.world.now - host.memory["blind_since"] >= PATIENCE
+
+    @staticmethod
+    def _is_owed(host, event):
+        """Whether something is held for the event and will have to be given back, as far as is known where it cannot be read now."""
+        if event.key in host.held_ids:
+            return True
+        return not event.ignored and host.name in event.facts.get("held", ()) and host.name not in event.facts.get("given_back", ())
+
+    def _may_be_mended(self, host, event):
+        """Whether a host that cannot be given back because of a mistake still has time: what boots, or is restarted, looks like one set up wrong."""
+        if not host.fatal or host.seen.get("left") or self._deleted(host) or not self._is_owed(host, event):
+            return False
+        return self.world.now - event.facts.get("gone_at", self.world.now) < host.settings["restore_service"]["timeout"]
 
     def _next_act_is_later(self, event):
         """Whether the next act for a standing event lies beyond this run's end."""
