@@ -44,7 +44,8 @@ class Account:
         left = [event for event in listed if not self._over(event, states)]
         patient = [self._patient(host) for host in world.hosts.values()]
         helpless = all(host.fatal for host in world.hosts.values())
-        nothing_left = not left and all(patient) and (found or helpless or not world.run["watch"])
+        undecided = any(map(world.may_mean, world.events.values()))
+        nothing_left = not left and not undecided and all(patient) and (found or helpless or not world.run["watch"])
         messages = self._messages(results, left)
         look_again = world.run.get("look_twice", False) and self._looks_again()
         decisions = {host.name: self._decision(host, states) for host in world.hosts.values()}
@@ -122,9 +123,10 @@ class Account:
                     " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
                 )
         if world.run.get("check"):
-            # In check mode a host is asked even where no event names it.
-            messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered and not host.events)
-        if not any(host.seen.get("reached") for host in world.hosts.values()):
+            # In check mode a host is asked even where no event names it, or its event has time.
+            messages.extend(f"{host.name}: {unanswered(host)}" for host in world.hosts.values() if host.refuses_unanswered)
+        hosts = world.hosts.values()
+        if not any(host.seen.get("reached") for host in hosts) and not all(host.settings.get("may_be_off") for host in hosts):
             messages.append("none of the targets could be reached")
         for entry in results:
             messages.extend(f"{name}: {said['reason']}" for name, said in entry["hosts"].items() if said["state"] == "needs_person")
@@ -154,6 +156,17 @@ class Account:
             return []
         # A look by an older release of the modules does not tell.
         return [f"{server['backend']}/{server['server']} on {server['machine']}" for server in host.servers if not server.get("checked", True)]
+
+    def _unnamed(self, host):
+        """What is told of a host whose service shows no event that names it."""
+        doubtful = [event for event in self.world.events.values() if host in self.world.may_mean(event)]
+        if not doubtful:
+            return "no event names it"
+        event = doubtful[0]
+        return (
+            f"{event.label} bears its name at {', '.join(event.shown_by)}; its own metadata service is asked for {LAG:g} s"
+            " whether it shows it too, or else another VM of that name is meant"
+        )
 
     @staticmethod
     def _waited_for(event, results):
@@ -245,7 +258,7 @@ class Account:
             return "needs_person", "; ".join(host.conflicts), event.deadline
         if host.blind and event.prepares:
             return "needs_person", "; ".join(host.blind), event.deadline
-        if host.refuses_unanswered and event.key in host.waiting and event.key not in host.held_ids:
+        if (host.name, event.key) in self.plan.unanswered:
             return ("needs_person", *host.waiting[event.key])
         failure = host.memory.get("failure")
         if failure and self._failing_for(host, [event]) >= PATIENCE:
@@ -274,8 +287,9 @@ class Account:
             return "unobserved", self._absence(host, event) if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:
-                if self.world.now - host.memory["blind_since"] < PATIENCE:
-                    return "restoring", "; ".join(host.blind), host.memory["blind_since"] + PATIENCE
+                until = self._blind_until(host, event)
+                if self.world.now < until:
+                    return "restoring", "; ".join(host.blind), until
                 return "needs_person", "; ".join(host.blind), None
             was_held = host.name in event.facts.get("held", ())
             given_back = event.facts.setdefault("given_back", [])
@@ -301,6 +315,13 @@ class Account:
         if host.memory.get("restoring") is not None and self.world.now - since >= limit:
             return "needs_person", f"not restored within {limit:g} s: {why}", None
         return "restoring", why, since + limit
+
+    def _blind_until(self, host, event):
+        """Until when a balancer that cannot be read is waited for after an event: one that was read while the host was held for it may hold it still."""
+        since = host.memory["blind_since"]
+        if not self._is_owed(host, event) or host.memory.get("held_since", {}).get(event.key, since) >= since:
+            return since + PATIENCE
+        return max(since, event.facts.get("gone_at", since)) + max(PATIENCE, host.settings["restore_service"]["timeout"])
 
     @staticmethod
     def _absence(host, event):
@@ -374,7 +395,7 @@ class Account:
             elif not host.observed:
                 state, reason = "unobserved", host.seen.get("error") or "not observed"
             else:
-                state, reason = "in_service", "; ".join(filter(None, [self._maintenance(host), "no event names it"]))
+                state, reason = "in_service", "; ".join(filter(None, [self._maintenance(host), self._unnamed(host)]))
                 if host.foreign_ids:
                     reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
         if host.memory.get("state") != state:
@@ -428,7 +449,7 @@ class Account:
         """Whether nothing is left to do for the hosts of an event that is over."""
         for name in event.facts["hosts"]:
             state = states[name, event.key][0]
-            if state not in ("restored", "in_service", "needs_person", "unobserved"):
+            if state not in ("restored", "in_service", "needs_person", "unobserved") or self._may_be_mended(self.world.hosts[name], event):
                 return False
             if state == "unobserved" and not self._deleted(self.world.hosts[name]):
                 return False
@@ -443,10 +464,27 @@ class Account:
 
     def _is_hopeless(self, host, event):
         """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
+        if self._is_owed(host, event) or (event.facts.get("approved_at") is not None and host.name not in event.facts.get("given_back", ())):
+            return bool(host.seen.get("left"))
         if host.fatal:
             return True
-        stands = host.blind and host.helpless and self.world.now - host.memory["blind_since"] >= PATIENCE
-        return bool(stands) and event.key not in host.held_ids
+        # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
+        _why, until = host.waiting.get(event.key, (None, None))
+        acts = host.step is not None or (until is not None and until <= self.world.end)
+        return bool(host.blind and host.helpless and not acts) and self.world.now - host.memory["blind_since"] >= PATIENCE
+
+    @staticmethod
+    def _is_owed(host, event):
+        """Whether something is held for the event and will have to be given back, as far as is known where it cannot be read now."""
+        if event.key in host.held_ids:
+            return True
+        return not event.ignored and host.name in event.facts.get("held", ()) and host.name not in event.facts.get("given_back", ())
+
+    def _may_be_mended(self, host, event):
+        """Whether a host that cannot be given back because of a mistake still has time: what boots, or is restarted, looks like one set up wrong."""
+        if not host.fatal or host.seen.get("left") or self._deleted(host) or not self._is_owed(host, event):
+            return False
+        return self.world.now - event.facts.get("gone_at", self.world.now) < host.settings["restore_service"]["timeout"]
 
     def _next_act_is_later(self, event):
         """Whether the next act for a standing event lies beyond this run's end."""

@@ -16,12 +16,10 @@ import math
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._account import Account
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, unanswered
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, RESERVE, World, balancer_key, fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import APPROVAL_REPEAT, LAG, RESERVE, World, balancer_key, fold
 
 LOOKS = 2
 """Idle looks running after which a host is drained, where no session came meanwhile for as long as C(load_balancer_quiet) says."""
-LAG = 10.0
-"""Seconds after which a VM that does not show the event of another one is not of its set."""
 READY = 15.0
 """Seconds for which a host that was found ready counts as ready."""
 READY_EACH = 1.0
@@ -50,6 +48,7 @@ class _Plan:
             if event.standing and event.action == "approve" and (event.started or event.facts.get("approved_at"))
             for name in event.members
         }
+        self.unanswered = set()  # (host, event) where the host does not answer, and the event waits for that
         self._decide()
 
     def _decide(self):
@@ -61,7 +60,7 @@ class _Plan:
                 continue
             preparing = [event for event in host.events if event.prepares and self._due(host, event) and self._answered(host, event)]
             # An event that is not due yet, or waits for a person, keeps nobody out.
-            host.needed = bool(preparing) or not all(event.prepares for event in host.events)
+            host.needed = bool(preparing) or any(self._may_come_unprepared(event) for event in host.events)
             if preparing:
                 self._prepare(host, preparing, leaving)
             elif not host.needed and host.held_ids and host.observed:
@@ -105,6 +104,8 @@ class _Plan:
         silent = [name for name in event.members if self.world.hosts[name].refuses_unanswered and event.key not in self.world.hosts[name].held_ids]
         if not silent or event.key in host.held_ids or self._must_yield(host, [event]):
             return True
+        if host.name in silent:
+            self.unanswered.add((host.name, event.key))
         why = unanswered(host) if host.name in silent else f"waits for {', '.join(silent)}, which would not come back after the event"
         host.waiting[event.key] = (why, self._yields_at(host, [event]))
         return False
@@ -310,9 +311,16 @@ class _Plan:
 
     def _must_yield(self, host, events):
         at = self._yields_at(host, events)
-        # What was approved, or may have been by a run that was killed, can begin at any moment.
-        comes = any(event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts for event in events)
-        return comes or (at is not None and self.world.now >= at)
+        return any(map(self._comes, events)) or (at is not None and self.world.now >= at)
+
+    @staticmethod
+    def _comes(event):
+        """Whether its impact may come at any moment: it has started, or was approved, or may have been by a run that was killed."""
+        return event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts
+
+    def _may_come_unprepared(self, event):
+        """Whether a host that is out stays out for an event that prepares nobody: its impact may come at any moment, or we are to approve it."""
+        return not event.prepares and (self._comes(event) or (event.asks_approval and not self.forbidden(event)))
 
     def _below_minimum(self, host, others=()):
         """A sentence where taking the host out would leave a backend with too few servers in service, or None.

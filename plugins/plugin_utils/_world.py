@@ -39,6 +39,8 @@ TASKS = (APPROVED, DRAINED, "load_balancer_custom", "drain_host_before", "drain_
 """Names of all records of tasks that the roles leave."""
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
+LAG = 10.0
+"""Seconds after which a VM that does not show the event of another one is not of its set."""
 RESERVE = 15.0
 """Seconds before NotBefore at which an event's deadline lies."""
 WHOLE = 2.0
@@ -466,6 +468,12 @@ class World:
             return
         known.extend(name for name in event.members if name not in known)
         event.facts["targets"] = [self.hosts[name].resource_name for name in event.members]
+
+    def may_mean(self, event):
+        """Targets whose name the event bears, and whose own service does not show it, perhaps because it lags behind those that do."""
+        strangers = {name.lower() for name in event.strangers} if event.standing else ()
+        named = [host for host in self.hosts.values() if (host.resource_name or "").lower() in strangers]
+        return [host for host in named if host.observed and host.seen["at"] < event.first_seen + LAG]
 
     def _shown_only_by_the_past(self, event, known):
         """Whether hosts that the event names were read without it, and it stands only in older documents of others."""

@@ -154,3 +154,45 @@ def test_what_did_not_answer_is_known_to_the_runs_after_it(corrected):
     for _pass in range(8):
         model.go()
     assert bool(model.posted) is corrected
+
+
+def late(**more):
+    return Asked(rules=[{"name": "late", "lead_time": 300.0}], **more)
+
+
+def test_what_waits_for_its_lead_time_needs_nobody_yet():
+    model = late(wait=False)
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    outcome = model.go()
+    assert said(outcome, "web1") == ("waiting", "rule 'late' begins 300 s before NotBefore") and not outcome["failed_run"]
+    model.now += 610
+    state, reason = said(model.go(), "web1")
+    assert state == "needs_person" and URL in reason and "lead" not in reason
+
+
+def test_what_is_approved_unprepared_and_waits_for_the_minimum_needs_nobody():
+    model = Asked(min_in_service=2, rules=[{"name": "quick", "action": "approve"}])
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    outcome = model.go()
+    assert said(outcome, "web1")[0] == "waiting" and not outcome["failed_run"]
+
+
+def test_check_mode_says_it_though_the_event_has_time():
+    model = late(wait=False)
+    model.run["check"] = True
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    outcome = model.go()
+    assert said(outcome, "web1")[0] == "waiting"
+    (message,) = outcome["messages"]
+    assert message.startswith("web1: ") and URL in message and "restore_service_url" in message
+
+
+def test_check_mode_says_it_once():
+    model = Asked(wait=False)
+    model.run["check"] = True
+    model.answers["web1"] = URL
+    model.announce("e1", "web1")
+    assert len([message for message in model.go()["messages"] if URL in message]) == 1
