@@ -129,7 +129,7 @@ class ActionModule(ActionBase):
                 run[option] = float(args[option])
             except (TypeError, ValueError):
                 run[option] = math.nan
-            if not math.isfinite(run[option]) or run[option] < least:
+            if isinstance(args[option], bool) or not math.isfinite(run[option]) or run[option] < least:
                 mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
         if args.get("journal"):
             try:

@@ -29,6 +29,11 @@ def test_enough_forks(hosts, forks):
     assert check(hosts, forks)["warnings"] == []
 
 
+@pytest.mark.parametrize("option", ["timeout", "sleep", "observe_timeout"])
+def test_true_is_not_a_second(option):
+    assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {0.1 if option == 'observe_timeout' else 0:g} up"]
+
+
 def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
     (mistake,) = check(1, 5, journal=str(tmp_path / "none" / "journal"))["mistakes"]
     assert "handle_events_journal" in mistake and "No such file" in mistake
