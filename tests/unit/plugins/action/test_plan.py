@@ -39,6 +39,24 @@ def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_pat
     assert "handle_events_journal" in mistake and "No such file" in mistake
 
 
+def test_check_mode_writes_no_journal(tmp_path):
+    journal = tmp_path / "journal"
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
+    checked = ActionModule._check(dict(ARGS, journal=str(journal)), known, list(known), 5, check_mode=True)
+    assert checked["mistakes"] == []
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, checked)
+    assert not journal.exists()
+    # A pass in earnest writes it.
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, dict(checked, run=dict(checked["run"], check=False)))
+    assert journal.exists()
+
+
+def test_check_mode_tells_a_journal_that_cannot_be_written(tmp_path):
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}}}
+    (mistake,) = ActionModule._check(dict(ARGS, journal=str(tmp_path / "none" / "journal")), known, list(known), 5, check_mode=True)["mistakes"]
+    assert "handle_events_journal" in mistake and "No such file" in mistake
+
+
 def test_a_journal_that_fills_the_disk_does_not_end_the_run():
     hosts = {"web0": {"graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
     action = ActionModule.__new__(ActionModule)
