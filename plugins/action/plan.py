@@ -60,7 +60,7 @@ def _try_to_append(path, check_mode):
     """Raises OSError where the file cannot be appended to. Check mode does not make it."""
     if check_mode and not os.path.exists(path):
         folder = os.path.dirname(path) or "."
-        os.stat(folder)
+        os.stat(os.path.join(folder, "."))
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return

@@ -29,9 +29,9 @@ def test_enough_forks(hosts, forks):
     assert check(hosts, forks)["warnings"] == []
 
 
-@pytest.mark.parametrize("option", ["timeout", "sleep", "observe_timeout"])
-def test_true_is_not_a_second(option):
-    assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {0.1 if option == 'observe_timeout' else 0:g} up"]
+@pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])
+def test_true_is_not_a_second(option, least):
+    assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {least} up"]
 
 
 def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
@@ -41,7 +41,8 @@ def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_pat
 
 def test_check_mode_writes_no_journal(tmp_path):
     journal = tmp_path / "journal"
-    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
+    host = {"reached": True, "events": [], "resource_name": "vm"}
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": host}}
     checked = ActionModule._check(dict(ARGS, journal=str(journal)), known, list(known), 5, check_mode=True)
     assert checked["mistakes"] == []
     ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, checked)
