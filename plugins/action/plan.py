@@ -10,8 +10,10 @@ decided here and nothing is changed on any machine.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import time
 
 from ansible.errors import AnsibleError
@@ -52,6 +54,18 @@ def _table(planned):
         lines.append(f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}")
         lines.extend(f"    {name}: {said['state']}, {said['reason']}" for name, said in event["hosts"].items())
     return lines + not_looked_at(planned)
+
+
+def _try_to_append(path, check_mode):
+    """Raises OSError where the file cannot be appended to. Check mode does not make it."""
+    if check_mode and not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        os.stat(os.path.join(folder, "."))
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    with open(path, "a", encoding="utf-8"):
+        pass
 
 
 class ActionModule(ActionBase):
@@ -136,12 +150,11 @@ class ActionModule(ActionBase):
                 run[option] = float(args[option])
             except (TypeError, ValueError):
                 run[option] = math.nan
-            if not math.isfinite(run[option]) or run[option] < least:
+            if isinstance(args[option], bool) or not math.isfinite(run[option]) or run[option] < least:
                 mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
         if args.get("journal"):
             try:
-                with open(args["journal"], "a", encoding="utf-8"):
-                    pass
+                _try_to_append(args["journal"], check_mode)
             except OSError as error:
                 mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
         # A run that takes one step takes it again where it fails.
@@ -185,7 +198,7 @@ class ActionModule(ActionBase):
         warnings = outcome.pop("warnings")
         carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
         result = dict(carried, number=world["pass"], table=_table(outcome), **outcome)
-        if args.get("journal"):
+        if args.get("journal") and not last["run"]["check"]:
             try:
                 self._write(args["journal"], world, outcome)
             except OSError as error:

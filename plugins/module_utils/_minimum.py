@@ -18,9 +18,10 @@ import math
 def parse_minimum(value):
     """The value as it is meant: a number of servers, or the text of a percentage."""
     text = str(value).strip()
-    if text.endswith("%") and text[:-1].isdigit() and int(text[:-1]) <= 100:
+    # isdigit alone takes ² for a digit, which int does not.
+    if text.endswith("%") and text[:-1].isdecimal() and int(text[:-1]) <= 100:
         return text
-    if not isinstance(value, bool) and text.isdigit():
+    if not isinstance(value, bool) and text.isdecimal():
         return int(text)
     raise ValueError('%r is neither a number of servers from 0 up nor a percentage such as "50%%"' % (value,))
 

@@ -298,7 +298,7 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
         },
         "drain_host": {
-            "ports": [int(port) for port in values.get("drain_host_ports") or () if str(port).isdigit()],
+            "ports": [number for number in map(_port, values.get("drain_host_ports") or ()) if number is not None],
             "services": [str(service) for service in values.get("drain_host_services") or ()],
             "timeout": _check_number(mistakes, values, "drain_host_timeout", 0, 120.0),
             "before": bool(values.get("drain_host_before")),

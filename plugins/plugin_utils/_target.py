@@ -6,33 +6,76 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
+
+from ansible.inventory.manager import split_host_pattern
 
 EVERYBODY = ("all", "*")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names that Ansible knows without an inventory."""
 _PART = re.compile(r"(?:\[[^\]]*\]|[^:,])+")
 _SLICE = re.compile(r"(.+?)\[(?:-?\d+|\d*[:-]\d*)\]$")
+_BALANCED = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*$")
+_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*")
+"""A set of a regular expression without its last bracket; a bracket that comes first is one of its characters."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 
 
 class TargetError(Exception):
-    """The target has a part that nobody knows."""
+    """The target has a part that nobody knows, or one that cannot be understood."""
 
 
-def _split(target, names):
-    """The parts of a target. A name of the inventory that has a comma or a colon in it is one part."""
+def _regex_end(text):
+    """Where the regular expression ends that a text begins with: at the first comma or colon outside all brackets."""
+    depth = place = 0
+    while place < len(text):
+        char = text[place]
+        if char == "\\":
+            place += 1
+        elif char == "[":
+            place = _SET.match(text, place).end()
+        elif char in "({":
+            depth += 1
+        elif char in ")}":
+            depth -= 1
+        elif char in ":," and depth <= 0:
+            return place
+        place += 1
+    return len(text)
+
+
+def _part_end(text, odd):
+    """Where the name or pattern ends that a text begins with. C(odd): expressions for the names that have a comma or a colon in them."""
+    for name in odd:
+        found = name.match(text)
+        if found:
+            return found.end(1)
+    if text.startswith("~"):
+        return _regex_end(text)
+    found = _PART.match(text)
+    return found.end() if found else 0
+
+
+def _split(target, names, azure=()):
+    """The parts of a target. A name of the inventory, or one that Azure gives (C(azure), in small letters), is one part whatever is in it."""
     if isinstance(target, (list, tuple)):
-        return [part for entry in target for part in ([str(entry)] if _body(str(entry)) in names else _split(str(entry), names))]
-    odd = sorted((name for name in names if re.search("[:,]", name)), key=len, reverse=True)
+        entries = [str(entry) for entry in target]
+        whole = [_body(entry) in names or _body(entry).lower() in azure for entry in entries]
+        return [part for entry, one in zip(entries, whole) for part in ([entry] if one else _split(entry, names, azure))]
+    odd = [
+        re.compile(f"({re.escape(name)})\\s*(?:[:,]|$)", flags)
+        for known, flags in ((names, 0), (azure, re.IGNORECASE))
+        for name in sorted(known, key=len, reverse=True)
+        if re.search("[:,]", name)
+    ]
     parts = []
     rest = str(target).strip(":, ")
     while rest:
         sign = rest[0] if rest[0] in "!&" else ""
-        found = next((name for name in odd if re.match(re.escape(name) + r"\s*(?:[:,]|$)", rest[len(sign):])), None)
-        part = sign + found if found else _PART.match(rest)[0]
-        parts.append(part.strip())
-        rest = rest[len(part):].lstrip(":, ")
+        end = len(sign) + _part_end(rest[len(sign):], odd)
+        parts.append(rest[:end].strip())
+        rest = rest[end:].lstrip(":, ")
     return parts
 
 
@@ -50,6 +93,33 @@ def _hosts_pattern(names):
         return names[0]
     escaped = ["".join(c if c.isalnum() or c in "_-" else f"\\x{ord(c):02x}" if ord(c) < 256 else c for c in name) for name in names]
     return f"~^({'|'.join(escaped)})$"
+
+
+def _problem(body):
+    """What is wrong with a pattern, as the end of a sentence, or None. Ansible would leave out what it does not understand, and mean more hosts."""
+    if not body.startswith("~"):
+        if _BALANCED.match(body):
+            return None
+        return "has a bracket without its counterpart; write web[0:1] for some hosts of a group, or web[12] for names that end in 1 or 2"
+    if not body[1:].strip():
+        return "means every name; write a regular expression after ~, such as ~web[12]$"
+    try:
+        re.compile(body[1:])
+    except (re.error, OverflowError) as error:
+        return f"is not a regular expression: {error}; write one such as ~web[12]$"
+    return None
+
+
+def _pattern(body, groups):
+    """A pattern that means the same to Ansible. What Ansible would split, or read only in part, becomes the hosts that it means."""
+    if split_host_pattern(body) == [body]:
+        return body
+    expression = re.compile(body[1:] if body.startswith("~") else fnmatch.translate(body))
+    met = [name for name in groups if (name == body if body in groups else expression.match(name))]
+    found = {host for name in met for host in groups[name]}
+    if body not in groups:
+        found.update(name for name in groups["all"] if expression.match(name))
+    return _hosts_pattern([name for name in groups["all"] if name in found])
 
 
 def needs_variables(target, groups):
@@ -79,27 +149,36 @@ def resolve(target, groups, variables=None, ignore_unknown=False):
     C(groups): the names of hosts by group. C(variables): per host its variables, where they can be had. C(target) is a text or a list.
     """
     hosts = list(groups["all"])
-    parts = _split(target, {*groups, *hosts})
     azure = {}
     for name in hosts:
         bears = (variables[name].get("graceful_azure_resource_name") if variables else None) or name
         for key in sorted({name.lower(), str(bears).lower()}):
             azure.setdefault(key, []).append(name)
+    parts = _split(target, {*groups, *hosts}, azure)
+    shown = target if isinstance(target, str) else ",".join(map(str, target)) if isinstance(target, (list, tuple)) else str(target)
     found, unknown = [], []
     for part in parts:
         body = _body(part)
         sign = part[:len(part) - len(body)]
-        if not _unknown(body, groups):
-            found.append(sign + (body if body in groups or _is_pattern(body) else _hosts_pattern([body])))
-        elif body.lower() in azure:
+        if body.lower() in azure and _unknown(body, groups):
             found.append(sign + _hosts_pattern(azure[body.lower()]))
+        elif body in hosts and body not in groups:
+            found.append(sign + _hosts_pattern([body]))
+        elif _is_pattern(body) and body not in groups and _problem(body):
+            raise TargetError(f"target {shown}: {part} {_problem(body)}")
+        elif not _unknown(body, groups):
+            found.append(sign + (_pattern(body, groups) if body in groups or _is_pattern(body) else _hosts_pattern([body])))
         else:
-            unknown.append(body)
-    shown = target if isinstance(target, str) else ",".join(map(str, target)) if isinstance(target, (list, tuple)) else str(target)
+            unknown.append(part)
     if not parts:
         raise TargetError("target is empty")
+    narrowing = [part for part in unknown if part[0] in "!&"]
+    if ignore_unknown and narrowing:
+        # Without it more hosts would be meant.
+        said = "a part with ! or & narrows the target and is not ignored; name a host or a group that the inventory has, or leave it out"
+        raise TargetError(f"target {shown}: {', '.join(narrowing)} matches no host; {said}")
     if unknown and not (ignore_unknown and any(part[0] not in "!&" for part in found)):
-        what = f"target {shown}" if not found else f"target {shown}: {', '.join(unknown)}"
+        what = f"target {shown}" if not found else f"target {shown}: {', '.join(_body(part) or part for part in unknown)}"
         raise TargetError(f"{what} matches no host, by its name in the inventory or by graceful_azure_resource_name")
     if variables and _means_everybody(parts):
         found.extend(f"!{_hosts_pattern([name])}" for name in _balancers_of_others(hosts, variables))

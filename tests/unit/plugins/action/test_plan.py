@@ -39,8 +39,32 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert not ActionModule._is_partial(settings, {"web1": {}, "web2": {}}, everybody)
 
 
+@pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])
+def test_true_is_not_a_second(option, least):
+    assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {least} up"]
+
+
 def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
     (mistake,) = check(1, 5, journal=str(tmp_path / "none" / "journal"))["mistakes"]
+    assert "handle_events_journal" in mistake and "No such file" in mistake
+
+
+def test_check_mode_writes_no_journal(tmp_path):
+    journal = tmp_path / "journal"
+    host = {"reached": True, "events": [], "resource_name": "vm"}
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": host}}
+    checked = ActionModule._check(dict(ARGS, journal=str(journal)), known, list(known), 5, check_mode=True)
+    assert checked["mistakes"] == []
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, checked)
+    assert not journal.exists()
+    # A pass in earnest writes it.
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, dict(checked, run=dict(checked["run"], check=False)))
+    assert journal.exists()
+
+
+def test_check_mode_tells_a_journal_that_cannot_be_written(tmp_path):
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}}}
+    (mistake,) = ActionModule._check(dict(ARGS, journal=str(tmp_path / "none" / "journal")), known, list(known), 5, check_mode=True)["mistakes"]
     assert "handle_events_journal" in mistake and "No such file" in mistake
 
 

@@ -13,7 +13,7 @@ def test_what_is_a_minimum(given, meant):
     assert parse_minimum(given) == meant
 
 
-@pytest.mark.parametrize("given", [True, -1, 1.5, "", "many", "101%", "-5%", "%", None])
+@pytest.mark.parametrize("given", [True, -1, 1.5, "", "many", "101%", "-5%", "%", "²", "5²%", None])
 def test_what_is_none(given):
     with pytest.raises(ValueError, match="neither a number of servers from 0 up nor a percentage"):
         parse_minimum(given)

@@ -26,6 +26,7 @@ VARIABLES = {
     "web1": {"graceful_azure_resource_name": "vmss-1.x", "load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]},
     "web2": {"graceful_azure_resource_name": "same"},
     "web3": {"graceful_azure_resource_name": "Same"},
+    "db1": {"graceful_azure_resource_name": "vm,1"},
 }
 
 
@@ -72,12 +73,24 @@ def make_inventory():
         ("!odd", "web1 web2 web3 db1"),
         ("all,lb1", "web1 web2 web3 db1 web1,1001 2001:db8::11 web:1"),
         ("lb1", "lb1"),
+        # A colon or a comma in a regular expression.
+        ("~web(?:1|2)$", "web1 web2"),
+        ("~web\\d{1,1}$:db1", "web1 web2 web3 db1"),
+        ("~d[a-b]$,!~db(?:1)", "web3"),
+        ("web,!~web[2,3]$", "web1"),
+        ("~[^]x:]eb[12]$", "web1 web2"),
+        ("~nob(?:ody)", ""),
+        # A name that Azure gives.
+        ("VM,1", "db1"),
+        ("web1,vm,1:web2", "web1 web2 db1"),
+        ("web3,db1,!vm,1", "web3"),
+        (["vm,1", "web1"], "web1 db1"),
     ],
 )
 def test_what_a_target_means(inventory, target, hosts):
     found = [host.name for host in inventory.get_hosts(resolve(target, GROUPS, VARIABLES))]
     # A name with a comma in it is a name of its own here, too.
-    assert sorted(found) == sorted(hosts.split(" "))
+    assert sorted(found) == sorted(hosts.split(" ") if hosts else [])
 
 
 @pytest.mark.parametrize(
@@ -95,6 +108,35 @@ def test_a_part_that_nobody_knows(target, said):
     with pytest.raises(TargetError, match="^") as error:
         resolve(target, GROUPS, VARIABLES)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("[", "target [: [ has a bracket without its counterpart; write web[0:1]"),
+        ("web1[", "target web1[: web1[ has a bracket without its counterpart"),
+        ("web,!web[1", "target web,!web[1: !web[1 has a bracket without its counterpart"),
+        ("~[", "target ~[: ~[ is not a regular expression: unterminated"),
+        ("~web[1", "target ~web[1: ~web[1 is not a regular expression: unterminated"),
+        ("~web(1,web2", "~web(1,web2 is not a regular expression: missing )"),
+        ("web,&~*", "&~* is not a regular expression: nothing to repeat"),
+        ("~", "target ~: ~ means every name; write a regular expression after ~"),
+        ("web,!", "target web,!: ! matches no host"),
+    ],
+)
+@pytest.mark.parametrize("ignore_unknown", [False, True])
+def test_a_pattern_that_cannot_be_understood(target, said, ignore_unknown):
+    """Ansible leaves out what it does not understand: web1[ would mean web1, and [ everybody."""
+    assert needs_variables(target, GROUPS) in (True, False)
+    with pytest.raises(TargetError, match="^") as error:
+        resolve(target, GROUPS, VARIABLES, ignore_unknown)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(("target", "part"), [("web,&elsewhere", "&elsewhere"), ("web,!elsewhere", "!elsewhere"), ("web:&elsewhere:nobody", "&elsewhere")])
+def test_what_narrows_a_target_is_never_ignored(target, part):
+    with pytest.raises(TargetError, match=f"{part} matches no host; a part with ! or & narrows the target"):
+        resolve(target, GROUPS, VARIABLES, ignore_unknown=True)
 
 
 def test_whoever_reports_an_event_names_strangers_too():
