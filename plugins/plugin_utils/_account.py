@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import next_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._world import LAG
 
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
@@ -162,10 +163,9 @@ class Account:
         doubtful = [event for event in self.world.events.values() if host in self.world.may_mean(event)]
         if not doubtful:
             return "no event names it"
-        event = doubtful[0]
         return (
-            f"{event.label} bears its name at {', '.join(event.shown_by)}; its own metadata service is asked for {LAG:g} s"
-            " whether it shows it too, or else another VM of that name is meant"
+            f"{doubtful[0].label} bears its name at {', '.join(doubtful[0].shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
+            " another VM of that name is meant"
         )
 
     @staticmethod

@@ -846,6 +846,20 @@ class TestStrangersIgnored:
         model.announce("e1", "web1", "elsewhere")
         model.until(lambda outcome: model.posted, 2)
 
+    @pytest.mark.parametrize("comes", [True, False])
+    def test_a_service_that_lags_behind_is_asked_for_some_seconds(self, comes):
+        """Its neighbours show an event that bears the name of web2, and nobody else is named."""
+        model = self.model()
+        model.announce("e1", "web2", shown_to=["web1"])
+        outcome = model.go()
+        assert not outcome["finished"] and "Reboot e1 bears its name at web1" in outcome["hosts"]["web2"]["reason"]
+        if comes:
+            model.events["e1"]["shown_to"] = ["web1", "web2"]
+            model.until(lambda outcome: model.posted, 15)
+        else:
+            outcome = model.finish(passes=20)
+            assert model.in_rotation("web2") == ["lb1"] and model.now - model.run["started"] >= LAG and not outcome["failed_run"]
+
     def test_approved_unprepared(self):
         model = self.model(rules=[{"name": "quick", "action": "approve"}])
         model.announce("e1", "web1", "web2", shown_to=["web1"])
