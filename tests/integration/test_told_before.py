@@ -90,3 +90,10 @@ def test_holds_does_not_take_what_is_undefined_for_not_set(site, name):
     run = site.run("holds", **dict({"holds_release": True}, **{name: "{{ my_own }}"}))
     assert run.status == 2 and "'my_own' is undefined" in run.output, run.output
     assert "Look at the hosts" not in run.output
+
+
+@pytest.mark.parametrize("given", ["ingore", True])
+def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
+    run = site.run("handle_events", "--check", handle_events_unknown_targets=given)
+    assert run.status != 0 and f"handle_events_unknown_targets: {given!r} is neither fail nor ignore" in run.output, run.output
+    assert "Observe the hosts" not in run.output
