@@ -12,11 +12,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._target import Targ
 _ANSWER = {}
 
 
-def target(value, groups, hostvars=None, ignore_unknown=False):
-    asked = (str(value), hostvars is None, bool(ignore_unknown), sorted((name, tuple(hosts)) for name, hosts in groups.items()))
+def target(value, groups, hostvars=None, unknown="fail"):
+    if unknown not in ("fail", "ignore"):
+        return {"pattern": "", "problem": f"handle_events_unknown_targets: {unknown!r} is neither fail nor ignore"}
+    asked = (str(value), hostvars is None, unknown, sorted((name, tuple(hosts)) for name, hosts in groups.items()))
     if _ANSWER.get("asked") != asked:
         try:
-            found = {"pattern": resolve(value, groups, hostvars, bool(ignore_unknown)), "problem": ""}
+            found = {"pattern": resolve(value, groups, hostvars, unknown == "ignore"), "problem": ""}
         except TargetError as error:
             found = {"pattern": "", "problem": str(error)}
         _ANSWER.update(asked=asked, found=found)

@@ -76,3 +76,24 @@ def test_text_from_an_event_forges_no_line(site):
     held = site.run("holds")
     assert shown.replace("\\", "\\\\") in held.output, held.output
     assert [line for line in held.output.split("\n") if not line.isprintable()] == []
+
+
+@pytest.mark.parametrize("playbook", ["handle_events", "watch_events", "holds"])
+def test_a_target_in_which_something_is_undefined_is_not_everybody(site, playbook):
+    run = site.run(playbook, target="{{ canary_hosts }}", holds_release=True)
+    assert run.status != 0 and "'canary_hosts' is undefined" in run.output, run.output
+    assert "Observe the hosts" not in run.output and "Look at the hosts" not in run.output
+
+
+@pytest.mark.parametrize("name", ["holds_event_ids", "holds_servers", "holds_release"])
+def test_holds_does_not_take_what_is_undefined_for_not_set(site, name):
+    run = site.run("holds", **dict({"holds_release": True}, **{name: "{{ my_own }}"}))
+    assert run.status == 2 and "'my_own' is undefined" in run.output, run.output
+    assert "Look at the hosts" not in run.output
+
+
+@pytest.mark.parametrize("given", ["ingore", True])
+def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
+    run = site.run("handle_events", "--check", handle_events_unknown_targets=given)
+    assert run.status != 0 and f"handle_events_unknown_targets: {given!r} is neither fail nor ignore" in run.output, run.output
+    assert "Observe the hosts" not in run.output
