@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_boolean,
-    check_state_dir,
+    check_path,
     forbidden,
     misspelt,
     read_settings,
@@ -89,6 +89,7 @@ class ActionModule(ActionBase):
             result.update(self._check(args, known, inventory, forks, folder, self._loader, self._task.check_mode))
             result["mistakes"].extend(unresolved(known, self._template(known)))
             result["mistakes"].extend(forbidden(load_extra_vars(self._loader)))
+            result["warnings"].extend(self._balancers_sockets(result["settings"], task_vars["hostvars"]))
             result["mistakes"].extend(self._balancers_folders(result["settings"], task_vars["hostvars"]))
             result["run"]["partial"] = self._is_partial(result["settings"], known, task_vars["hostvars"])
             result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
@@ -123,6 +124,21 @@ class ActionModule(ActionBase):
         balancers = {host for values in settings.values() for host in values["load_balancer"]["hosts"]}
         return any("load_balancer_hosts" in hostvars.raw_get(name) for name in hostvars if name not in known and name not in balancers)
 
+    @staticmethod
+    def _balancers_sockets(settings, hostvars):
+        """Sentences about sockets that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
+        used = {}
+        for values in settings.values():
+            for name in values["load_balancer"]["hosts"]:
+                used.setdefault(name, set()).add(values["load_balancer"]["socket"])
+        for name in sorted(set(used) & set(hostvars) - set(settings)):
+            own = hostvars.raw_get(name).get("load_balancer_haproxy_socket")
+            if own is not None and own not in used[name]:
+                yield (
+                    f"{name}: nothing reads load_balancer_haproxy_socket ({own!r}) of a balancer; set it for the hosts behind it, which have"
+                    f" {', '.join(map(repr, sorted(map(str, used[name]))))}"
+                )
+
     def _balancers_folders(self, settings, hostvars):
         """Mistakes in the balancers' own C(graceful_azure_state_dir); a balancer is no target, so nothing else reads its variables."""
         mistakes = []
@@ -133,7 +149,7 @@ class ActionModule(ActionBase):
             except AnsibleError as error:
                 mistakes.append(f"{name}: graceful_azure_state_dir cannot be resolved: {str(error).strip().splitlines()[0]}")
             else:
-                check_state_dir(mistakes, folder, f"balancer {name}: ")
+                check_path(mistakes, "graceful_azure_state_dir", folder, f"balancer {name}: ")
         return mistakes
 
     @staticmethod

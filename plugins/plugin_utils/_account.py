@@ -111,8 +111,13 @@ class Account:
         if world.time_is_over:
             limit = f"handle_events_timeout ({world.run['timeout']:g} s)"
             messages.extend(f"{e.label}: not over when {limit} ran out{self._waited_for(e, results)}" for e in left if not self._next_act_is_later(e))
+        told = {}
         for host in world.hosts.values():
-            messages.extend(f"{host.name}: {sentence}" for sentence in host.fatal)
+            for sentence in host.fatal:
+                told.setdefault(sentence, []).append(host.name)
+        # One mistake in the settings of a group is one mistake.
+        messages.extend(f"{', '.join(names)}: {sentence}" for sentence, names in told.items())
+        for host in world.hosts.values():
             given_up = self._patient(host) or world.time_is_over or not world.run["wait"]
             if given_up and not host.fatal:
                 messages.extend(f"{host.name}: {sentence}" for sentence in host.blind)

@@ -48,6 +48,8 @@ _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
 QUIET = 3.0
 """Seconds without a new session after which a server that is out counts as drained, where nothing else is set."""
+CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
+"""How alike a variable's name and one of ours must be to be told, from 0 to 1: where it begins as ours do, and where it does not."""
 PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
 
 
@@ -113,12 +115,24 @@ def check_boolean(mistakes, name, value):
         return False
 
 
-def check_state_dir(mistakes, value, where=""):
-    """The folder of the records must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
+def check_path(mistakes, name, value, where=""):
+    """A path on another machine must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
     if value is None or value == "":
         return
     if not isinstance(value, str) or not value.startswith(("/", "~", "$")):
-        mistakes.append(f"{where}graceful_azure_state_dir: {value!r} is not an absolute path; write one that begins with /")
+        mistakes.append(f"{where}{name}: {value!r} is not an absolute path; write one that begins with /")
+
+
+def _check_imds_url(mistakes, url):
+    if url is None:
+        return
+    # Only here: the client brings a library that takes longer to load than all the rest.
+    from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsSetupError, check_url
+
+    try:
+        check_url(url)
+    except ImdsSetupError as error:
+        mistakes.append(f"graceful_azure_{error}")
 
 
 def _check_address(mistakes, name, address):
@@ -188,13 +202,15 @@ def read_settings(hosts, known_hosts, playbook_dir="", loader=None):
 def misspelt(hosts):
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
     known = set(role_options(all_of_them=True)) | set(VARIABLES)
-    found = {}
+    found, meant = {}, {}
     for name, variables in hosts.items():
         for variable in variables:
-            if variable not in known and variable.startswith(PREFIXES) and not variable.endswith("_result"):
-                meant = difflib.get_close_matches(variable, known, n=1, cutoff=0.9)
-                if meant:
-                    found.setdefault((variable, meant[0]), []).append(name)
+            if variable not in meant:
+                alike = variable not in known and not variable.startswith("ansible_") and not variable.endswith("_result")
+                cutoff = CLOSE if variable.startswith(PREFIXES) else CLOSE_ELSEWHERE
+                meant[variable] = difflib.get_close_matches(variable, known, n=1, cutoff=cutoff) if alike else []
+            if meant[variable]:
+                found.setdefault((variable, meant[variable][0]), []).append(name)
     return [f"{', '.join(names)}: nothing reads the variable {variable}; is {meant} meant?" for (variable, meant), names in sorted(found.items())]
 
 
@@ -268,7 +284,11 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             split_url(values["restore_service_url"])
         except AddressError as error:
             mistakes.append(f"restore_service_url: {error}")
-    check_state_dir(mistakes, values.get("graceful_azure_state_dir"))
+    check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
+    # A word with @ is refused by name where HAProxy is asked.
+    if "@" not in str(values.get("load_balancer_haproxy_socket")):
+        check_path(mistakes, "load_balancer_haproxy_socket", values.get("load_balancer_haproxy_socket"))
+    _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
     _check_number(mistakes, values, "load_balancer_timeout", 0, None)
     _check_number(mistakes, values, "approve_event_timeout", 0.001, None)
     rules = values.get("graceful_azure_rules")

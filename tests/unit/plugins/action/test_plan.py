@@ -39,6 +39,18 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert not ActionModule._is_partial(settings, {"web1": {}, "web2": {}}, everybody)
 
 
+def test_a_socket_that_is_set_for_the_balancer_alone():
+    class Hostvars(dict):
+        raw_get = dict.get
+
+    settings = {name: {"load_balancer": {"hosts": ["lb1", "lb2"], "socket": "/run/haproxy/admin.sock"}} for name in ("web1", "web2")}
+    own = {"load_balancer_haproxy_socket": "/run/own.sock"}
+    (told,) = ActionModule._balancers_sockets(settings, Hostvars(lb1=own, lb2={"load_balancer_haproxy_socket": "/run/haproxy/admin.sock"}))
+    assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
+    # One that is a target too is its own.
+    assert list(ActionModule._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
+
+
 @pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])
 def test_true_is_not_a_second(option, least):
     assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {least} up"]

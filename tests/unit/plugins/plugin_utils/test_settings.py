@@ -13,7 +13,7 @@ from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.loader import init_plugin_loader
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_boolean,
-    check_state_dir,
+    check_path,
     forbidden,
     misspelt,
     read_settings,
@@ -68,6 +68,9 @@ def test_a_balancer_among_the_targets():
         ("handle_event_timeout", "handle_events_timeout"),
         ("graceful_azur_rules", "graceful_azure_rules"),
         ("restore_service_ulr", "restore_service_url"),
+        ("drian_host_ports", "drain_host_ports"),
+        ("restore_servce_url", "restore_service_url"),
+        ("grateful_azure_rules", "graceful_azure_rules"),
     ],
 )
 def test_a_slip_of_the_pen(name, meant):
@@ -97,6 +100,8 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"restore_service_address": "http://web"}, "restore_service_address: 'http://web' is neither"),
         ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
         ({"restore_service_unanswered": "ask"}, "restore_service_unanswered must be one of: refuse, warn"),
+        ({"load_balancer_haproxy_socket": "run/admin.sock"}, "load_balancer_haproxy_socket: 'run/admin.sock' is not an absolute path"),
+        ({"graceful_azure_imds_url": "127.0.0.1:8080"}, "graceful_azure_imds_url: '127.0.0.1:8080' is not the base URL of a metadata service"),
         ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
         ({"restore_service_port": "abc", "restore_service_url": "http://localhost/"}, "restore_service_port: 'abc' cannot be read as a whole number"),
         ({"restore_service_port": "²"}, "restore_service_port: '²' cannot be read as a whole number"),
@@ -202,14 +207,14 @@ def test_what_is_true_or_false(value, meant):
 @pytest.mark.parametrize("value", ["/var/lib/graceful_azure", "~/state", "$HOME/state", None, ""])
 def test_folders_of_records(value):
     mistakes = []
-    check_state_dir(mistakes, value)
+    check_path(mistakes, "graceful_azure_state_dir", value)
     assert mistakes == []
 
 
 @pytest.mark.parametrize("value", ["state", "./state", "../state", 7])
 def test_folders_of_records_that_are_refused(value):
     mistakes = []
-    check_state_dir(mistakes, value, "balancer lb1: ")
+    check_path(mistakes, "graceful_azure_state_dir", value, "balancer lb1: ")
     assert mistakes == [f"balancer lb1: graceful_azure_state_dir: {value!r} is not an absolute path; write one that begins with /"]
 
 
