@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._pace import next_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._pace import QUIET_SEEN, next_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._words import unanswered
 from ansible_collections.graceful.azure.plugins.plugin_utils._world import LAG
 
@@ -14,6 +14,10 @@ PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
 PATIENCE = 30.0
 """Seconds for which anything else that only a person can mend must stand."""
+QUIET_PATIENCE = 30.0
+"""Seconds beyond twice C(load_balancer_quiet) after which a run that takes one step no longer waits for that time."""
+QUIET_PASSES = 60
+"""The pass with which it ends at the latest."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
 
@@ -88,7 +92,21 @@ class Account:
         hosts = self.world.hosts.values()
         if self.world.number <= 2 and any(map(self._is_late_and_tried, hosts)):
             return True
-        return self.world.number == 1 and any(map(self._second_look, hosts))
+        if self.world.number == 1 and any(map(self._second_look, hosts)):
+            return True
+        return any(map(self._needs_time, hosts))
+
+    def _needs_time(self, host):
+        """Whether an idle host lacks nothing but time in which no session comes, or no HAProxy runs. The next run would begin to count anew."""
+        in_hand = [event for event in host.events if event.prepares and not event.started and event.key not in host.waiting]
+        if host.busy or host.name not in self.plan.too_early or all(event.facts.get("approved_at") is not None for event in in_hand):
+            return False
+        waited = self.world.now - self.world.run["started"]
+        if self.world.number >= QUIET_PASSES or waited >= 2 * host.balancer.get("quiet", 0.0) + QUIET_PATIENCE:
+            return False
+        # This step waits for that time, too, as long as a look does.
+        too_short = host.step is not None and host.step["role"] == "drain_host" and host.quiet_left() > QUIET_SEEN
+        return too_short or self.plan.looks_once(host)
 
     def _is_late_and_tried(self, host):
         since = host.memory.get("restoring_since")

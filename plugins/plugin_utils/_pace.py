@@ -21,6 +21,8 @@ DRAIN = 2.0
 """Seconds for which a look waits for the last sessions or connections to end."""
 QUIET_WAIT = 4.0
 """Seconds for which a look at a balancer waits at most, also where no session is to come for longer than that."""
+QUIET_SEEN = QUIET_WAIT - 0.6
+"""Seconds without a session that such a look can see: two looks, and the time between them, belong to the end of the wait."""
 REST = 2.0
 """Seconds for which a host with an event is left in peace while others have steps to take."""
 REST_IDLE = 4.0
@@ -148,8 +150,7 @@ def looks(settings, draining=None, rest=0.0, lookers=(), addresses=None):
     for number, look in enumerate(wanted.values()):
         wait_for = [server for server in look["servers"] if server in draining]
         look.update(addresses=(addresses or {}).get(look["key"], []))
-        # Two looks, and the time between them, belong to the end of the wait.
-        quiet = min(max((draining[server] for server in wait_for), default=0.0), QUIET_WAIT - 0.6)
+        quiet = min(max((draining[server] for server in wait_for), default=0.0), QUIET_SEEN)
         look.update(wait_for=wait_for, timeout=max(DRAIN, quiet + 0.6) if wait_for else 0.0, quiet=quiet, rest=rest)
         spread[names[number % len(names)]].append(look)
     return spread

@@ -48,6 +48,7 @@ class _Plan:
             if event.standing and event.action == "approve" and (event.started or event.facts.get("approved_at"))
             for name in event.members
         }
+        self.too_early = set()   # hosts of which it is not known for long enough that no session comes, or that a balancer is without a HAProxy
         self.unanswered = set()  # (host, event) where the host does not answer, and the event waits for that
         self._decide()
 
@@ -219,8 +220,10 @@ class _Plan:
         # A look that waited for the end of the last session or connection has looked twice.
         looks = min([server["looks"] for server in host.servers] + ([host.seen.get("looks", 1)] if host.drain["ports"] else []), default=1)
         host.memory["looks"] = 0 if busy else min(host.memory.get("looks", 0) + looks, LOOKS)
-        if loud or self._absent_too_short(host, quiet):
+        absent = self._absent_too_short(host, quiet)
+        if loud or absent:
             # Too short a time for a second look to tell anything.
+            self.too_early.add(host.name)
             host.memory["looks"] = min(host.memory["looks"], LOOKS - 1)
 
     def _arrivals(self, host, server, before):

@@ -121,6 +121,17 @@ def test_one_pass(site):
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
 
 
+def test_runs_of_one_pass_see_as_long_a_time_without_a_session_as_is_asked_for(site):
+    """Longer than one look at the balancer lasts."""
+    site.write_inventory({"load_balancer_quiet": 6})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    for _run in range(2):
+        assert site.simulator.event(event_id)["Approvals"] == []
+        run = site.run(handle_events_wait=False)
+        assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1, run.output
+
+
 @pytest.mark.parametrize("arguments", [[], ["--check"]])
 def test_a_target_that_cannot_be_reached(site, arguments):
     """Nobody watches it, which is no success; and a message, not a name in a list, says why."""

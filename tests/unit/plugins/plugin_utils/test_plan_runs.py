@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.model import Model
+from tests.support.model import Model, iso
 
 NO_SOCKET = {"reached": True, "fatal": "There is no HAProxy socket"}
 
@@ -154,3 +154,101 @@ class TestOneOfTwoBalancersIsSetUpWrong:
         assert 600 <= model.now - model.run["started"] <= (610 if why == "lead time" else 775)
         model.over("e1")
         assert model.finish()["failed_run"] and "lb2" in model.in_rotation("web1")
+
+
+class OneStep(Model):
+    """Runs that take one step, a minute apart. A look at a balancer waits as the module haproxy_info does."""
+
+    def __init__(self, quiet, absent=(), **more):
+        super().__init__(wait=False, load_balancer={"quiet": quiet, "absent": "no_traffic"}, **more)
+        self.run["look_twice"] = True
+        self.absent = absent
+        self.waits = []
+
+    def observe_balancer(self, lb):
+        if lb in self.absent:
+            return {
+                "reached": True, "at": self.now, "time": iso(self.now), "clock": self.now, "process": None, "absent": True,
+                "servers": [], "holds": [], "error": "no HAProxy runs there",
+            }
+        looks = [look for mine in self.outcome["looks"].values() for look in mine if look["balancer"] == lb] if self.number > 1 else []
+        waited = min(looks[0]["timeout"], looks[0]["quiet"]) if looks and looks[0]["wait_for"] else 0.0
+        self.waits.append(waited)
+        self.now += waited
+        seen = super().observe_balancer(lb)
+        for server in seen["servers"]:
+            server["quiet_for"] = waited
+        return seen
+
+    def one(self):
+        """One run; how many passes it took."""
+        self.killed()
+        outcome = self.finish(passes=12)
+        self.now += 60
+        assert not outcome["failed_run"], outcome["messages"]
+        return self.number
+
+
+class TestTimeThatARunOfOneStepWaitsFor:
+    """Such a run knows nothing of those before it: what takes time must be seen in one of them."""
+
+    @pytest.mark.parametrize(("quiet", "passes"), [(0.0, 2), (3.0, 2), (6.0, 3), (10.0, 3), (30.0, 7)])
+    def test_no_session_for_so_long(self, quiet, passes):
+        model = OneStep(quiet)
+        model.announce("e1", "web1")
+        assert model.one() == 1 and model.in_rotation("web1") == []
+        assert model.one() == passes and len(model.posted) == 1
+        assert max(model.waits) <= 3.4
+        model.start("e1")
+        assert model.one() <= 2, "there is nothing left to approve"
+
+    @pytest.mark.parametrize("services", [[], ["web.service"]])
+    def test_no_haproxy_on_the_passive_machine_for_so_long(self, services):
+        model = OneStep(3.0, absent=("lb2",), balancers=("lb1", "lb2"), drain_host={"services": services})
+        model.announce("e1", "web1")
+        while not model.posted:
+            assert model.one() <= 3
+        assert model.now - 1_800_000_000.0 < 4 * 70
+
+    def test_a_step_that_waits_for_it_too(self):
+        model = OneStep(10.0, drain_host={"before": True, "ports": []})
+        given = []
+        take = model._drain_host
+
+        def drain_host(name, step):
+            given.append(step["quiet"])
+            if step["quiet"] <= 3.4:
+                take(name, step)
+
+        model._drain_host = drain_host
+        model.announce("e1", "web1")
+        for _minute in range(3):
+            model.one()
+        assert len(model.posted) == 1 and given[0] == 10.0 and given[-1] <= 3.4
+
+    def test_whoever_still_gets_sessions_is_not_waited_for(self):
+        model = OneStep(10.0)
+        model.announce("e1", "web1")
+        model.one()
+        fresh = model.observe_balancer
+
+        def served(lb):
+            model.servers[lb]["web1"]["total"] += 1
+            return fresh(lb)
+
+        model.observe_balancer = served
+        assert model.one() <= 2 and model.posted == []
+
+    def test_a_balancer_that_is_restarted_again_and_again_is_not_waited_for_for_ever(self):
+        model = OneStep(10.0)
+        model.announce("e1", "web1")
+        model.one()
+        fresh = model.observe_balancer
+
+        def restarted(lb):
+            return dict(fresh(lb), process={"pid": len(model.waits), "started": len(model.waits)})
+
+        model.observe_balancer = restarted
+        began = model.now
+        model.one()
+        assert model.posted == [] and model.now - began < 60 + 2 * 10 + 30 + 10
