@@ -256,6 +256,10 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     for key, value in values.items():
         if isinstance(value, str) and options.get(key, {}).get("type") == "list":
             mistakes.append(f"{key}: {value!r} is a text; it must be a list")
+    for key, option in options.items():
+        # A text, a path, or an option without a default is not set then.
+        if variables.get(key) == "" and "default" in option and option["type"] not in ("str", "path"):
+            mistakes.append(f"{key}: an empty text is not {_TYPES[option['type']]}; leave it out for the default")
     # Numbers of seconds are checked below, in words that name the limit.
     specs = {key: dict(option, type="raw") if option.get("type") == "float" else option for key, option in options.items()}
     validated = ArgumentSpecValidator(specs).validate({key: value for key, value in values.items() if key in specs})

@@ -97,3 +97,9 @@ def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
     run = site.run("handle_events", "--check", handle_events_unknown_targets=given)
     assert run.status != 0 and f"handle_events_unknown_targets: {given!r} is neither fail nor ignore" in run.output, run.output
     assert "Observe the hosts" not in run.output
+
+
+def test_an_empty_text_where_nothing_need_be_set(site):
+    names = ("load_balancer_server", "restore_service_port", "restore_service_address", "load_balancer_haproxy_absent", "load_balancer_haproxy_backends")
+    site.write_inventory(web1=dict.fromkeys(names, ""))
+    site.see_a_reboot_through()

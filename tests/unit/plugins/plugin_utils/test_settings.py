@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar, trust_as_template
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    ROLES,
     check_boolean,
     check_path,
     forbidden,
@@ -22,6 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
 )
 
 RUN = Path(__file__).parents[4] / "playbooks" / "tasks" / "run.yml"
+FOLDER = Path(__file__).parents[4] / "roles"
 OURS = {"load_balancer_provider": "none"}
 
 
@@ -230,3 +234,25 @@ def test_messages_name_no_classes_and_say_nothing_twice():
     assert "class" not in " ".join(mistakes) and sum("drain_host_services" in mistake for mistake in mistakes) == 1
     assert "web1: graceful_azure_may_be_off: 'maybe' is neither true nor false" in mistakes
     assert sum("load_balancer_haproxy_backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
+
+
+def mistakes_of_role(role, variables):
+    """What the checks of the role itself say, before its first task."""
+    known = {"inventory_hostname": "web1", "playbook_dir": "/", "hostvars": {"web1": {}, "lb1": {}}}
+    for name in ROLES:
+        for folder in ("defaults", "vars"):
+            known.update(DataLoader().load_from_file(str(FOLDER / name / folder / "main.yml"), trusted_as_template=True))
+    known.update({f"{role}_state": {"load_balancer": "in", "drain_host": "drained"}.get(role)}, **variables)
+    return Templar(DataLoader(), variables=known).template(trust_as_template(f"{{{{ __{role}_mistakes }}}}"))
+
+
+@pytest.mark.parametrize("given", ["", "²"])
+@pytest.mark.parametrize("name", sorted(role_options()))
+def test_the_check_refuses_what_the_role_would_refuse(name, given):
+    """The role says so when the host is out already."""
+    role = next(role for role in ROLES if name.startswith(role))
+    variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], name: given}
+    mistakes = read_settings({"web1": variables}, {"web1", "lb1"}, "/")[1]
+    assert all(name in mistake for mistake in mistakes), mistakes
+    if given == "" or role_options()[name]["type"] in ("int", "float", "bool"):
+        assert bool(mistakes_of_role(role, variables)) is bool(mistakes), mistakes
