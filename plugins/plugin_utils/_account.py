@@ -297,9 +297,10 @@ class Account:
         if event.key in host.waiting and not host.step:
             why, until = host.waiting[event.key]
             return "waiting", why + failed, until
-        if not event.prepares and not self.plan.forbidden(event):
-            return "waiting", f"rule {event.rule['name']!r}: to be approved unprepared" + failed, event.not_before_at
-        if event.prepares and not self.plan.is_ready(host, event):
+        if not event.prepares:
+            told = self._ready_reason(event) if self.plan.forbidden(event) else f"rule {event.rule['name']!r}: to be approved unprepared"
+            return "waiting", told + failed, event.not_before_at
+        if not self.plan.is_ready(host, event):
             return "draining", self._draining_reason(host, event) + failed, self._drain_until(host, event)
         return "ready", self._ready_reason(event) + failed, event.not_before_at
 
@@ -517,7 +518,7 @@ class Account:
         waiting = [host.waiting[event.key] for host in hosts if event.key in host.waiting]
         if waiting:
             return all(until is None or until > self.world.end for _why, until in waiting)
-        stands_ready = all(self.plan.is_ready(host, event) for host in hosts)
+        stands_ready = all(self.plan.is_ready(host, event) for host in hosts) or (not event.prepares and self.plan.forbidden(event))
         if event.facts.get("approved_at") is None and stands_ready:
             return event.not_before_at is None or event.not_before_at > self.world.end
         return False

@@ -31,6 +31,10 @@ class TestAnEventThatIsApprovedUnprepared:
         model.over("e1")
         model.until(lambda _outcome: model.in_rotation("web1"), 10)
         assert not model.held("web1") and [event_id for _at, event_id, _by in model.posted] == ["e1"]
+        outcome = model.finish()
+        (told,) = [event for event in outcome["events"] if event["event_id"] == "e2"]
+        assert told["hosts"]["web1"] == {"state": "waiting", "reason": "not approved by us: vm_other is none of the targets"}
+        assert told["outcome"] == "in_progress" and not outcome["failed_run"], "what comes after the run's end is no failure"
 
     def test_that_has_started_keeps_it_out_whoever_approved(self):
         model = self.out("web1", "vm_other")
