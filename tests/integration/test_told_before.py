@@ -59,6 +59,8 @@ def test_a_host_that_would_not_come_back(site, closed):
 def test_holds_takes_nothing_for_false(site):
     run = site.run("holds", holds_release="maybe")
     assert run.status == 2 and "holds_release" in run.output and "maybe" in run.output, run.output
+    run = site.run("holds", holds_relase=True)
+    assert run.status == 2 and "holds has no option holds_relase" in run.output, run.output
     run = site.run("holds", graceful_azure_state_dir="state")
     assert "The state folder state is not an absolute path" in run.output
 
