@@ -105,3 +105,16 @@ def test_an_empty_text_where_nothing_need_be_set(site):
     names = ("load_balancer_server", "restore_service_port", "restore_service_address", "load_balancer_haproxy_absent", "load_balancer_haproxy_backends")
     site.write_inventory(web1=dict.fromkeys(names, ""))
     site.see_a_reboot_through()
+
+
+def test_a_balancer_with_a_blank_in_its_name(site):
+    """And a host whose server's name is an empty text, which stands for its own."""
+    site.write_inventory(balancers=["lb 1"], web1={"load_balancer_server": ""})
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run(handle_events_wait=False)
+    assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
+    run = site.run("holds")
+    assert run.status == 0 and "haproxy_server www/web1" in run.output and "lb 1, held for no host" not in run.output, run.output
+    assert run.output.count("Nothing is held for") == 1, run.output
+    run = site.run("holds", holds_release=True)
+    assert run.status == 0 and site.admin_states()["web1"] == "ready" and site.records() == [], run.output
