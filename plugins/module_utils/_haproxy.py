@@ -1055,7 +1055,7 @@ def parse_places(texts):
         if address is None:
             host, colon, port = text.rpartition(":")
             address = normal_address(host.strip("[]"))
-            if address is None or not port.isdigit() or int(port) >= 1 << 16:
+            if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
                 raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
         places.add((address, port and int(port)))
     return places
@@ -1128,7 +1128,7 @@ def number(text):
 
 
 def _natural(text):
-    return int(text) if text and text.isdigit() else None
+    return int(text) if text and re.match(r"[0-9]+\Z", text) else None
 
 
 def _strange(path, command, text):

@@ -507,7 +507,7 @@ class World:
         """Find each host's servers; say which balancers could not be read."""
         for key, seen in self.balancers.items():
             if seen.get("fatal"):
-                self.messages.append(f"balancer {key.split(' ')[0]}: {seen['fatal']}")
+                self.messages.append(f"balancer {key.rpartition(' ')[0]}: {seen['fatal']}")
         for host in self.hosts.values():
             if host.balancer["provider"] == "haproxy":
                 for machine in host.balancer["hosts"]:
