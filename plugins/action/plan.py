@@ -20,6 +20,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._account import longest_wait_for_quiet
 from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
 from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, not_looked_at, preview
@@ -124,15 +125,18 @@ class ActionModule(ActionBase):
         balancers = {host for values in settings.values() for host in values["load_balancer"]["hosts"]}
         return any("load_balancer_hosts" in hostvars.raw_get(name) for name in hostvars if name not in known and name not in balancers)
 
-    @staticmethod
-    def _balancers_sockets(settings, hostvars):
+    def _balancers_sockets(self, settings, hostvars):
         """Sentences about sockets that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
         used = {}
         for values in settings.values():
             for name in values["load_balancer"]["hosts"]:
                 used.setdefault(name, set()).add(values["load_balancer"]["socket"])
         for name in sorted(set(used) & set(hostvars) - set(settings)):
-            own = hostvars.raw_get(name).get("load_balancer_haproxy_socket")
+            variables = hostvars.raw_get(name)
+            try:
+                own = self._templar.copy_with_new_env(available_variables=variables).template(variables.get("load_balancer_haproxy_socket"))
+            except AnsibleError:
+                continue
             if own is not None and own not in used[name]:
                 yield (
                     f"{name}: nothing reads load_balancer_haproxy_socket ({own!r}) of a balancer; set it for the hosts behind it, which have"
@@ -173,12 +177,14 @@ class ActionModule(ActionBase):
                 _try_to_append(args["journal"], check_mode)
             except OSError as error:
                 mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-        # A run that takes one step takes it again where it fails.
         rounds = 3
-        if run["wait"] and not mistakes:
+        if not mistakes:
+            # A run that takes one step takes it again where it fails, and looks until no session has come for as long as it is asked to.
+            seconds = longest_wait_for_quiet(settings)
+            if run["wait"]:
+                seconds = run["timeout"] + (WATCH if run["watch"] else 0)
             # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
-            seconds = run["timeout"] + (WATCH if run["watch"] else 0)
-            rounds = math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4))
+            rounds = max(rounds, math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4)))
         pace, looks = first_pace({} if mistakes else settings, check_mode)
         if run["forks"] * 4 < len(settings):
             warnings.append(

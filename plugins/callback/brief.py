@@ -50,8 +50,9 @@ class CallbackModule(Default):
 
     @contextlib.contextmanager
     def _show(self, result):
-        """Lets a result through that is there to be read, such as that of debug. An assertion that held is not."""
-        told = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] != "assert"
+        """Lets a result through that is there to be read, such as that of debug, or a warning. An assertion that held is not."""
+        always = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] != "assert"
+        told = always or _values(result).get("warnings")
         self.set_option("display_ok_hosts", bool(told))
         try:
             yield

@@ -567,7 +567,7 @@ def was_out(record):
 Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None,))
 
 
-def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None):
+def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None, await_checks=True):
     """The next step of one hold: the record as it should be, the state to set (None: none), the conflict (None: none).
 
     A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
@@ -612,26 +612,28 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         conflict = _conflict(record, server, place) if condition == CHANGED_MEANWHILE else None
         return Step(dict(record, events=remaining), None, conflict)
     if condition == HELD:
-        return _way_back(record, server, place)
+        return _way_back(record, server, place, await_checks)
     # Where nothing of what we set is left and no person took it away, there is nothing to tell.
     told = condition == CHANGED_MEANWHILE or server.forced != READY
     return Step(None, None, _conflict(record, server, place) if told else None)
 
 
-def _way_back(record, server, place):
+def _way_back(record, server, place, await_checks):
     """The next step of a server that nobody holds any more.
 
     In maintenance HAProxy does not check a server. So it goes through `drain` first and stays there until the checks have
     passed. In `drain` it has been checked all the time, and HAProxy knows. Only while checks have begun to fail and it still
     counts as up, it waits: soon a check passes, or it is down and gets no request until HAProxy says otherwise.
     Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
+    Without ``await_checks`` it is given back as it is then: down, until HAProxy's checks pass.
     """
     checking = _is_being_checked(record)
     record = dict(record, phase=RESTORING)
     if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
         return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST, None)
     failing = server.operational in ("up", "starting") and not server.passed
-    if server.checked and server.forced == DRAIN and (checking or failing) and server.admin_state != MAINT and not server.passed:
+    unpassed = await_checks and (checking or failing) and not server.passed
+    if server.checked and server.forced == DRAIN and unpassed and server.admin_state != MAINT:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})
@@ -711,7 +713,7 @@ class Holder:
     given back when the server of that name is.
     """
 
-    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=()):
+    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=(), await_checks=True):
         self._haproxy = haproxy
         self._store = store
         self._request = request
@@ -720,6 +722,7 @@ class Holder:
         self._out_state = out_state
         self._min_in_service = min_in_service
         self._places = places
+        self._await_checks = await_checks
         self.refused = []
 
     def run(self):
@@ -780,9 +783,8 @@ class Holder:
                     continue
                 out_state = self._out_state or (MAINT if backend in (sticky or ()) else DRAIN)
                 for_server = None if name == self._server else self._server
-                step = decide(
-                    self._request, record, server, look.process, records.subject(key), out_state, self._out_state is not None, for_server
-                )
+                given = self._out_state is not None
+                step = decide(self._request, record, server, look.process, records.subject(key), out_state, given, for_server, self._await_checks)
                 outcome.saw(server, record, look.process, step)
                 acted |= self._take(step, record, server)
             if not acted:
@@ -972,9 +974,9 @@ class Outcome:
 def release_absent(store, request, server, backends):
     """Release holds on a machine on which no HAProxy runs: there is nothing to put back, whatever socket the records name.
 
-    Gives what a diff shows, before and after.
+    Gives whether anything changed, and what a diff shows, before and after.
     """
-    before, after = {}, {}
+    before, after, changed = {}, {}, False
     with store.locked():
         for record in store.records(KIND):
             subject = record["subject"]
@@ -984,11 +986,12 @@ def release_absent(store, request, server, backends):
             kept = dict(record, events=remaining) if remaining else None
             place = "%s/%s" % (subject["backend"], subject["server"])
             before[place], after[place] = view(None, record), view(None, kept)
+            changed |= remaining != record["events"] or kept is None
             if kept is None:
                 store.delete(record)
             elif remaining != record["events"]:
                 store.write(kept)
-    return before, after
+    return changed, before, after
 
 
 def describe(server, record, condition, came=None):

@@ -106,6 +106,13 @@ options:
         still to pass.
     type: float
     default: 120
+  await_checks:
+    description:
+      - With O(state=absent), whether the hold stays until HAProxy's own health checks pass.
+      - V(false) gives the server back at once. It is down until its checks pass, and HAProxy sends it no requests until then. Use it
+        for a server whose machine is gone for good.
+    type: bool
+    default: true
 notes:
   - The process of HAProxy decides which records belong to it, not the path of its socket. The module therefore finds a hold
     through any socket of the process, and after the path of the socket was changed.
@@ -302,6 +309,10 @@ LOOK_SECONDS = 0.5
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     deadline = monotonic() + check_timeout(params.get("timeout") or 0.0)
     result = put_or_release(params, check_mode)
+    ids = sorted({event_id for server in result["servers"] for event_id in server["held_by"]})
+    if params["event_ids"] is None and ids:
+        # Whoever holds the server for another event while this waits keeps it.
+        params = dict(params, event_ids=ids)
     while result["waiting_for"] and not check_mode:
         left = deadline - monotonic()
         if left <= 0:
@@ -337,15 +348,16 @@ def put_or_release(params, check_mode):
         params["out_state"],
         least,
         parse_places(params.get("addresses") or ()),
+        params.get("await_checks", True),
     )
     try:
         outcomes, process = holder.run()
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
-        before, after = ({}, {}) if request.present else release_absent(store, request, params["server"], params["backends"])
+        changed, before, after = (False, {}, {}) if request.present else release_absent(store, request, params["server"], params["backends"])
         return {
-            "changed": before != after,
+            "changed": changed,
             "servers": [],
             "conflicts": [],
             "refused": [],
@@ -382,6 +394,7 @@ def main():
             absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             min_in_service={"type": "str"},
             timeout={"type": "float", "default": 120},
+            await_checks={"type": "bool", "default": True},
         ),
         required_if=[("state", "present", ("event_ids",))],
         supports_check_mode=True,

@@ -453,17 +453,17 @@ def observe(haproxy, store, names, places=()):
     }
 
 
-def observe_absent(store, path):
+def observe_absent(store):
     """What is seen of a machine on which no HAProxy runs."""
-    records = store.records(KIND)
     return {
         "process": None,
         "level": None,
         "backends": [],
         "servers": [],
         "missing": [],
-        "holds": [record for record in records if record["subject"]["socket"] == path],
-        "other_holds": [record for record in records if record["subject"]["socket"] != path],
+        # None of them belongs to another HAProxy, since none runs.
+        "holds": store.records(KIND),
+        "other_holds": [],
         "addresses": own_addresses(),
         "network": network_of(),
         "state_dir_problem": state_dir_problem(store.state_dir),
@@ -496,7 +496,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
-        return dict(observe_absent(store, haproxy.path), clock=monotonic(), idle=True)
+        return dict(observe_absent(store), clock=monotonic(), idle=True)
     seen = watch.seen
     there = {server["server"] for server in seen["servers"]}
     missing = [name for name in awaited or () if name not in there]

@@ -299,8 +299,11 @@ class Look:
     def run(self):
         """Everything seen, once there is something new or the time for it is over."""
         seen = self.seen
-        if self._see_records() and self._make_reader():
+        self._see_records()
+        if self._make_reader():
+            # Also where a record is damaged: what is known of the event's end does not depend on that.
             self._read()
+        if "fatal" not in seen:
             self._count()
             began = self.monotonic()
             if self._lacks_expected():
@@ -341,7 +344,6 @@ class Look:
             ]
         except HoldError as error:
             self.seen["fatal"] = str(error)
-        return "fatal" not in self.seen
 
     def _make_reader(self):
         try:
@@ -349,7 +351,8 @@ class Look:
             self.ignored = {parse_address(peer) for peer in self.params["ignored_peers"]}
         except (ConnectionsError, ValueError) as error:
             self.seen["fatal"] = str(error)
-        return "fatal" not in self.seen
+            return False
+        return True
 
     def _read(self):
         for name in ("error", "passing"):

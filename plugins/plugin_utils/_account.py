@@ -16,10 +16,18 @@ PATIENCE = 30.0
 """Seconds for which anything else that only a person can mend must stand."""
 QUIET_PATIENCE = 30.0
 """Seconds beyond twice C(load_balancer_quiet) after which a run that takes one step no longer waits for that time."""
-QUIET_PASSES = 60
-"""The pass with which it ends at the latest."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
+
+
+def _wait_for_quiet(settings):
+    """Seconds after which a run that takes one step no longer waits until no session has come for a while."""
+    return 2 * settings["load_balancer"].get("quiet", 0.0) + QUIET_PATIENCE
+
+
+def longest_wait_for_quiet(settings):
+    """The same for all hosts together. C(settings): per host."""
+    return max(map(_wait_for_quiet, settings.values()), default=0.0)
 
 
 class Account:
@@ -101,8 +109,7 @@ class Account:
         in_hand = [event for event in host.events if event.prepares and not event.started and event.key not in host.waiting]
         if host.busy or host.name not in self.plan.too_early or all(event.facts.get("approved_at") is not None for event in in_hand):
             return False
-        waited = self.world.now - self.world.run["started"]
-        if self.world.number >= QUIET_PASSES or waited >= 2 * host.balancer.get("quiet", 0.0) + QUIET_PATIENCE:
+        if self.world.now - self.world.run["started"] >= _wait_for_quiet(host.settings):
             return False
         # This step waits for that time, too, as long as a look does.
         too_short = host.step is not None and host.step["role"] == "drain_host" and host.quiet_left() > QUIET_SEEN
@@ -494,7 +501,7 @@ class Account:
             return True
         # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
         _why, until = host.waiting.get(event.key, (None, None))
-        acts = host.step is not None or (until is not None and until <= self.world.end)
+        acts = host.step is not None or (event.key in host.waiting and (until is None or until <= self.world.end))
         return bool(host.blind and host.helpless and not acts) and self.world.now - host.memory["blind_since"] >= PATIENCE
 
     @staticmethod

@@ -275,7 +275,11 @@ class _Plan:
     def _over_and_held(self, host):
         """Events that hold the host and that its own service, read twice after they came to hold it, does not show, or that a rule ignores."""
         held = [event for event in self.world.events.values() if event.key in host.held_ids]
-        return [event for event in held if event.ignored or not event.standing and host.shows_no_more(event)]
+        return [
+            event
+            for event in held
+            if event.ignored or (not event.standing or self.world.means_another(event, host)) and host.shows_no_more(event)
+        ]
 
     def _restore(self, host):
         gone = self._over_and_held(host)
@@ -405,6 +409,11 @@ class _Plan:
             return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
         if len(event.versions) > 1:
             return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
+        confirmed = event.facts.get("confirmed", ())
+        empty = [name for name in event.members if name not in confirmed and self.world.hosts[name].seen.get("empty_body")]
+        if empty:
+            # Names repeat across sets. Whoever answers nothing is prepared for it, and nothing is approved on that.
+            return f"waits for {', '.join(empty)}, whose metadata service answers with an empty body: another VM of that name may be meant"
         if not event.strangers:
             return None
         strangers = {name.lower() for name in event.strangers}
@@ -412,7 +421,7 @@ class _Plan:
         for host in self.world.hosts.values():
             if not host.resource_name:
                 return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-            if host.resource_name.lower() in strangers and not (host.observed and host.seen["at"] >= since + LAG):
+            if host.resource_name.lower() in strangers and not (host.tells and host.seen["at"] >= since + LAG):
                 return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
         return None
 

@@ -224,8 +224,9 @@ def unresolved(hosts, template):
     for name, variables in hosts.items():
         for variable in sorted((set(options) | set(VARIABLES)) & set(variables)):
             text = variables[variable]
-            if text is None and options.get(variable, {}).get("type") == "float":
-                found.setdefault(f"{variable}: null is not a number of seconds; leave it out for the default", []).append(name)
+            option = options.get(variable, {})
+            if text is None and "default" in option and option["type"] not in ("str", "path"):
+                found.setdefault(f"{variable}: null is not {_TYPES[option['type']]}; leave it out for the default", []).append(name)
             if isinstance(text, str) and "{" in text:
                 try:
                     template(text, name)
@@ -254,8 +255,8 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     # What is not set comes as null, or as an empty text where templates yield nothing but texts (core before 2.19).
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
     for key, value in values.items():
-        if isinstance(value, str) and options.get(key, {}).get("type") == "list":
-            mistakes.append(f"{key}: {value!r} is a text; it must be a list")
+        if isinstance(value, (str, bool, int, float)) and options.get(key, {}).get("type") == "list":
+            mistakes.append(f"{key}: {value!r} is {'a text' if isinstance(value, str) else 'a single value'}; it must be a list")
     for key, option in options.items():
         # A text, a path, or an option without a default is not set then.
         if variables.get(key) == "" and "default" in option and option["type"] not in ("str", "path"):
@@ -281,7 +282,8 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             _check_task_file(mistakes, values, key, *files)
     # What is no number was told above.
     if isinstance(values.get("restore_service_port"), int):
-        _check_port(mistakes, "restore_service_port", values["restore_service_port"])
+        # As it was written: int() takes more for a number than the role does.
+        _check_port(mistakes, "restore_service_port", variables["restore_service_port"])
     _check_address(mistakes, "restore_service_address", str(values.get("restore_service_address") or "localhost"))
     if values.get("restore_service_url"):
         try:

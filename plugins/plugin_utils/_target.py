@@ -100,7 +100,7 @@ def _problem(body):
     if not body.startswith("~"):
         if _BALANCED.match(body):
             return None
-        return "has a bracket without its counterpart; write web[0:1] for some hosts of a group, or web[12] for names that end in 1 or 2"
+        return "has a bracket without its counterpart; write web[0:1] for the first two hosts of the group web, or ~web[12]$ for names that end in 1 or 2"
     if not body[1:].strip():
         return "means every name; write a regular expression after ~, such as ~web[12]$"
     try:

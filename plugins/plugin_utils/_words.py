@@ -54,7 +54,8 @@ def step(decided):
 
 def unanswered(host):
     """A sentence about a host that serves and does not answer what restore_service asks."""
+    when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
     return (
-        f"it is in service, and does not answer what restore_service asks ({host.unanswered}): it would stay out after the event;"
+        f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
         " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
     )

@@ -455,10 +455,13 @@ class World:
             bearers = [h for h in self.hosts.values() if h.resource_name and h.resource_name.lower() == name.lower()]
             found = [h.name for h in bearers if h.name in event.shown_by or h.name in confirmed]
             confirmed.extend(name for name in found if name not in confirmed)
+            self._note_namesakes(event, [h for h in bearers if h.name not in found])
             # Another run took it out for this event, after it was last looked at here.
             found = found or [h.name for h in bearers if event.key in h.held_ids and not h.observed_since(event.held_at)]
-            if not found and len(bearers) == 1 and not bearers[0].tells:
+            if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.facts.get("namesakes", ()):
                 found = [bearers[0].name]
+                unconfirmed = event.facts.setdefault("unconfirmed", [])
+                unconfirmed.extend(name for name in found if name not in unconfirmed)
             event.members.extend(found)
             if not found:
                 event.strangers.append(name)
@@ -469,11 +472,23 @@ class World:
         known.extend(name for name in event.members if name not in known)
         event.facts["targets"] = [self.hosts[name].resource_name for name in event.members]
 
+    @staticmethod
+    def _note_namesakes(event, bearers):
+        """Remember whose own document, read long enough after the event appeared, does not show it: another VM of that name is meant."""
+        known = event.facts.setdefault("namesakes", [])
+        known.extend(h.name for h in bearers if h.tells and h.seen["at"] >= event.first_seen + LAG and h.name not in known)
+
+    def means_another(self, event, host):
+        """Whether a host that was taken out while its own service told nothing is not the one that a standing event names."""
+        taken_on_trust = host.name in event.facts.get("unconfirmed", ()) and host.name not in event.facts.get("confirmed", ())
+        return event.standing and taken_on_trust and host.name not in event.members and host.name in event.facts.get("namesakes", ())
+
     def may_mean(self, event):
         """Targets whose name the event bears, and whose own service does not show it, perhaps because it lags behind those that do."""
         strangers = {name.lower() for name in event.strangers} if event.standing else ()
         named = [host for host in self.hosts.values() if (host.resource_name or "").lower() in strangers]
-        return [host for host in named if host.observed and host.seen["at"] < event.first_seen + LAG]
+        # One that answers with an empty body tells nothing, and is not waited for longer.
+        return [host for host in named if host.observed and (host.seen["at"] if host.tells else self.now) < event.first_seen + LAG]
 
     def _shown_only_by_the_past(self, event, known):
         """Whether hosts that the event names were read without it, and it stands only in older documents of others."""

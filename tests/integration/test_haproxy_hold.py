@@ -523,6 +523,31 @@ backend tracking
         assert hold(haproxy, None, "absent", check=True, backends=["www"], timeout=60.0)["waiting_for"]
         assert time.monotonic() - began < 10 and haproxy.flags("www", "web1")[0] == DRAIN
 
+    def test_a_hold_that_is_put_while_all_are_released_stays(self, bed, hold, release):
+        """Without ids everything that holds the server is released, and nothing that comes later."""
+        haproxy = bed.start()
+        hold(haproxy, ("A",), out_state="maint", backends=["www"])
+
+        def comes_later():
+            time.sleep(1.0)
+            hold(haproxy, ("B",), backends=["www"])
+            bed.serve(bed.port)
+
+        late = threading.Thread(target=comes_later)
+        late.start()
+        result = release(haproxy, backends=["www"], timeout=5.0)
+        late.join()
+        (server,) = result["servers"]
+        assert server["held_by"] == ["B"] and result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] != READY
+
+    def test_one_whose_machine_is_gone_for_good_is_given_back_at_once(self, bed, hold, release, tmp_path):
+        """It is down until a check passes, and nobody is sent there."""
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        result = release(haproxy, backends=["www"], timeout=0.0, await_checks=False)
+        assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
+        assert result["servers"][0]["status"].startswith("DOWN") and {bed.ask() for _request in range(4)} == {200}
+
     def test_where_nothing_checks_it_comes_back_at_once(self, bed, hold, release):
         haproxy = bed.start()
         hold(haproxy, out_state="maint", backends=["unchecked"])

@@ -27,6 +27,7 @@ def test_check_mode_names_every_setting_that_is_wrong(site):
         "restore_service_address": "[::1]",
         "handle_events_wait": "maybe",
         "graceful_azure_state_dir": "state",
+        "graceful_azure_imds_url": "127.0.0.1:8080",
     }
     site.write_inventory({"restore_service_unanswered": "perhaps"})
     run = site.run("handle_events", "--check", **wrong)
@@ -61,6 +62,10 @@ def test_holds_takes_nothing_for_false(site):
     assert run.status == 2 and "holds_release" in run.output and "maybe" in run.output, run.output
     run = site.run("holds", holds_relase=True)
     assert run.status == 2 and "holds has no option holds_relase" in run.output, run.output
+    run = site.run("holds", holds_release=True, holds_event_ids="")
+    assert run.status == 2 and "holds_event_ids is empty" in run.output, run.output
+    run = site.run("holds", holds_release=True, holds_event_ids="typo")
+    assert run.status == 2 and "holds_event_ids names typo, for which nothing is held" in run.output, run.output
     run = site.run("holds", graceful_azure_state_dir="state")
     assert "The state folder state is not an absolute path" in run.output
 

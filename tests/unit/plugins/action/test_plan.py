@@ -43,12 +43,28 @@ def test_a_socket_that_is_set_for_the_balancer_alone():
     class Hostvars(dict):
         raw_get = dict.get
 
+    class Templar:
+        def copy_with_new_env(self, available_variables):
+            return self
+
+        def template(self, text):
+            return "/run/haproxy/admin.sock" if text == "{{ run_dir }}/admin.sock" else text
+
+    action = ActionModule.__new__(ActionModule)
+    action._templar = Templar()
     settings = {name: {"load_balancer": {"hosts": ["lb1", "lb2"], "socket": "/run/haproxy/admin.sock"}} for name in ("web1", "web2")}
     own = {"load_balancer_haproxy_socket": "/run/own.sock"}
-    (told,) = ActionModule._balancers_sockets(settings, Hostvars(lb1=own, lb2={"load_balancer_haproxy_socket": "/run/haproxy/admin.sock"}))
+    theirs = {"load_balancer_haproxy_socket": "{{ run_dir }}/admin.sock"}
+    (told,) = action._balancers_sockets(settings, Hostvars(lb1=own, lb2=theirs))
     assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
     # One that is a target too is its own.
-    assert list(ActionModule._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
+    assert list(action._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
+
+
+def test_a_run_of_one_step_may_look_for_as_long_as_no_session_is_to_come():
+    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none", "load_balancer_quiet": 600}}}
+    rounds = ActionModule._check(dict(ARGS, wait=False), known, list(known), 5)["rounds"]
+    assert rounds**4 >= 2 * 600
 
 
 @pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])

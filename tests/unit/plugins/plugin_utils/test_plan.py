@@ -1973,6 +1973,41 @@ class TestOverIsSeenTwice:
         model.hosts["web3"]["empty_body"] = False
         model.until(lambda outcome: model.posted, passes=6)
 
+    @pytest.mark.parametrize("action", ["prepare_and_approve", "approve"])
+    def test_nothing_is_approved_on_an_empty_body(self, action):
+        """Another VM of that name may be meant."""
+        model = Model(hosts=2, rules=[{"name": "any", "action": action}])
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        for _pass in range(10):
+            model.go()
+        assert model.posted == [] and "empty body" in model.outcome["hosts"]["web1"]["reason"]
+        model.hosts["web1"]["empty_body"] = False
+        model.events["e1"]["shown_to"] = ["web1", "web2"]
+        model.until(lambda outcome: model.posted, 8)
+
+    def test_whoever_did_not_show_it_for_some_seconds_is_not_meant_whatever_comes_later(self):
+        model = Model(hosts=2)
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        while model.now - model.run["started"] <= LAG + 6:
+            model.go()
+        for trouble in ("empty_body", "service_silent"):
+            model.hosts["web1"][trouble] = True
+            for _pass in range(4):
+                model.go()
+            model.hosts["web1"][trouble] = False
+        assert model.posted == [] and model.in_rotation("web1") == ["lb1"] and model.in_rotation("web2") == []
+
+    def test_whoever_was_taken_out_for_a_namesake_comes_back_though_the_event_stands(self):
+        model = Model(hosts=2)
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+        model.hosts["web1"]["empty_body"] = False
+        model.until(lambda outcome: model.in_rotation("web1") == ["lb1"], 30)
+        assert model.events["e1"] and model.in_rotation("web2") == [] and model.posted == []
+        assert model.now - model.run["started"] >= LAG
+
     def test_a_run_that_takes_one_step_looks_twice(self):
         model = self.in_mid_impact()
         model.events.clear()

@@ -94,6 +94,9 @@ def test_names_that_are_right_or_a_users_own(name):
     [
         ({"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
         ({"drain_host_services": "nginx"}, "drain_host_services: 'nginx' is a text; it must be a list"),
+        ({"drain_host_ports": 80}, "drain_host_ports: 80 is a single value; it must be a list"),
+        ({"restore_service_port": "+80"}, "restore_service_port: '+80' is not a TCP port from 1 to 65535"),
+        ({"restore_service_port": " 80"}, "restore_service_port: ' 80' is not a TCP port from 1 to 65535"),
         ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
         ({"restore_service_validate_certs": "maybe"}, "restore_service_validate_certs"),
         ({"restore_service_url": "localhost:8080/health"}, "restore_service_url: url must be like http://localhost:8080/health"),
