@@ -542,6 +542,7 @@ backend tracking
 
     def test_one_whose_machine_is_gone_for_good_is_given_back_at_once(self, bed, hold, release, tmp_path):
         """It is down until a check passes, and nobody is sent there."""
+        bed.serve(bed.other)
         haproxy = bed.start()
         hold(haproxy, out_state="maint", backends=["www"])
         result = release(haproxy, backends=["www"], timeout=0.0, await_checks=False)

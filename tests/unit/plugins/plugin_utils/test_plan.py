@@ -1976,7 +1976,7 @@ class TestOverIsSeenTwice:
     @pytest.mark.parametrize("action", ["prepare_and_approve", "approve"])
     def test_nothing_is_approved_on_an_empty_body(self, action):
         """Another VM of that name may be meant."""
-        model = Model(hosts=2, rules=[{"name": "any", "action": action}])
+        model = Model(hosts=2, rules=[{"name": "any", "action": action}], min_in_service=0)
         model.hosts["web1"]["empty_body"] = True
         model.announce("e1", "web1", "web2", shown_to=["web2"])
         for _pass in range(10):
@@ -1987,7 +1987,7 @@ class TestOverIsSeenTwice:
         model.until(lambda outcome: model.posted, 8)
 
     def test_whoever_did_not_show_it_for_some_seconds_is_not_meant_whatever_comes_later(self):
-        model = Model(hosts=2)
+        model = Model(hosts=2, min_in_service=0)
         model.announce("e1", "web1", "web2", shown_to=["web2"])
         while model.now - model.run["started"] <= LAG + 6:
             model.go()
@@ -1999,7 +1999,7 @@ class TestOverIsSeenTwice:
         assert model.posted == [] and model.in_rotation("web1") == ["lb1"] and model.in_rotation("web2") == []
 
     def test_whoever_was_taken_out_for_a_namesake_comes_back_though_the_event_stands(self):
-        model = Model(hosts=2)
+        model = Model(hosts=2, min_in_service=0)
         model.hosts["web1"]["empty_body"] = True
         model.announce("e1", "web1", "web2", shown_to=["web2"])
         model.until(lambda outcome: model.in_rotation("web1") == [], 5)

@@ -160,7 +160,7 @@ def test_what_a_default_would_take_for_not_set():
     hosts = {"web1": {"graceful_azure_rules": "{{ typo }}", "restore_service_url": "http://{{ right }}/", "drain_host_timeout": None, "theirs": "{{ typo }}"}}
     mistakes = unresolved(hosts, template)
     assert len(mistakes) == 2
-    assert "web1: drain_host_timeout: null is not a number of seconds" in mistakes[0]
+    assert "web1: drain_host_timeout: null is not a number; leave it out" in mistakes[0]
     assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in mistakes[1] and "'typo' is undefined" in mistakes[1]
 
 
@@ -176,7 +176,7 @@ def test_the_playbook_reads_every_option_that_the_roles_have():
     assert set(role_options()) - set(read) == set()
     assert [name for name, value in read.items() if value != f"{{{{ {name} | default(none) }}}}"] == []
     ours = set(re.findall(r"graceful_azure_\w+", " ".join(read)))
-    assert ours == {f"graceful_azure_{name}" for name in ("resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")}
+    assert ours == {f"graceful_azure_{name}" for name in ("imds_url", "resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")}
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
