@@ -176,7 +176,8 @@ def test_the_playbook_reads_every_option_that_the_roles_have():
     assert set(role_options()) - set(read) == set()
     assert [name for name, value in read.items() if value != f"{{{{ {name} | default(none) }}}}"] == []
     ours = set(re.findall(r"graceful_azure_\w+", " ".join(read)))
-    assert ours == {f"graceful_azure_{name}" for name in ("imds_url", "resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")}
+    names = ("imds_url", "resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")
+    assert ours == {f"graceful_azure_{name}" for name in names}
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
