@@ -79,7 +79,8 @@ CHECKS_ENABLED = 0x04
 
 # In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
 LEFT_BEFORE = "left_before"
-# In a record that is being released: HAProxy was seen to check the server. Maintenance is somebody else's from now on.
+# In a record that is being released, or was and is held again: HAProxy was told to check the server. While it is released,
+# maintenance is somebody else's from now on.
 CHECKING = "checking"
 # In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
 TOTAL_SESSIONS = "total_sessions"
@@ -600,7 +601,11 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         # forbid that by naming the state. Also on to where a run that was cut off was going.
         onward = out_state == MAINT if out_state_given else bool(arrived(kept, server, process))
         if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
-            return Step(dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN}), MAINT, None)
+            onward = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
+            if _is_being_checked(record):
+                # For a release that comes before it gets there.
+                onward[CHECKING] = True
+            return Step(onward, MAINT, None)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
             kept[QUEUED] = server.queue
@@ -644,7 +649,7 @@ def _way_back(record, server, place, await_checks):
 
 def _is_being_checked(record):
     """Whether the server of a record is in `drain` on its way back, so that HAProxy's checks decide."""
-    return record is not None and record["phase"] == RESTORING and (record.get(LEFT_BEFORE) == MAINT or CHECKING in record)
+    return record is not None and (CHECKING in record or record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT)
 
 
 def _intent(subject, server, process, events, out_state, for_server, forgotten):

@@ -692,6 +692,21 @@ class TestKilled:
             self.same_again(model, store, {"ids": ["A"], "present": False}, [])
 
 
+def test_released_held_again_killed_and_released():
+    """The server was on its way from drain, where HAProxy checks it, back to maintenance, and had not got there."""
+    for budget in range(1, 12):
+        model = Model({("www", "web1"): 0})
+        model.checked = {("www", "web1")}
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(folder)
+            hold(model, store, out_state=MAINT)
+            release(model, store)
+            assert model.down
+            killed_hold(model, store, budget)
+            # Wherever it was by then, no check has passed.
+            assert release(model, store)["www"].waiting_for and model.flags["www", "web1"] == FLAGS[DRAIN], budget
+
+
 class TestFullDisk:
     @pytest.mark.parametrize("number", range(4))
     def test_a_write_that_fails(self, model, store, number):
