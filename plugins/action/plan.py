@@ -132,9 +132,8 @@ class ActionModule(ActionBase):
             for name in values["load_balancer"]["hosts"]:
                 used.setdefault(name, set()).add(values["load_balancer"]["socket"])
         for name in sorted(set(used) & set(hostvars) - set(settings)):
-            variables = hostvars.raw_get(name)
             try:
-                own = self._templar.copy_with_new_env(available_variables=variables).template(variables.get("load_balancer_haproxy_socket"))
+                own = self._of_balancer(hostvars, name, "load_balancer_haproxy_socket")
             except AnsibleError:
                 continue
             if own is not None and own not in used[name]:
@@ -143,13 +142,17 @@ class ActionModule(ActionBase):
                     f" {', '.join(map(repr, sorted(map(str, used[name]))))}"
                 )
 
+    def _of_balancer(self, hostvars, name, variable):
+        """A balancer's own value of a variable. A balancer is no target, so nothing else reads its variables."""
+        variables = hostvars.raw_get(name)
+        return self._templar.copy_with_new_env(available_variables=variables).template(variables.get(variable))
+
     def _balancers_folders(self, settings, hostvars):
-        """Mistakes in the balancers' own C(graceful_azure_state_dir); a balancer is no target, so nothing else reads its variables."""
+        """Mistakes in the balancers' own C(graceful_azure_state_dir)."""
         mistakes = []
         for name in sorted({host for values in settings.values() for host in values["load_balancer"]["hosts"] if host in hostvars}):
-            variables = hostvars.raw_get(name)
             try:
-                folder = self._templar.copy_with_new_env(available_variables=variables).template(variables.get("graceful_azure_state_dir"))
+                folder = self._of_balancer(hostvars, name, "graceful_azure_state_dir")
             except AnsibleError as error:
                 mistakes.append(f"{name}: graceful_azure_state_dir cannot be resolved: {str(error).strip().splitlines()[0]}")
             else:

@@ -560,7 +560,7 @@ class World:
         mine = [
             dict(server, balancer=key, machine=machine, looks=2 if waited and server["idle"] else 1)
             for server in seen["servers"]
-            if server["server"] == host.balancer["server"] and (not backends or server["backend"] in backends)
+            if self._is_named(host, server)
         ]
         if not mine:
             where = f"none of the backends {', '.join(backends)}" if backends else "no backend"
@@ -574,16 +574,22 @@ class World:
         A name may lead elsewhere since the hold was put (C(set server addr), C(server-template)), or have led elsewhere all along.
         """
         led = [record["leads_to"] for record in seen.get("holds") or () if record.get("leads_to") and self._is_held_for(host, record)]
-        backends, own = host.balancer["backends"], host.balancer["server"]
-        named = {server.get("address") for server in seen["servers"] if server["server"] == own and (not backends or server["backend"] in backends)}
+        backends = host.balancer["backends"]
+        named = {server.get("address") for server in seen["servers"] if self._is_named(host, server)}
         for server in seen["servers"]:
-            if (server["server"] == own and (not backends or server["backend"] in backends)) or (backends and server["backend"] not in backends):
+            if self._is_named(host, server) or (backends and server["backend"] not in backends):
                 continue
             if not self.places.leads_to(host, server, led, named, seen):
                 continue
             owner = self._owner(host, key, server)
             at = place_text(server["address"], server.get("port"))
             yield dict(server, balancer=key, machine=machine, looks=1, owner=owner, leads_to_host=at)
+
+    @staticmethod
+    def _is_named(host, server):
+        """Whether a server of a balancer is the host's by its name."""
+        backends = host.balancer["backends"]
+        return server["server"] == host.balancer["server"] and (not backends or server["backend"] in backends)
 
     def _is_held_for(self, host, record):
         """Whether a record of a balancer is about the host's server, or about one of another name that was taken out with it."""
