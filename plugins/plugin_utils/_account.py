@@ -233,7 +233,7 @@ class Account:
         since = host.memory.setdefault("fatal_since", now)
         # A balancer that is being restarted looks like one that was set up wrong.
         limit = PATIENCE if host.blind else PATIENCE_FATAL
-        nothing_at_stake = host.observed and not host.seen["events"] and not host.held_ids
+        nothing_at_stake = host.observed and not host.seen["events"] and host.seen.get("holds") is not None and not host.held_ids
         return now - since >= limit or nothing_at_stake
 
     def _events_of(self, host):
@@ -251,8 +251,14 @@ class Account:
         """Whether the event is known to be over: a host that it names was read twice without it, or none of them is expected back."""
         if event.standing:
             return False
-        hosts = [self.world.hosts[name] for name in event.members]
+        hosts = self._witnesses(event)
         return any(host.shows_no_more(event) for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
+
+    def _witnesses(self, event):
+        """The hosts whose services tell whether the event is over: those that have shown it, as long as there are any, and no namesake."""
+        hosts = [self.world.hosts[name] for name in event.members]
+        confirmed = [host for host in hosts if host.name in event.facts.get("confirmed", ())]
+        return confirmed or [host for host in hosts if host.name not in event.namesakes] or hosts
 
     def _deleted(self, host):
         """Whether an event that deletes the host's VM has had its time."""
@@ -284,6 +290,8 @@ class Account:
             return "needs_person", "; ".join(host.fatal), None
         if event.ignored or not event.standing:
             return self._state_after(host, event)
+        if host.name not in event.members:
+            return self._state_of_namesake(host, event)
         if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
             return "needs_person", "; ".join(host.conflicts), event.deadline
         if host.blind and event.prepares:
@@ -311,10 +319,22 @@ class Account:
             return "draining", self._draining_reason(host, event) + failed, self._drain_until(host, event)
         return "ready", self._ready_reason(event) + failed, event.not_before_at
 
+    def _state_of_namesake(self, host, event):
+        """The same for a host that was taken for one that a standing event names, and whose own service does not show the event."""
+        held = event.key in host.held_ids
+        if not event.bears_name_of(host):
+            return "unobserved" if held else "in_service", f"{event.label} no longer names it", None
+        if host.name not in event.namesakes:
+            told = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
+            return "unobserved", told, None
+        if held and not self.world.means_another(event, host):
+            return "unobserved", f"its metadata service does not show {event.label}; as it is out, it stays out until the event is over", None
+        return "restoring" if held else "in_service", f"{event.label} means another VM of its name", None
+
     def _state_after(self, host, event):
         """The same for an event that no longer stands, or of which nobody can tell."""
         silent = "silent: " + (host.seen.get("error") or "not observed")
-        if not event.ignored and not self._gone(event):
+        if not event.ignored and not self._gone(event) and not host.shows_no_more(event):
             return "unobserved", self._absence(host, event) if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:

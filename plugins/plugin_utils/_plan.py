@@ -318,16 +318,11 @@ class _Plan:
 
     def _must_yield(self, host, events):
         at = self._yields_at(host, events)
-        return any(map(self._comes, events)) or (at is not None and self.world.now >= at)
-
-    @staticmethod
-    def _comes(event):
-        """Whether its impact may come at any moment: it has started, or was approved, or may have been by a run that was killed."""
-        return event.started or event.facts.get("approved_at") is not None or "approving_until" in event.facts
+        return any(event.comes for event in events) or (at is not None and self.world.now >= at)
 
     def _may_come_unprepared(self, event):
         """Whether a host that is out stays out for an event that prepares nobody: its impact may come at any moment, or we are to approve it."""
-        return not event.prepares and (self._comes(event) or (event.asks_approval and not self.forbidden(event)))
+        return not event.prepares and (event.comes or (event.asks_approval and not self.forbidden(event)))
 
     def _below_minimum(self, host, others=()):
         """A sentence where taking the host out would leave a backend with too few servers in service, or None.
@@ -410,10 +405,10 @@ class _Plan:
         if len(event.versions) > 1:
             return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
         confirmed = event.facts.get("confirmed", ())
-        empty = [name for name in event.members if name not in confirmed and self.world.hosts[name].seen.get("empty_body")]
+        empty = [name for name in event.members if name not in confirmed and name in event.facts.get("answered_empty", ())]
         if empty:
             # Names repeat across sets. Whoever answers nothing is prepared for it, and nothing is approved on that.
-            return f"waits for {', '.join(empty)}, whose metadata service answers with an empty body: another VM of that name may be meant"
+            return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
         if not event.strangers:
             return None
         strangers = {name.lower() for name in event.strangers}

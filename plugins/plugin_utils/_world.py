@@ -126,6 +126,20 @@ class Event:
         return self.facts["status"] == "Started"
 
     @property
+    def comes(self):
+        """Whether its impact may come at any moment: it has started, or was approved, or may have been by a run that was killed."""
+        return self.started or self.facts.get("approved_at") is not None or "approving_until" in self.facts
+
+    @property
+    def namesakes(self):
+        """Targets that bear a name of the event and are not meant by it: their own services have not shown it for long enough."""
+        return [name for name in self.facts.get("namesakes", ()) if name not in self.facts.get("confirmed", ())]
+
+    def bears_name_of(self, host):
+        """Whether a name that the event bears is the host's, or one like it."""
+        return (host.resource_name or "").lower() in {name.lower() for name in self.resources}
+
+    @property
     def deadline(self):
         at = self.facts["not_before_at"]
         return None if at is None else at - RESERVE
@@ -455,40 +469,59 @@ class World:
             bearers = [h for h in self.hosts.values() if h.resource_name and h.resource_name.lower() == name.lower()]
             found = [h.name for h in bearers if h.name in event.shown_by or h.name in confirmed]
             confirmed.extend(name for name in found if name not in confirmed)
-            self._note_namesakes(event, [h for h in bearers if h.name not in found])
+            self._note_namesakes(event, name, bearers)
             # Another run took it out for this event, after it was last looked at here.
             found = found or [h.name for h in bearers if event.key in h.held_ids and not h.observed_since(event.held_at)]
-            if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.facts.get("namesakes", ()):
+            if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.namesakes:
                 found = [bearers[0].name]
                 unconfirmed = event.facts.setdefault("unconfirmed", [])
                 unconfirmed.extend(name for name in found if name not in unconfirmed)
             event.members.extend(found)
             if not found:
                 event.strangers.append(name)
-        if known and not event.members:
+        if known and not event.members and self._means_others(event, [self.hosts[name] for name in known if name in self.hosts]):
             event.standing = False  # those whom it was taken to name, while they were silent, are others of the same name
             event.members = [name for name in known if name in self.hosts]
             return
         known.extend(name for name in event.members if name not in known)
         event.facts["targets"] = [self.hosts[name].resource_name for name in event.members]
 
-    @staticmethod
-    def _note_namesakes(event, bearers):
-        """Remember whose own document, read long enough after the event appeared, does not show it: another VM of that name is meant."""
-        known = event.facts.setdefault("namesakes", [])
-        known.extend(h.name for h in bearers if h.tells and h.seen["at"] >= event.first_seen + LAG and h.name not in known)
+    def _note_namesakes(self, event, name, bearers):
+        """Remember whose own service, read after read, gives documents without the event for so long that another VM of that name is meant.
 
-    def means_another(self, event, host):
+        A service that was silent may lag behind the others as much as any other when it comes back.
+        """
+        named = event.facts.setdefault("named", {}).setdefault(name.lower(), self.now)
+        without, namesakes = event.facts.setdefault("without", {}), event.facts.setdefault("namesakes", [])
+        empty = event.facts.setdefault("answered_empty", [])
+        for host in bearers:
+            if host.seen.get("empty_body") and host.name not in empty:
+                empty.append(host.name)
+            if not host.tells or host.name in event.shown_by:
+                without.pop(host.name, None)
+                continue
+            since = max(named, without.setdefault(host.name, host.seen["at"]))
+            if host.seen["at"] >= since + LAG and host.name not in namesakes:
+                namesakes.append(host.name)
+
+    @staticmethod
+    def _means_others(event, known):
+        """Whether an event names none of the targets that it was taken to name. While its impact may come, whoever is out for it stays out."""
+        others = all(host.name in event.namesakes or not event.bears_name_of(host) for host in known)
+        return others and not (event.comes and any(event.key in host.held_ids for host in known))
+
+    @staticmethod
+    def means_another(event, host):
         """Whether a host that was taken out while its own service told nothing is not the one that a standing event names."""
-        taken_on_trust = host.name in event.facts.get("unconfirmed", ()) and host.name not in event.facts.get("confirmed", ())
-        return event.standing and taken_on_trust and host.name not in event.members and host.name in event.facts.get("namesakes", ())
+        taken_on_trust = host.name in event.facts.get("unconfirmed", ()) and host.name in event.namesakes
+        return event.standing and taken_on_trust and host.name not in event.members and not event.comes
 
     def may_mean(self, event):
         """Targets whose name the event bears, and whose own service does not show it, perhaps because it lags behind those that do."""
         strangers = {name.lower() for name in event.strangers} if event.standing else ()
-        named = [host for host in self.hosts.values() if (host.resource_name or "").lower() in strangers]
+        named = [host for host in self.hosts.values() if (host.resource_name or "").lower() in strangers and host.name not in event.namesakes]
         # One that answers with an empty body tells nothing, and is not waited for longer.
-        return [host for host in named if host.observed and (host.seen["at"] if host.tells else self.now) < event.first_seen + LAG]
+        return [host for host in named if host.tells or host.observed and self.now < event.first_seen + LAG]
 
     def _shown_only_by_the_past(self, event, known):
         """Whether hosts that the event names were read without it, and it stands only in older documents of others."""

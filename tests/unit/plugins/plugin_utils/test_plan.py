@@ -137,7 +137,7 @@ def test_a_silent_host_taken_for_another_of_its_name_is_brought_back_when_its_ow
     model.hosts["web1"]["silent"] = False
     model.incarnation = 1
     model.seen["web2"] = dict(model.observe_host("web2"), document_incarnation=50, at=model.now + 100)
-    model.until(lambda outcome: model.in_rotation("web1"), passes=5)
+    model.until(lambda outcome: model.in_rotation("web1"), passes=8)
     assert model.posted == []
 
 
@@ -2007,6 +2007,91 @@ class TestOverIsSeenTwice:
         model.until(lambda outcome: model.in_rotation("web1") == ["lb1"], 30)
         assert model.events["e1"] and model.in_rotation("web2") == [] and model.posted == []
         assert model.now - model.run["started"] >= LAG
+
+    @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
+    def test_a_service_that_lags_when_it_comes_back_ends_nothing_in_mid_impact(self, trouble):
+        """The others have shown the event for long; its own has not had the time."""
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"][trouble] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        for _pass in range(8):
+            model.go()
+        model.start("e1")
+        model.hosts["web1"][trouble] = False
+        for _pass in range(20):
+            model.go()
+            assert model.in_rotation("web1") == []
+        assert "stays out until the event is over" in model.outcome["events"][0]["hosts"]["web1"]["reason"]
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+    def test_whoever_is_approved_stays_out_whatever_its_service_shows(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.posted, 20)
+        model.hosts["web1"]["service_silent"] = False
+        for _pass in range(20):
+            model.go()
+            assert model.in_rotation("web1") == []
+
+    def test_a_namesake_tells_nothing_of_the_end(self):
+        model = Model(hosts=2, min_in_service=0, rules=[{"name": "late", "lead_time": 300.0}])
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.go()
+        model.hosts["web1"]["empty_body"] = False
+        for _pass in range(10):
+            model.go()
+        model.hosts["web2"]["empty_body"] = True
+        for _pass in range(3):
+            assert not model.go()["finished"]
+
+    def test_the_only_one_that_it_names_is_waited_for_while_its_service_lags(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", shown_to=["web2"])
+        model.go()
+        model.hosts["web1"]["empty_body"] = False
+        observe, began = model.observe_host, model.now
+        # Its document is older than the one that shows the event.
+        model.observe_host = lambda name: dict(observe(name), document_incarnation=1 if name == "web1" else 2)
+        while model.now - began < LAG:
+            assert not model.go()["finished"] and model.in_rotation("web1") == []
+        model.events["e1"]["shown_to"] = ["web1", "web2"]
+        model.until(lambda outcome: model.posted, 8)
+
+    def test_who_answered_empty_and_then_nothing_at_all_is_not_approved(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        for _pass in range(6):
+            model.go()
+        model.hosts["web1"].update(service_silent=True, empty_body=False)
+        for _pass in range(4):
+            model.go()
+        assert model.posted == []
+
+    def test_a_name_that_is_added_later_has_its_own_time(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.announce("e1", "web2", shown_to=["web2"])
+        for _pass in range(10):
+            model.go()
+        model.events["e1"]["resources"] = ["vm_web1", "vm_web2"]
+        model.go()
+        model.hosts["web1"]["empty_body"] = True
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+
+    def test_records_that_cannot_be_read_may_hold_something(self):
+        model = Model(hosts=1)
+        seen = dict(model.observe_host("web1"), fatal="the record cannot be used", holds=None)
+        model.observe_host = lambda name: dict(seen, at=model.now)
+        assert not model.go()["finished"]
+        outcome = model.finish()
+        assert outcome["failed_run"] and model.now - model.run["started"] >= 10
 
     def test_a_run_that_takes_one_step_looks_twice(self):
         model = self.in_mid_impact()
