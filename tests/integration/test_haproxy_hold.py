@@ -561,7 +561,7 @@ backend tracking
         bed.webs[-1].shutdown()
         bed.webs[-1].server_close()
         time.sleep(0.6 if noticed else 0.0)
-        arguments = dict(backends=["www"], timeout=0.0, await_checks=False)
+        arguments = {"backends": ["www"], "timeout": 0.0, "await_checks": False}
         predicted = hold(haproxy, None, "absent", check=True, **arguments)
         result = hold(haproxy, None, "absent", **arguments)
         assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and result["servers"][0]["status"].startswith("DOWN")
