@@ -251,13 +251,18 @@ class Account:
         """Whether the event is known to be over: a host that it names was read twice without it, or none of them is expected back."""
         if event.standing:
             return False
-        hosts = self._witnesses(event)
-        return any(host.shows_no_more(event) for host in hosts) or all(self._deleted(host) and self._silent_for(host) >= PATIENCE for host in hosts)
+        if any(self.world.is_over_for(event, host) for host in self._witnesses(event)):
+            return True
+        return all(self._is_lost_to(event, self.world.hosts[name]) for name in event.members)
+
+    def _is_lost_to(self, event, host):
+        """Whether nothing more is to be expected from the host for the event: its VM was deleted, or its service tells that the event is over."""
+        return self._deleted(host) and self._silent_for(host) >= PATIENCE or self.world.is_over_for(event, host)
 
     def _witnesses(self, event):
-        """The hosts whose services tell whether the event is over: those that have shown it, as long as there are any, and no namesake."""
+        """The hosts whose services tell whether the event is over: those that have shown it, as long as any of these can be asked, and no namesake."""
         hosts = [self.world.hosts[name] for name in event.members]
-        confirmed = [host for host in hosts if host.name in event.facts.get("confirmed", ())]
+        confirmed = [host for host in hosts if host.name in event.facts.get("confirmed", ()) and not (host.fatal or host.seen.get("left"))]
         return confirmed or [host for host in hosts if host.name not in event.namesakes] or hosts
 
     def _deleted(self, host):
@@ -328,13 +333,14 @@ class Account:
             told = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
             return "unobserved", told, None
         if held and not self.world.means_another(event, host):
-            return "unobserved", f"its metadata service does not show {event.label}; as it is out, it stays out until the event is over", None
+            stays = "it is in rotation" if host.in_rotation else "as it is out, it stays out until the event is over"
+            return "unobserved", f"its metadata service does not show {event.label}; {stays}", None
         return "restoring" if held else "in_service", f"{event.label} means another VM of its name", None
 
     def _state_after(self, host, event):
         """The same for an event that no longer stands, or of which nobody can tell."""
         silent = "silent: " + (host.seen.get("error") or "not observed")
-        if not event.ignored and not self._gone(event) and not host.shows_no_more(event):
+        if not event.ignored and not self._gone(event) and not self.world.is_over_for(event, host):
             return "unobserved", self._absence(host, event) if host.observed else silent, None
         if event.key not in host.held_ids:
             if host.blind and event.prepares:

@@ -278,7 +278,7 @@ class _Plan:
         return [
             event
             for event in held
-            if event.ignored or (not event.standing or self.world.means_another(event, host)) and host.shows_no_more(event)
+            if event.ignored or (not event.standing or self.world.means_another(event, host)) and self.world.is_over_for(event, host)
         ]
 
     def _restore(self, host):
@@ -416,7 +416,8 @@ class _Plan:
         for host in self.world.hosts.values():
             if not host.resource_name:
                 return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-            if host.resource_name.lower() in strangers and not (host.tells and host.seen["at"] >= since + LAG):
+            told = host.tells and host.seen["at"] >= since + LAG and not self.world.is_on_trust(event, host)
+            if host.resource_name.lower() in strangers and host.name not in event.namesakes and not told:
                 return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
         return None
 

@@ -267,6 +267,11 @@ class Host:
         reads = self.memory.get("absent", {}).get(event.key, ())
         return self.observed and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
 
+    def without(self, event, since=0.0):
+        """For how many seconds, from that moment on, its service has given documents without the event, read after read; -1 where the last read did not."""
+        began = event.facts.get("without", {}).get(self.name)
+        return -1.0 if began is None else self.seen["at"] - max(began, since)
+
     @property
     def incarnation(self):
         """Which of a set's documents it was read from: the service counts them up at every change."""
@@ -459,6 +464,7 @@ class World:
     def _name_members(self, event):
         """Which target each name in Resources stands for: one that shows the event itself or has shown it, or that is silent."""
         known = event.facts.setdefault("hosts", [])
+        self._note_without(event, [host for host in self.hosts.values() if host.name in known or event.bears_name_of(host)])
         if event.standing and self._shown_only_by_the_past(event, [self.hosts[name] for name in known if name in self.hosts]):
             event.standing = False
         if not event.standing:
@@ -492,17 +498,31 @@ class World:
         A service that was silent may lag behind the others as much as any other when it comes back.
         """
         named = event.facts.setdefault("named", {}).setdefault(name.lower(), self.now)
-        without, namesakes = event.facts.setdefault("without", {}), event.facts.setdefault("namesakes", [])
-        empty = event.facts.setdefault("answered_empty", [])
+        namesakes, empty = event.facts.setdefault("namesakes", []), event.facts.setdefault("answered_empty", [])
         for host in bearers:
             if host.seen.get("empty_body") and host.name not in empty:
                 empty.append(host.name)
-            if not host.tells or host.name in event.shown_by:
-                without.pop(host.name, None)
-                continue
-            since = max(named, without.setdefault(host.name, host.seen["at"]))
-            if host.seen["at"] >= since + LAG and host.name not in namesakes:
+            if host.without(event, named) >= LAG and host.name not in namesakes:
                 namesakes.append(host.name)
+
+    @staticmethod
+    def _note_without(event, hosts):
+        """Since when the service of each host gives documents without the event, read after read."""
+        noted = event.facts.setdefault("without", {})
+        for host in hosts:
+            if host.tells and host.name not in event.shown_by:
+                noted.setdefault(host.name, host.seen["at"])
+            else:
+                noted.pop(host.name, None)
+
+    @staticmethod
+    def is_on_trust(event, host):
+        """Whether the host was taken for one that the event names while its own service told nothing, and that has not shown the event since."""
+        return host.name in event.facts.get("unconfirmed", ()) and host.name not in event.facts.get("confirmed", ())
+
+    def is_over_for(self, event, host):
+        """Whether the host's own service tells that the event is over. One that never showed it may lag, and must tell it for longer."""
+        return host.shows_no_more(event) and (not self.is_on_trust(event, host) or host.without(event) >= LAG)
 
     @staticmethod
     def _means_others(event, known):
@@ -510,11 +530,10 @@ class World:
         others = all(host.name in event.namesakes or not event.bears_name_of(host) for host in known)
         return others and not (event.comes and any(event.key in host.held_ids for host in known))
 
-    @staticmethod
-    def means_another(event, host):
+    def means_another(self, event, host):
         """Whether a host that was taken out while its own service told nothing is not the one that a standing event names."""
-        taken_on_trust = host.name in event.facts.get("unconfirmed", ()) and host.name in event.namesakes
-        return event.standing and taken_on_trust and host.name not in event.members and not event.comes
+        is_other = self.is_on_trust(event, host) and host.name in event.namesakes and host.name not in event.members
+        return event.standing and is_other and not event.comes
 
     def may_mean(self, event):
         """Targets whose name the event bears, and whose own service does not show it, perhaps because it lags behind those that do."""

@@ -2038,6 +2038,63 @@ class TestOverIsSeenTwice:
             model.go()
             assert model.in_rotation("web1") == []
 
+    @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
+    def test_nothing_is_approved_while_a_service_lags_that_was_silent(self, trouble):
+        model = Model(hosts=2, min_in_service=0, unknown_resources="ignore")
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"][trouble] = True
+        model.servers["lb1"]["web1"]["sessions"] = 3
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        for _pass in range(10):
+            model.go()
+        model.hosts["web1"][trouble] = False
+        began = model.now
+        while model.now - began < LAG:
+            model.go()
+            assert model.posted == []
+
+    def test_a_service_that_lags_when_it_comes_back_ends_nothing_although_the_others_are_down(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model.start("e1")
+        model.go()
+        model.hosts["web2"]["silent"] = True  # it is being rebooted
+        model.hosts["web1"]["service_silent"] = False
+        began = model.now
+        while model.now - began < LAG:
+            model.go()
+            assert model.in_rotation("web1") == []
+        model.events["e1"]["shown_to"] = ["web1", "web2"]
+        model.go()
+        assert state(model.outcome, "web1") == "started"
+
+    def test_a_witness_that_cannot_be_asked_any_more_keeps_no_run_going(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model.hosts["web2"]["fatal"] = "the record cannot be used"
+        model.hosts["web1"]["service_silent"] = False
+        model.over("e1")
+        outcome = model.finish()
+        assert model.now - model.run["started"] < 400 and model.in_rotation("web1") == ["lb1"] and outcome["failed_run"]
+
+    def test_a_vm_that_is_deleted_ends_nothing_for_another_that_tells_nothing(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web2"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", event_type="Terminate", shown_to=["web1"])
+        model.until(lambda outcome: model.in_rotation("web2") == [], 6)
+        model.start("e1")
+        model.go()
+        model.hosts["web1"]["silent"] = True
+        for _pass in range(30):
+            model.go()
+        assert state(model.outcome, "web2") == "unobserved"
+
     def test_a_namesake_tells_nothing_of_the_end(self):
         model = Model(hosts=2, min_in_service=0, rules=[{"name": "late", "lead_time": 300.0}])
         model.hosts["web1"]["empty_body"] = True
