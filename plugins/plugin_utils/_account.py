@@ -127,7 +127,8 @@ class Account:
 
     def _absent_once(self, host):
         """Whether an event of the host was seen to be gone once, so that the next look may end it."""
-        return any(event.key in host.memory["absent"] and not self._gone(event) for event in self._events_of(host) if not event.standing)
+        over = [event for event in self._events_of(host) if not event.standing and event.key in host.memory["absent"]]
+        return any(not self._gone(event) and not self.world.is_over_for(event, host) for event in over)
 
     def _messages(self, results, left):
         """Why the run, if it ended now, would be a failure: sentences, each once."""
@@ -262,7 +263,7 @@ class Account:
     def _witnesses(self, event):
         """The hosts whose services tell whether the event is over: those that have shown it, as long as any of these can be asked, and no namesake."""
         hosts = [self.world.hosts[name] for name in event.members]
-        confirmed = [host for host in hosts if host.name in event.facts.get("confirmed", ()) and not (host.fatal or host.seen.get("left"))]
+        confirmed = [host for host in hosts if host.name in event.facts.get("confirmed", ()) and self._silent_for(host) < PATIENCE and not host.fatal]
         return confirmed or [host for host in hosts if host.name not in event.namesakes] or hosts
 
     def _deleted(self, host):

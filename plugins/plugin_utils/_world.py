@@ -268,9 +268,9 @@ class Host:
         return self.observed and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
 
     def without(self, event, since=0.0):
-        """For how many seconds, from that moment on, its service has given documents without the event, read after read; -1 where the last read did not."""
-        began = event.facts.get("without", {}).get(self.name)
-        return -1.0 if began is None else self.seen["at"] - max(began, since)
+        """For how many seconds, from that moment on, its service has given documents without the event; -1 where the last read gave none."""
+        began, last = event.facts.get("without", {}).get(self.name) or (None, None)
+        return last - max(began, since) if self.tells and last is not None else -1.0
 
     @property
     def incarnation(self):
@@ -507,13 +507,14 @@ class World:
 
     @staticmethod
     def _note_without(event, hosts):
-        """Since when the service of each host gives documents without the event, read after read."""
+        """Since when the service of each host gives documents without the event, and when it gave the last. After a silence of LAG it begins anew."""
         noted = event.facts.setdefault("without", {})
         for host in hosts:
-            if host.tells and host.name not in event.shown_by:
-                noted.setdefault(host.name, host.seen["at"])
-            else:
+            if host.name in event.shown_by:
                 noted.pop(host.name, None)
+            elif host.tells:
+                began, last = noted.get(host.name) or (host.seen["at"], host.seen["at"])
+                noted[host.name] = (began if host.seen["at"] - last < LAG else host.seen["at"], host.seen["at"])
 
     @staticmethod
     def is_on_trust(event, host):
@@ -522,7 +523,8 @@ class World:
 
     def is_over_for(self, event, host):
         """Whether the host's own service tells that the event is over. One that never showed it may lag, and must tell it for longer."""
-        return host.shows_no_more(event) and (not self.is_on_trust(event, host) or host.without(event) >= LAG)
+        may_lag = event.key in host.held_ids and self.is_on_trust(event, host)
+        return host.shows_no_more(event) and (not may_lag or host.without(event) >= LAG)
 
     @staticmethod
     def _means_others(event, known):
