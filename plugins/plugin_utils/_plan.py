@@ -296,7 +296,8 @@ class _Plan:
         def urgency(item):
             at = item[1][0].not_before_at
             started = any(event.started for event in item[1])
-            return (not started, at is None, at or 0, item[1][0].key, item[0].name)
+            # Those who go out whatever the minimum says go first: the others are weighed against what they leave.
+            return (not self._must_yield(*item), not started, at is None, at or 0, item[1][0].key, item[0].name)
 
         for host, preparing in sorted(leaving, key=urgency):
             least = None if self._must_yield(host, preparing) else host.settings["min_in_service"]

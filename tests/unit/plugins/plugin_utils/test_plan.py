@@ -2197,6 +2197,19 @@ class TestOverIsSeenTwice:
         assert model.go()["finished"] and model.in_rotation("web1") == ["lb1"]
 
 
+def test_whoever_goes_out_whatever_the_minimum_says_is_counted_out_by_the_others():
+    """After a reload an approved host is in rotation again, and so is one whose event comes sooner and may wait."""
+    model = Model(hosts=3, min_in_service="50%")
+    model.announce("e2", "web2", notice=600.0)
+    model.until(lambda outcome: model.posted, 10)
+    model.announce("e1", "web1", notice=300.0)
+    for server in model.servers["lb1"].values():
+        server.update(admin_state="ready", process=2)
+    model.seen.clear()
+    model.go()
+    assert model.in_rotation("web2") == [] and model.in_rotation("web1") == ["lb1"]
+
+
 class TestNobodyWatches:
     """A target that cannot be reached, and of which no event tells, is not watched by anybody: no success."""
 
