@@ -45,7 +45,7 @@ class Commands:
         self.wanted.put((command, report, record))
 
     def run(self):
-        """Starts for ever what is wanted."""
+        """Starts what is wanted, for ever."""
         while True:
             command, report, record = self.wanted.get()
             parts = shlex.split(command)

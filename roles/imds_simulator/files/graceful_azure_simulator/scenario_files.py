@@ -42,7 +42,7 @@ def told_of_option(name, refused):
 
 def check_scenario(options):
     """The command --check: prints every mistake. Returns the exit status."""
-    path, names = options.check, [vm[0] for vm in options.vms]
+    path, names = options.check, [name for name, _address in options.vms]
     try:
         with open(path, "rb") as file:
             scenario = checked_scenario(parse_json(file.read()), names or None)
