@@ -115,6 +115,23 @@ def test_started_changed_killed_and_stopped(role):
     assert role.pid() != pid
     assert role.events() == ["one"]
 
+    # Code of another version, and a run that was cut off before it came to the new start.
+    code = role.directory / "graceful_azure_simulator"
+    names = sorted(path.name for path in code.iterdir())
+    (code / "of_another_version.py").write_text("")
+    (code / "cli.py").write_text("")
+    pid = role.pid()
+    status, output = role.run("--check", "--diff")
+    assert status == 0 and "+from .ctl import ctl" in output, output
+    assert role.pid() == pid and (code / "cli.py").read_text() == ""
+    assert role() > 0
+    assert sorted(path.name for path in code.iterdir()) == names
+    assert role.pid() != pid
+    pid = role.pid()
+    os.utime(code / "cli.py", (time.time() + 1, time.time() + 1))
+    assert role() > 0
+    assert role.pid() != pid
+
     # Killed: its pid file stays, with a number that another process may bear now.
     os.kill(role.pid(), signal.SIGKILL)
     while role.listens():

@@ -49,8 +49,7 @@ def make_programs(version):
 @every_python
 def test_it_compiles(tmp_path, version, python):
     files = [path for folder in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / folder).glob("*.py"))]
-    files.append(ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
-    files += sorted((ROOT / "roles" / "event_watcher" / "files").rglob("*.py"))
+    files += [path for role in ("event_watcher", "imds_simulator") for path in sorted((ROOT / "roles" / role / "files").rglob("*.py"))]
     assert len(files) > 20
     done = subprocess.run([python, "-c", COMPILE, tmp_path, *files], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, version), done.stderr

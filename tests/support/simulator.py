@@ -15,10 +15,10 @@ For example::
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -28,6 +28,7 @@ import urllib.request
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
+CODE = SCRIPT.with_name("graceful_azure_simulator")
 START_SECONDS = 30
 PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 
@@ -35,16 +36,10 @@ PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def load_simulator():
-    """The simulator's code as a module."""
-    spec = importlib.util.spec_from_file_location("imds_simulator", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+def copy_simulator(folder):
+    """Puts a copy of the simulator's command and code into a folder."""
+    shutil.copy(SCRIPT, folder)
+    shutil.copytree(CODE, folder / CODE.name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 class ControlError(Exception):

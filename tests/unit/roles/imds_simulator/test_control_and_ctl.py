@@ -17,12 +17,15 @@ import sys
 import time
 
 import pytest
+from graceful_azure_simulator.cli import main
+from graceful_azure_simulator.commands import Commands
+from graceful_azure_simulator.events import Event
+from graceful_azure_simulator.process import in_background
+from graceful_azure_simulator.simulated_time import Clock
 
 from tests.support.asking import approve, ask, control, document
 from tests.support.haproxy import free_port
-from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
-
-simulator_module = load_simulator()
+from tests.support.simulator import SCRIPT, ControlError, Simulator
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +116,11 @@ def test_a_command_that_cannot_be_run_is_told(simulator):
 
 
 def test_a_command_that_cannot_even_be_passed_on_is_told_and_the_next_one_runs(capfd):
-    commands = simulator_module.Commands("echo \ud800", "true")
-    event = simulator_module.Event({"EventType": "Reboot", "Resources": []}, simulator_module.Clock())
+    commands = Commands("echo \ud800", "true")
+    event = Event({"EventType": "Reboot", "Resources": []}, Clock())
     commands.started(event)
     commands.gone(event)
-    simulator_module.in_background(commands.run)
+    in_background(commands.run)
     wait_until(lambda: event.commands[1]["ExitStatus"] == 0)
     assert event.commands[0]["Problem"].startswith("cannot be run: 'utf-8' codec can't encode character")
     assert capfd.readouterr().err.startswith("imds_simulator.py: echo cannot be run: ")
@@ -200,7 +203,7 @@ def ctl(simulator, capfd):
     """A function that is the command, and returns what it printed."""
 
     def ctl(*arguments, status=0, url=simulator.control):
-        assert simulator_module.main(["ctl", "--control", url, *arguments]) == status
+        assert main(["ctl", "--control", url, *arguments]) == status
         out, err = capfd.readouterr()
         assert not (err if status == 0 else out)
         return out or err

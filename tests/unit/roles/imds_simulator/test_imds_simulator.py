@@ -26,9 +26,17 @@ from datetime import datetime, timezone
 import hypothesis
 import hypothesis.strategies as st
 import pytest
+from graceful_azure_simulator import connection
+from graceful_azure_simulator.metadata_service import MetadataService
+from graceful_azure_simulator.options import parse_arguments
+from graceful_azure_simulator.process import is_at, lock_pid_file
+from graceful_azure_simulator.refusals import Refused
+from graceful_azure_simulator.scale_set import ScaleSet
+from graceful_azure_simulator.scenario_files import chosen_scenario
+from graceful_azure_simulator.vms import Vm
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
-from tests.support.simulator import PYTHON, SCRIPT, ControlError, Simulator, load_simulator
+from tests.support.simulator import CODE, PYTHON, SCRIPT, ControlError, Simulator, copy_simulator
 
 FIRST_FIELDS = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
 FIELDS = {
@@ -81,12 +89,6 @@ def simulator(running):
 @pytest.fixture
 def url(simulator):
     return simulator.urls["web-1"]
-
-
-@pytest.fixture(scope="module")
-def module():
-    """The simulator's code, for what would take too long from outside."""
-    return load_simulator()
 
 
 # Starting and ending
@@ -169,9 +171,9 @@ def test_sigterm_ends_it_within_a_second_whatever_it_does():
         (["--vm", "a=127.0.0.1:0", "extra"], "extra"),
     ],
 )
-def test_a_mistake_in_the_command_line(module, capfd, arguments, told):
+def test_a_mistake_in_the_command_line(capfd, arguments, told):
     with pytest.raises(SystemExit) as ended:
-        module.parse_arguments(arguments)
+        parse_arguments(arguments)
     assert ended.value.code == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -195,12 +197,12 @@ def test_a_mistake_in_the_command_line(module, capfd, arguments, told):
         ({"faults": [{"Fault": {"Drop": True}, "Vm": "x"}]}, "fault 1: Vm must be one of the VMs (a) or null"),
     ],
 )
-def test_a_mistake_in_a_scenario(module, tmp_path, scenario, told):
+def test_a_mistake_in_a_scenario(tmp_path, scenario, told):
     path = tmp_path / "scenario.json"
     if scenario is not None:
         path.write_bytes(scenario if isinstance(scenario, bytes) else (scenario if isinstance(scenario, str) else json.dumps(scenario)).encode())
-    with pytest.raises(module.Refused, match=re.escape(told)) as refused:
-        module.read_scenario(str(path), ["a"])
+    with pytest.raises(Refused, match=re.escape(told)) as refused:
+        chosen_scenario(str(path), ["a"])
     assert str(refused.value).startswith(f"--scenario {path}: ")
 
 
@@ -224,10 +226,38 @@ def test_a_start_that_fails_ends_with_one_line_and_status_2(tmp_path):
 
 
 def test_the_code_is_python_3_7_and_needs_nothing_else():
-    tree = ast.parse(SCRIPT.read_text(), feature_version=(3, 7))
-    imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported <= sys.stdlib_module_names
+    for path in [SCRIPT, *CODE.glob("*.py")]:
+        tree = ast.parse(path.read_text(), feature_version=(3, 7))
+        imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+        assert imported <= sys.stdlib_module_names | {CODE.name}, path
+
+
+def test_imports_go_in_one_direction():
+    """As the list of the package says: each file imports files above it alone, and all files are in it."""
+    listed = re.findall(r"^        (\S.*)$", (CODE / "__init__.py").read_text(), re.MULTILINE)
+    above = []
+    for name in (name for line in listed for name in line.split(", ")):
+        tree = ast.parse((CODE / f"{name}.py").read_text())
+        assert [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level and node.module not in above] == []
+        above.append(name)
+    assert sorted(above) == sorted(path.stem for path in CODE.glob("*.py") if path.stem != "__init__")
+
+
+@pytest.mark.parametrize("isolated", [[], ["-I"]])
+def test_a_copy_runs_from_any_folder_and_leaves_nothing_there(tmp_path, isolated):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    copy_simulator(copy)
+    files = sorted(copy.rglob("*"))
+    # A file of the same name where it is started is another.
+    (tmp_path / CODE.name).mkdir()
+    (tmp_path / CODE.name / "__init__.py").write_text("raise AssertionError\n")
+    (tmp_path / "link.py").symlink_to(copy / SCRIPT.name)
+    for command in ("copy/imds_simulator.py", copy / SCRIPT.name, "link.py"):
+        done = subprocess.run([PYTHON, *isolated, command, "--check", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", "imds_simulator.py: none: No such file or directory\n")
+    assert sorted(copy.rglob("*")) == files
 
 
 # The document
@@ -1063,15 +1093,15 @@ def test_any_bytes_are_survived(running, parts):
         (b"POST /metadata/scheduledevents HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 408),
     ],
 )
-def test_a_client_that_dawdles_is_told_so_in_the_end(module, monkeypatch, sent, status):
-    monkeypatch.setattr(module, "REQUEST_SECONDS", 0.1)
-    monkeypatch.setattr(module, "HANG_UP_SECONDS", 0.1)
-    scale_set = module.ScaleSet(None, None)
-    service = module.MetadataService("a", 0, scale_set)
+def test_a_client_that_dawdles_is_told_so_in_the_end(monkeypatch, sent, status):
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "HANG_UP_SECONDS", 0.1)
+    scale_set = ScaleSet(None, None)
+    service = MetadataService(Vm("a", 0), scale_set)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), timeout=3) as client:
         served = listener.accept()[0]
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            serving = pool.submit(module.Connection(served, service.answer).serve)
+            serving = pool.submit(connection.Connection(served, service.answer).serve)
             # However it dribbles: the whole request has the time, not each byte.
             for index in range(len(sent)):
                 client.sendall(sent[index : index + 1])
@@ -1270,7 +1300,7 @@ def test_a_pid_file_is_removed_by_its_own_process_alone(tmp_path):
     assert (tmp_path / "imds_simulator.log").read_text() == ""
 
 
-def test_a_pid_file_that_its_process_removes_just_now(module, monkeypatch, tmp_path):
+def test_a_pid_file_that_its_process_removes_just_now(monkeypatch, tmp_path):
     """Between its opening and its locking: a file that has no name any more is no lock."""
     path = tmp_path / "imds_simulator.pid"
     removed = []
@@ -1280,6 +1310,6 @@ def test_a_pid_file_that_its_process_removes_just_now(module, monkeypatch, tmp_p
             removed.append(path.unlink())
 
     monkeypatch.setattr("fcntl.flock", lock)
-    pid_file = module.lock_pid_file(str(path))
-    assert module.is_at(pid_file, path)
+    pid_file = lock_pid_file(str(path))
+    assert is_at(pid_file, path)
     os.close(pid_file)

@@ -14,13 +14,16 @@ import subprocess
 import sys
 
 import pytest
+from graceful_azure_simulator.event_fields import MOVES
+from graceful_azure_simulator.fault_fields import FAULT_CHECKS
+from graceful_azure_simulator.scenario_library import SCENARIOS
+from graceful_azure_simulator.scenarios import ENTRY_CHECKS
 
 from tests.support.asking import ask
 from tests.support.checkout import ROOT
-from tests.support.simulator import SCRIPT, Simulator, load_simulator
+from tests.support.simulator import SCRIPT, Simulator, copy_simulator
 
 README = (ROOT / "roles" / "imds_simulator" / "README.md").read_text()
-MODULE = load_simulator()
 
 # What a user would have: a client that polls, and approves what it sees.
 MY_CLIENT = """
@@ -53,7 +56,7 @@ def test_three_scenarios_in_python(tmp_path):
         program = program.replace(old, new)
     (tmp_path / "my_client.py").write_text(MY_CLIENT)
     (tmp_path / "try.py").write_text(program)
-    shutil.copy(SCRIPT, tmp_path)
+    copy_simulator(tmp_path)
     done = subprocess.run([sys.executable, "try.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     lines = done.stdout.splitlines()
     assert [line.partition(" [{")[0].partition(" []")[0] for line in lines] == [
@@ -69,7 +72,7 @@ def test_an_event_from_a_shell(tmp_path):
     """The commands with curl and those of ctl, one after the other."""
     shell = "".join(block for block in blocks("shell") if block.startswith(("curl", "python3 imds_simulator.py ctl add")))
     assert shell.count("\n") == 9
-    shutil.copy(SCRIPT, tmp_path)
+    copy_simulator(tmp_path)
     with Simulator(["web-1"]) as simulator:
         # ctl adds an E1, too: the first must be over.
         shell = shell.replace("python3 imds_simulator.py ctl add", "sleep 0.5; $PYTHON imds_simulator.py ctl complete E1; $PYTHON imds_simulator.py ctl add")
@@ -104,7 +107,7 @@ def test_a_network_of_its_own(tmp_path):
         done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
         return done.returncode, done.stdout
 
-    shutil.copy(SCRIPT, tmp_path)
+    copy_simulator(tmp_path)
     status, told = run(shell)
     assert status == 0
     assert json.loads(told)["vms"].keys() == {"web-1"}
@@ -136,12 +139,12 @@ def test_every_scenario_and_how_long_it_lasts():
     known = {}
     for names, times in told:
         known.update(zip(re.findall("[a-z0-9-]+", names), times.split(", ")))
-    assert list(known) == list(MODULE.SCENARIOS)
+    assert list(known) == list(SCENARIOS)
     units = {"s": 1, "min": 60, "days": 86400}
     for name, time in known.items():
         number, unit = time.split()[:2]
         ends = []
-        for event in MODULE.SCENARIOS[name]["events"]:
+        for event in SCENARIOS[name]["events"]:
             notice = 0 if event.get("EventStatus") == "Started" else event["NoticeSeconds"]
             life = event["CancelSeconds"] if "CancelSeconds" in event else notice + event["ImpactSeconds"] + event["SettleSeconds"]
             ends.append(event.get("After", 0) + life)
@@ -158,6 +161,6 @@ def test_every_option_field_and_fault_is_told():
     options = re.findall(r"(--[a-z-]+)", subprocess.run([sys.executable, str(SCRIPT), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
     for option in {*options} - {"--help"}:
         assert option in README, option
-    for name in (*MODULE.FAULT_CHECKS, *MODULE.ENTRY_CHECKS, *MODULE.Control.MOVES, "Probability", "Seed", "Skip"):
+    for name in (*FAULT_CHECKS, *ENTRY_CHECKS, *MOVES, "Probability", "Seed", "Skip"):
         assert name in README, name
     assert json.loads((SCRIPT.with_name("scenario.schema.json")).read_text())["title"]

@@ -15,13 +15,16 @@ import hypothesis
 import hypothesis.strategies as st
 import jsonschema
 import pytest
+from graceful_azure_simulator.fault_fields import FAULT_CHECKS
+from graceful_azure_simulator.refusals import Refused
+from graceful_azure_simulator.scenario_library import SCENARIOS
+from graceful_azure_simulator.scenarios import ENTRY_CHECKS, checked_scenario
+from graceful_azure_simulator.vms import COMPUTE_FIELDS
 
 from tests.support.asking import approve, ask, document
 from tests.support.checkout import ROOT
-from tests.support.simulator import SCRIPT, ControlError, Simulator, load_simulator
+from tests.support.simulator import SCRIPT, ControlError, Simulator
 
-simulator_module = load_simulator()
-SCENARIOS = simulator_module.SCENARIOS
 SCHEMA = json.loads(SCRIPT.with_name("scenario.schema.json").read_text())
 STILL = ("--time-scale", "0")
 
@@ -314,8 +317,8 @@ def test_what_a_check_says(tmp_path):
 numbers = st.sampled_from([0, 1, -1, 2, 1.5, 10**9, 10**10, 200, 503, 600])
 strings = st.sampled_from(["", "x", "each", "GET", "Started", "a b", "line\n", "\u20ac"])
 values = numbers | strings | st.sampled_from([True, False, None, [], ["x"], [1], {}, {"A": "b"}, {"A b": "c"}, {"A": 1}, {"A\n": ""}])
-ENTRY_NAMES = [*simulator_module.ENTRY_CHECKS, "Unknown"]
-FAULT_NAMES = [*simulator_module.FAULT_CHECKS, "Unknown"]
+ENTRY_NAMES = [*ENTRY_CHECKS, "Unknown"]
+FAULT_NAMES = [*FAULT_CHECKS, "Unknown"]
 AROUND_NAMES = ["Vm", "Method", "Times", "Skip", "Probability", "Seed", "After", "For", "Unknown"]
 
 
@@ -344,15 +347,15 @@ scenarios = st.fixed_dictionaries(
 @hypothesis.given(scenarios | values)
 def test_schema_and_check_agree(scenario):
     try:
-        simulator_module.checked_scenario(scenario, None)
+        checked_scenario(scenario, None)
         passes = True
-    except simulator_module.Refused:
+    except Refused:
         passes = False
     assert jsonschema.Draft7Validator(SCHEMA).is_valid(scenario) == passes
 
 
 def test_the_schema_knows_every_field_of_the_check():
     definitions = SCHEMA["definitions"]
-    assert list(definitions["event"]["properties"]) == list(simulator_module.ENTRY_CHECKS)
-    assert sorted(definitions["fault"]["properties"]["Fault"]["properties"]) == sorted(simulator_module.FAULT_CHECKS)
-    assert list(definitions["vm"]["properties"]) == simulator_module.COMPUTE_FIELDS
+    assert list(definitions["event"]["properties"]) == list(ENTRY_CHECKS)
+    assert sorted(definitions["fault"]["properties"]["Fault"]["properties"]) == sorted(FAULT_CHECKS)
+    assert list(definitions["vm"]["properties"]) == COMPUTE_FIELDS

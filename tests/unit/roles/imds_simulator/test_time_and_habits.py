@@ -14,11 +14,11 @@ import time
 import types
 
 import pytest
+from graceful_azure_simulator import simulated_time
 
 from tests.support.asking import EVENTS_PATH, METADATA, approve, ask, control, document, talk
-from tests.support.simulator import ControlError, Simulator, load_simulator
+from tests.support.simulator import ControlError, Simulator
 
-simulator_module = load_simulator()
 STILL = ("--time-scale", "0")
 
 
@@ -89,7 +89,7 @@ def test_what_does_nothing_any_more_is_not_due(still):
 
 def test_next_leads_to_the_very_moment():
     """Whatever floating point makes of the way there."""
-    timetable = simulator_module.Timetable(simulator_module.Clock(0))
+    timetable = simulated_time.Timetable(simulated_time.Clock(0))
     moments = [number / 7 + number * 1e5 for number in range(1, 100)]
     done = []
     for moment in moments:
@@ -100,7 +100,7 @@ def test_next_leads_to_the_very_moment():
         assert timetable.clock.passed() == moments[number]
 
 
-class WatchedClock(simulator_module.Clock):
+class WatchedClock(simulated_time.Clock):
     """Asked by another thread after each of its changes."""
 
     seen = None
@@ -113,7 +113,7 @@ class WatchedClock(simulator_module.Clock):
 
 def test_a_change_of_the_clock_is_seen_as_one(monkeypatch):
     real = types.SimpleNamespace(now=0.0)
-    monkeypatch.setattr(simulator_module, "time", types.SimpleNamespace(monotonic=lambda: real.now, time=lambda: real.now))
+    monkeypatch.setattr(simulated_time, "time", types.SimpleNamespace(monotonic=lambda: real.now, time=lambda: real.now))
     clock = WatchedClock(100)
     clock.seen = []
     real.now = 10.0
