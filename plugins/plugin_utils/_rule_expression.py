@@ -55,7 +55,8 @@ _NAMED = "a rule is asked only for the hosts that the event names, so that affec
 _MEETS = {"eq": operator.eq, "ne": operator.eq, "contains": operator.contains, "starts_with": str.startswith, "ends_with": str.endswith}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _FORMS = {
-    "field": "{value}", "current": "@", "identity": "", "subexpression": "{0}.{1}", "index_expression": "{0}{1}", "index": "[{value}]", "slice": "[:]",
+    "field": "{value}", "current": "@", "identity": "", "subexpression": "{0}.{1}", "index_expression": "{0}{1}", "index": "[{value}]",
+    "slice": "[from:to:step]",
     "comparator": "{0} {value} {1}", "not_expression": "!{0}", "or_expression": "({0} || {1})", "and_expression": "({0} && {1})", "pipe": "{0} | {1}",
     "projection": "{0}[*]", "filter_projection": "{0}[?{2}]", "flatten": "{0}[]", "key_val_pair": "{value}: {0}", "expref": "&{0}",
     "function_expression": "{value}({all})", "multi_select_list": "[{all}]", "multi_select_dict": "{{{all}}}",
@@ -200,7 +201,7 @@ class _Asker(TreeInterpreter):
         null, written = [name for name in _INSTEAD if name in _fields(node) and self.event[name] is None], _written(node)
         if not null:
             shown = ", ".join(f"{name} {json.dumps(self.event[name])}" for name in EVENT_KEYS if name in _fields(node))
-            return f"{written} cannot be evaluated for an event with {shown}: {error}"
+            return f"{written} cannot be evaluated{' for an event with ' if shown else ''}{shown}: {error}"
         guarded = re.sub(rf"\b({'|'.join(null)})\b", lambda name: f"{name[0]} || {_INSTEAD[name[0]]}", written)
         names, are = " and ".join(null), "is" if len(null) == 1 else "are"
         return f"{written} fails where {names} {are} null, as once the event has started; write {guarded}, or {' && '.join(null)} && {written}"

@@ -348,6 +348,7 @@ def test_no_false_alarm(when):
         # Calls that fail for every event.
         ("contains(event_type, `5`)", ["cannot be evaluated"]),
         ("event_type == 'Teleport' && not_before && abs(resources) > `1`", ["cannot be evaluated", "resources is a list"]),
+        ("resources[::0]", ["cannot be evaluated: slice step cannot be zero"]),
         ("starts_with(resources, 'web')", ["cannot be evaluated", "resources is a list"]),
         ("contains(resources)", ["cannot be evaluated", "2 arguments", "received 1"]),
         ("lower(event_type) == 'reboot'", ["no function 'lower'", "starts_with"]),
