@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
 
@@ -77,10 +79,11 @@ class Selection:
 
 
 class Expression:
-    """A JMESPath expression whose words are all known."""
+    """A JMESPath expression."""
 
     def __init__(self, text, compiled, error_class):
         self.text = text
+        self.parsed = compiled.parsed
         self._compiled = compiled
         self._error_class = error_class
 
@@ -92,43 +95,57 @@ class Expression:
             raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
 
 
-def compile_expression(text, keys):
-    """An Expression over values with these keys; SelectionError where it is broken or holds an unknown word.
-
-    In JMESPath an unknown word is null and no error: event_type == Freeze without quotes would
-    be false for ever.
-    """
+def parse_expression(text):
+    """An Expression, whatever its words are; SelectionError where it is broken."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError
-        from jmespath.functions import Functions
     except ImportError:
         raise SelectionError(missing_required_lib("jmespath")) from None
     try:
         compiled = jmespath.compile(text)
-        nodes = list(_nodes(compiled.parsed))
+        list(nodes_of(compiled.parsed))
     except (JMESPathError, RecursionError) as error:
         raise SelectionError(f"{clip(text)} is not a JMESPath expression: {_one_line(error)}.") from None
-    for name in (node["value"] for node in nodes if node["type"] == "function_expression"):
-        # jmespath itself would find out only once an event stands.
-        if name not in Functions.FUNCTION_TABLE:
-            raise SelectionError(f"{clip(text)} has the function {clip(name)}, which JMESPath does not have.")
-    known = {node["value"] for node in nodes if node["type"] == "key_val_pair"}.union(keys)
-    for word in (node["value"] for node in nodes if node["type"] == "field"):
-        if word not in known:
-            raise SelectionError(
-                f"{clip(text)} has the word {clip(word)}, which is not a key of an event, so it would never match. "
-                f"Put strings in single quotes, such as 'Freeze'. The keys are {', '.join(keys)}."
-            )
     return Expression(text, compiled, JMESPathError)
 
 
-def _nodes(node):
-    """Every node of a parsed expression. Among them are the words that it looks up and the keys of objects that it makes itself."""
+def unknown_words(parsed, keys):
+    """A sentence for each function and each word of a parsed expression that does not exist for values with these keys.
+
+    In JMESPath an unknown word is null and no error: event_type == Freeze without quotes would
+    be false for ever. An unknown function would be told only once an event stands.
+    """
+    from jmespath.functions import Functions
+
+    nodes = list(nodes_of(parsed))
+    made = {node["value"] for node in nodes if node["type"] == "key_val_pair"}
+    for kind, word in [(node["type"], node.get("value")) for node in nodes]:
+        if kind == "function_expression" and word not in Functions.FUNCTION_TABLE:
+            yield f"JMESPath has no function {clip(word)}; it has {', '.join(sorted(Functions.FUNCTION_TABLE))}"
+        elif kind == "field" and word not in made and word not in keys:
+            near = difflib.get_close_matches(word.lower(), keys, n=1, cutoff=0.85) or [key for key in keys if word.lower() in key.split("_")]
+            meant = f"Do you mean {near[0]}? " if near else f"{word} stands in backticks: `{word}`. " if word in ("true", "false", "null") else ""
+            yield (
+                f"the word {clip(word)} is not a key of an event, so it would never match. {meant}"
+                f"Put strings in single quotes, such as 'Freeze'. The keys are {', '.join(key for key in keys if key != 'null')}"
+            )
+
+
+def compile_expression(text, keys):
+    """An Expression over values with these keys; SelectionError where it is broken or holds an unknown word."""
+    expression = parse_expression(text)
+    for mistake in unknown_words(expression.parsed, keys):
+        raise SelectionError(f"{clip(text)}: {mistake}.")
+    return expression
+
+
+def nodes_of(node):
+    """Every node of a parsed expression."""
     yield node
     for child in node["children"]:
         if isinstance(child, dict):
-            yield from _nodes(child)
+            yield from nodes_of(child)
 
 
 def _check_choices(option, values, choices):

@@ -5,117 +5,67 @@
 """What is wrong with the C(when) of a rule, told before any event stands. Private to the collection; pure.
 
 JMESPath takes nearly everything and yields null or false where a word is misspelt or types do
-not fit, so that a rule would silently never decide. Here the parsed expression is walked with
-what is known of an event: the types of its fields, and the words that some of them take. Only
-what can never be meant is a mistake. An event type that nobody knows yet is none.
-
-Then it is asked of events that may come, since a function fails on a field that is null only
-when such an event stands. What is guarded against it passes by itself.
+not fit, so that a rule would silently never decide. Here jmespath evaluates the expression for a few
+sample events, and every value is noted. A comparison or a call that fits none of its values is a mistake.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import json
-import math
-import random
+import operator
 import re
-from dataclasses import dataclass
+from collections import defaultdict
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, _nodes, compile_expression
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, nodes_of, parse_expression, unknown_words
+
+try:
+    from jmespath.exceptions import JMESPathError
+    from jmespath.functions import TYPES_MAP, Functions
+    from jmespath.visitor import TreeInterpreter
+except ImportError:
+    TreeInterpreter = object  # parse_expression says what to install
 
 # What a rule may look up: null without backticks is a key that no event has, and so is null, as it is meant.
 RULE_KEYS = (*EVENT_KEYS, "null")
 
-_ANY = frozenset(("string", "number", "boolean", "array", "object", "null"))
-_NULL = frozenset(("null",))
-_NO_CONSTANT = object()
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_DATE_BEGINS = re.compile(r"\d{4}(-\d\d(-\d\d(T[0-9:.]*Z?)?)?)?")
-_OPERATORS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_NAMED = "a rule is asked only for the hosts that the event names, so that affects_host is always true"
-_ARTICLES = {"string": "a string", "number": "a number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
-
-# What is null in events of every version, once they have started, and what can be said in its place. What only an old version
-# lacks is null in all of its events: there a rule that breaks is told with the first of them, which it does not approve.
-_INSTEAD = {"not_before": "''", "seconds_until_not_before": "`0`"}
-# More events than these are not made for one expression.
-_MOST_EVENTS = 5000
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """What is known of a value before there is one."""
-
-    types: frozenset = _ANY
-    words: tuple = ()             # the strings that it is known to take
-    closed: bool = False          # whether it takes no others
-    constant: object = _NO_CONSTANT
-    element: _Kind | None = None    # of a list
-    keys: dict | None = None        # of an object
-    date: bool = False
-
-    @property
-    def is_constant(self):
-        return self.constant is not _NO_CONSTANT
-
-
-def _kind(*types, **more):
-    return _Kind(types=frozenset(types), **more)
-
-
-# Only event_id is in every version's document; a list that is missing is an empty one. Rules are asked for the hosts that the event names.
-_EVENT = _kind(
-    "object",
-    keys={
-        "event_id": _kind("string"),
-        "event_type": _kind("string", "null", words=EVENT_TYPES),
-        "event_status": _kind("string", "null", words=EVENT_STATUSES, closed=True),
-        "event_source": _kind("string", "null", words=("Platform", "User"), closed=True),
-        "resource_type": _kind("string", "null", words=("VirtualMachine",), closed=True),
-        "resources": _kind("array", element=_kind("string")),
-        "not_before": _kind("string", "null", date=True),
-        "description": _kind("string", "null"),
-        "duration_in_seconds": _kind("number", "null"),
-        "affects_host": _kind("boolean", constant=True),
-        "seconds_until_not_before": _kind("number", "null"),
-    },
-)
-
-_RESULTS = {
-    "abs": ("number",), "avg": ("number", "null"), "ceil": ("number",), "contains": ("boolean",), "ends_with": ("boolean",),
-    "floor": ("number",), "join": ("string",), "keys": ("array",), "length": ("number",), "map": ("array",), "merge": ("object",),
-    "starts_with": ("boolean",), "sum": ("number",), "to_array": ("array",), "to_number": ("number", "null"), "to_string": ("string",),
-    "values": ("array",),
+_FULL = {
+    "event_id": "602d9444-d2cd-49c7-8624-8643e7171297", "event_type": "Freeze", "event_status": "Scheduled", "event_source": "Platform",
+    "resource_type": "VirtualMachine", "resources": ["vm_0"], "not_before": "2026-01-31T12:00:00Z", "description": "Host server is undergoing maintenance.",
+    "duration_in_seconds": 5, "affects_host": True, "seconds_until_not_before": 900.0,
 }  # fmt: skip
-_TYPE_NAMES = _kind("string", words=("string", "number", "boolean", "array", "object", "null"), closed=True)
+# Null in the events of every version once they have started, and what can be said in its place.
+_INSTEAD = {"not_before": "''", "seconds_until_not_before": "`0`"}
+_STARTED = dict(_FULL, event_status="Started", **dict.fromkeys(_INSTEAD))
+_SAMPLES = [dict(more, event_type=word, event_source=source) for more in (_FULL, _STARTED) for word in EVENT_TYPES for source in ("Platform", "User")]
+_SAMPLES.append(dict(_FULL, resources=["vm_0", "vm_1"]))
+# Each lacks a field, as events of an old version may. A rule that breaks only for these is no mistake: everybody writes contains(description, 'x').
+_OLD = tuple(dict(_FULL, **{name: [] if name == "resources" else None}) for name in EVENT_KEYS if name not in ("event_id", "affects_host"))
+
+_WORDS = {"event_type": EVENT_TYPES, "event_status": EVENT_STATUSES, "event_source": ("Platform", "User"), "resource_type": ("VirtualMachine",)}
+_OWNERS = {word.lower(): (name, word) for name, words in _WORDS.items() for word in words}
+_TYPES = {"string": "a string", "number": "a number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null", "expref": "&..."}
+# Words besides which there are no others. An event type that nobody knows yet is no mistake.
+_CLOSED = (EVENT_STATUSES, _WORDS["event_source"], _WORDS["resource_type"], tuple(_TYPES))
+_ALL_WORDS = {*EVENT_TYPES}.union(*_CLOSED)
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_DATE_BEGINS = re.compile(r"(\d{4}(-\d\d(-\d\d(T[0-9:.]*Z?)?)?)?)?")
+_NAMED = "a rule is asked only for the hosts that the event names, so that affects_host is always true"
+_MEETS = {"eq": operator.eq, "ne": operator.eq, "contains": operator.contains, "starts_with": str.startswith, "ends_with": str.endswith}
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_FORMS = {
+    "field": "{value}", "current": "@", "identity": "", "subexpression": "{0}.{1}", "index_expression": "{0}{1}", "index": "[{value}]",
+    "slice": "[from:to:step]",
+    "comparator": "{0} {value} {1}", "not_expression": "!{0}", "or_expression": "({0} || {1})", "and_expression": "({0} && {1})", "pipe": "{0} | {1}",
+    "projection": "{0}[*]", "filter_projection": "{0}[?{2}]", "flatten": "{0}[]", "key_val_pair": "{value}: {0}", "expref": "&{0}",
+    "function_expression": "{value}({all})", "multi_select_list": "[{all}]", "multi_select_dict": "{{{all}}}",
+}  # fmt: skip
 
 
 def expression_mistakes(text):
     """Every mistake in the C(when) of a rule, each a sentence; an empty list where there is none."""
-    try:
-        import jmespath
-        from jmespath.exceptions import JMESPathError
-
-        parsed = jmespath.compile(text).parsed
-    except ImportError:
-        parsed = None  # compile_expression says what to install
-    except (JMESPathError, RecursionError):
-        parsed = None
-    reader = _Reader()
-    try:
-        if parsed is not None:
-            reader.read(parsed)
-        if not reader.mistakes:
-            compile_expression(text, RULE_KEYS)
-            reader.mistakes = _failures(text)
-    except SelectionError as error:
-        return [f"{error}{_hint(text)}"]
-    except RecursionError:
-        reader.mistakes = [f"{clip(text)} is nested too deeply"]
-    return list(dict.fromkeys(reader.mistakes))
+    return list(_mistakes(text))
 
 
 def is_true(value):
@@ -123,90 +73,21 @@ def is_true(value):
     return value is not None and value is not False and value not in ("", [], {})
 
 
-@functools.cache
-def _failures(text):
-    """What fails for an event that may come, a sentence each. Hosts have the same rules, so that the same is asked for every one."""
-    import jmespath
-    from jmespath.exceptions import JMESPathError
-    from jmespath.visitor import TreeInterpreter
-
-    class Asker(TreeInterpreter):
-        def visit_function_expression(self, node, value):
-            calls.append(node)
-            result = super().visit_function_expression(node, value)
-            calls.pop()
-            return result
-
-    asker = Asker()
-    parsed = jmespath.compile(text).parsed
-    found = {}  # per innermost call that fails: which of its fields were null, the first such event, and the error
-    for event in _events(parsed):
-        calls = []
-        try:
+@functools.lru_cache(maxsize=1000)
+def _mistakes(text):
+    # Kept, since the hosts mostly have the same rules.
+    try:
+        parsed = parse_expression(text).parsed
+        asker = _Asker()
+        for event in (*_SAMPLES, *_OLD):
+            asker.event, asker.reached = event, event not in _OLD
             asker.visit(parsed, event)
-        except (JMESPathError, RecursionError, TypeError, ValueError) as error:
-            call = calls[-1] if calls else parsed
-            null = frozenset(name for name in _fields(call) if calls and name in _INSTEAD and event[name] is None)
-            found.setdefault(id(call), (call, {}))[1].setdefault(null, (event, error))
-    return [
-        _fails_at_null(call, [name for name in EVENT_KEYS if name in null]) if null else _fails(parsed, *which)
-        for call, failures in found.values()
-        for null, which in failures.items()
-        if not any(less < null for less in failures)
-    ]
-
-
-def _fails_at_null(call, names):
-    return (
-        f"{_written(call)} fails where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} null, as once the event has started;"
-        f" write {_written(_with_instead(call, names))}, or {' && '.join(names)} && {_written(call)}"
-    )
-
-
-def _fails(parsed, event, error):
-    fields = _fields(parsed)
-    shown = ", ".join(f"{name} {json.dumps(event[name])}" for name in EVENT_KEYS if name in fields)
-    return f"cannot be evaluated for an event with {shown}: {' '.join(str(error).split())}"
-
-
-def _fields(node):
-    return {each["value"] for each in _nodes(node) if each["type"] == "field"}
-
-
-def _with_instead(node, names):
-    """A node with what can be said in place of these fields."""
-    if node["type"] == "field" and node["value"] in names:
-        return dict(node, value=f"{node['value']} || {_INSTEAD[node['value']]}")
-    return dict(node, children=[_with_instead(child, names) if isinstance(child, dict) else child for child in node["children"]])
-
-
-def _events(parsed):
-    """Events that may come, as far as the fields differ that an expression looks at: what it says of them itself is among their values."""
-    fields = _fields(parsed)
-    said = [node["value"] for node in _nodes(parsed) if node["type"] == "literal"]
-    said = [value for each in said for value in (each if isinstance(each, list) else [each])]
-    texts = list(dict.fromkeys(value for value in said if isinstance(value, str)))
-    dates = [text for text in texts if _DATE_BEGINS.fullmatch(text)]
-    near = sorted({value + step for value in said if isinstance(value, (int, float)) and not isinstance(value, bool) for step in (-1, 0, 1)})
-    values = {
-        "event_id": ["602d9444-d2cd-49c7-8624-8643e7171297"],
-        "event_type": list(dict.fromkeys((*EVENT_TYPES, *texts))),
-        "event_status": EVENT_STATUSES,
-        "event_source": ["Platform", "User"],
-        "resource_type": ["VirtualMachine"],
-        "resources": [["vm_0"], [*texts, "vm_0", "vm_1"]],
-        "not_before": ["2026-01-31T12:00:00Z", *dates, None],
-        "description": ["Host server is undergoing maintenance.", *texts, " ".join(texts)],
-        "duration_in_seconds": [5, -1, 0, *near],
-        "affects_host": [True],
-        "seconds_until_not_before": [900.0, *near, None],
-    }
-    columns = [options if name in fields else options[:1] for name, options in values.items()]
-    rows = itertools.product(*columns)
-    if math.prod(len(options) for options in columns) > _MOST_EVENTS:
-        some = random.Random(0)
-        rows = ([some.choice(options) for options in columns] for _number in range(_MOST_EVENTS))
-    return (dict(zip(values, row)) for row in rows)
+        mistakes = [*unknown_words(parsed, RULE_KEYS), *asker.misused.values(), *asker.mistakes(parsed)]
+        return tuple(dict.fromkeys(mistakes or asker.breaks.values()))
+    except SelectionError as error:
+        return (f"{error}{_hint(text)}",)
+    except RecursionError:
+        return (f"{clip(text)} is nested too deeply",)
 
 
 def _hint(text):
@@ -216,468 +97,246 @@ def _hint(text):
         return " Numbers stand in backticks, such as `5`."
     if re.search(r"[^=!<>]=[^=]", bare):
         return " Equal is written ==."
-    if re.search(r"\b(and|or|not|in)\b", bare):
-        return " JMESPath has &&, ||, ! and contains(list, value)."
-    return ""
+    return " JMESPath has &&, ||, ! and contains(list, value)." if re.search(r"\b(and|or|not|in)\b", bare) else ""
 
 
 def _written(node):
     """A node as a person would write it, as far as that is short."""
-    kind, children = node["type"], node["children"]
-    if kind == "field":
-        text = node["value"]
-    elif kind == "literal":
-        text = f"'{node['value']}'" if isinstance(node["value"], str) else f"`{json.dumps(node['value'])}`"
-    elif kind == "current":
-        text = "@"
-    elif kind == "identity":
-        text = "the event"
-    elif kind == "function_expression":
-        text = f"{node['value']}({', '.join(_written(child) for child in children)})"
-    elif kind == "subexpression":
-        text = ".".join(_written(child) for child in children)
-    elif kind == "index_expression" and children[1]["type"] == "index":
-        text = f"{_written(children[0])}[{children[1]['value']}]"
-    elif kind == "comparator":
-        text = f"{_written(children[0])} {_OPERATORS[node['value']]} {_written(children[1])}"
-    elif kind == "not_expression":
-        text = f"!{_written(children[0])}"
-    elif kind in ("or_expression", "and_expression"):
-        text = "(" + f" {'||' if kind == 'or_expression' else '&&'} ".join(_written(child) for child in children) + ")"
-    elif kind == "multi_select_list":
-        text = f"[{', '.join(_written(child) for child in children)}]"
-    elif kind in ("projection", "filter_projection", "flatten"):
-        text = _written(children[0]) + {"projection": "[*]", "filter_projection": "[?...]", "flatten": "[]"}[kind]
-    elif kind == "multi_select_dict":
-        text = "{" + ", ".join(f"{child['value']}: {_written(child['children'][0])}" for child in children) + "}"
+    kind, value = node["type"], node.get("value")
+    if kind == "literal":
+        text = f"'{value}'" if isinstance(value, str) else f"`{json.dumps(value)}`"
     else:
-        text = "..."
+        around = "({})" if kind in ("comparator", "not_expression") else "{}"
+        parts = [around.format(_written(child)) if child["type"] == "comparator" else _written(child) for child in _children(node)]
+        text = _FORMS.get(kind, "...").format(*parts, value=_SIGNS.get(value, value), all=", ".join(parts))
     return text if len(text) <= 120 else text[:117] + "..."
 
 
+def _children(node):
+    return [child for child in node["children"] if isinstance(child, dict)]  # a slice has numbers
+
+
 def _sides(node):
-    """What stands between the signs of a || b || c, or of a | b | c."""
+    """What stands between the signs of a || b || c, a && b && c, or a | b | c."""
     left, right = node["children"]
     return [*(_sides(left) if left["type"] == node["type"] else [left]), right]
 
 
-def _one_of(comparison, subject, sides):
-    """The condition that a value is one of these texts; None where they are none, or it is no comparison for equality."""
-    if comparison["value"] in ("eq", "ne") and all(side["type"] == "literal" and isinstance(side["value"], str) for side in sides):
-        return f"{'!' if comparison['value'] == 'ne' else ''}contains([{', '.join(_written(side) for side in sides)}], {_written(subject)})"
-    return None
+def _fields(node):
+    return {each["value"] for each in nodes_of(node) if each["type"] == "field"}
 
 
-def _types_in_words(kind):
-    types = sorted(kind.types - _NULL) or ["null"]
-    return " or ".join(_ARTICLES[name] for name in types)
+def _is_text(node):
+    return node["type"] == "literal" and isinstance(node["value"], str)
 
 
-def _of_constant(value):
-    if value is None:
-        return _kind("null", constant=None)
-    if isinstance(value, bool):
-        return _kind("boolean", constant=value)
-    if isinstance(value, (int, float)):
-        return _kind("number", constant=value)
-    if isinstance(value, str):
-        return _kind("string", constant=value)
-    if isinstance(value, list):
-        return _kind("array", constant=value, element=_union([_of_constant(entry) for entry in value]))
-    return _kind("object", constant=value, keys={key: _of_constant(entry) for key, entry in value.items()})
+def _constants(node):
+    """The literals that a node is or lists."""
+    literals = [each["value"] for each in (node, *_children(node)) if each["type"] == "literal" and node["type"] in ("literal", "multi_select_list")]
+    return literals[0] if len(literals) == 1 and isinstance(literals[0], list) else literals
 
 
-def _union(kinds):
-    """What is known of a value that is one of these."""
-    if len(kinds) == 1:
-        return kinds[0]
-    return _Kind(types=frozenset().union(*(kind.types for kind in kinds)) if kinds else _ANY)
+def _for_each(around, node, values):
+    """What was probably meant by several values in the place of one: the condition around it for each of them."""
+    if around is None or around["type"] not in ("comparator", "function_expression"):
+        return ", ".join(_written(value) for value in values)
+    children, negative = around["children"], around["value"] == "ne"
+    place = children.index(node)
+    if around["value"] in ("eq", "ne") and all(_is_text(value) for value in values):
+        return f"{'!' if negative else ''}contains([{', '.join(_written(value) for value in values)}], {_written(children[1 - place])})"
+    return (" && " if negative else " || ").join(_written(dict(around, children=[*children[:place], value, *children[place + 1:]])) for value in values)
 
 
-def _alternative(left, right):
-    """What is known of left || right."""
-    types = left.types - _NULL | right.types
-    extra = (right.constant,) if isinstance(right.constant, str) else right.words
-    if left.words and extra:
-        return _Kind(types=types, words=left.words + extra, closed=left.closed and (right.closed or right.is_constant))
-    return _Kind(types=types)
+def _may_tell_of(left, right):
+    """Whether a condition may say something of what another looks at. An event has its status and its times together."""
+    mine, its = ({"event_status" if name in _INSTEAD else name for name in _fields(side)} for side in (left, right))
+    return not mine or not mine <= set(RULE_KEYS) or bool(mine & its)
 
 
-class _Reader:
-    """Walks a parsed expression; C(mistakes) holds what it finds."""
+def _types(values):
+    return {TYPES_MAP[type(value).__name__] for value in values}
+
+
+def _in_words(types):
+    return " or ".join(_TYPES[name] for name in sorted(types - {"null"}) or ["null"])
+
+
+class _Asker(TreeInterpreter):
+    """Evaluates an expression for events and notes all values. Where jmespath would stop it goes on with null."""
 
     def __init__(self):
-        self.mistakes = []
-        self.made = set()     # keys of objects that the expression itself makes
-        self.functions = {}
-        self.path = []        # the nodes from the top to the one that is walked
+        super().__init__()
+        self.seen = defaultdict(list)  # per node: what it was asked of and its value
+        self.misused = {}              # per call that breaks though nothing is null: a sentence
+        self.breaks = {}               # per node that breaks for an event: a sentence
+        self.event, self.reached = None, True
 
-    def read(self, parsed):
-        from jmespath.functions import Functions
+    def visit(self, node, value=None):
+        result, before = None, len(self.breaks)
+        try:
+            result = super().visit(node, value)
+        except (JMESPathError, TypeError, ValueError) as error:
+            given = [self.seen[id(each)][-1][1] for child in _children(node) for each in nodes_of(child) if self.seen[id(each)]]
+            if node.get("value") in Functions.FUNCTION_TABLE and None not in given:
+                self.misused[id(node)] = f"{_written(node)} cannot be evaluated: {self._types_of(*_children(node))}: {error}"
+            elif self.reached and before == len(self.breaks):
+                self.breaks.setdefault(id(node), self._why_it_breaks(node, error))
+        self.seen[id(node)].append((value, result))
+        return result
 
-        self.functions = Functions.FUNCTION_TABLE
-        self._note_made(parsed)
-        self._condition(parsed, _EVENT)
+    def _visit_sides(self, node, value):
+        # All sides are looked at, so that nothing stays unchecked. A side may break if no condition before it guards it:
+        # one on another field does not, since an event may come that meets it.
+        reached, ends, before = self.reached, node["type"] == "or_expression", []
+        for side in _sides(node):
+            self.reached = reached and not any(is_true(result) is ends and _may_tell_of(other, side) for other, result in before)
+            before.append((side, self.visit(side, value)))
+            self.seen[id(node)].append(before[-1])
+        self.reached = reached
+        return next((result for _side, result in before if is_true(result) is ends), before[-1][1])
 
-    def _note_made(self, node):
-        if node["type"] == "key_val_pair":
-            self.made.add(node["value"])
-        for child in node["children"]:
-            if isinstance(child, dict):
-                self._note_made(child)
+    visit_or_expression = visit_and_expression = _visit_sides
 
-    def _condition(self, node, scope):
-        """Walk what is asked for its truth alone; returns what is known of its value."""
-        if node["type"] in ("or_expression", "and_expression"):
-            for child in node["children"]:
-                kind = self._condition(child, scope)
-                if node["type"] == "or_expression" and kind.constant is True:
-                    because = "" if child["type"] == "literal" else f": {_NAMED}"
-                    self.mistakes.append(f"{_written(node)} is always true, since {_written(child)} is; leave that out{because}")
-            return _Kind()
-        if node["type"] == "pipe":
-            scope = self._piped(node, scope)
-            return _Kind() if scope is None else self._condition(_sides(node)[-1], scope)
-        kind = self._walk(node, scope)
-        if kind.types == {"number"}:
-            self.mistakes.append(f"{_written(node)} is a number, and every number is true in JMESPath, 0 too; compare it, such as {_written(node)} > `0`")
-        elif kind.is_constant and kind.constant is not True and is_true(kind.constant) or node["type"] in ("multi_select_list", "multi_select_dict"):
-            self.mistakes.append(f"{_written(node)} stands alone and is always true; {self._compared(kind.constant)}")
-        return kind
+    def _why_it_breaks(self, node, error):
+        null, written = [name for name in _INSTEAD if name in _fields(node) and self.event[name] is None], _written(node)
+        if not null:
+            shown = ", ".join(f"{name} {json.dumps(self.event[name])}" for name in EVENT_KEYS if name in _fields(node))
+            return f"{written} cannot be evaluated{' for an event with ' if shown else ''}{shown}: {error}"
+        guarded = re.sub(rf"\b({'|'.join(null)})\b", lambda name: f"{name[0]} || {_INSTEAD[name[0]]}", written)
+        names, are = " and ".join(null), "is" if len(null) == 1 else "are"
+        return f"{written} fails where {names} {are} null, as once the event has started; write {guarded}, or {' && '.join(null)} && {written}"
 
-    @staticmethod
-    def _compared(constant):
-        """The comparison that was probably meant by something that stands alone."""
-        words = constant if isinstance(constant, list) else [constant]
-        if not all(isinstance(word, str) for word in words):
-            return "join conditions with && or ||"
-        owners = {_fold(word): (name, word) for name, kind in _EVENT.keys.items() for word in kind.words}
-        names, words = zip(*(owners.get(_fold(word), ("event_type", word)) for word in words))
-        listed = ", ".join(f"'{word}'" for word in words)
-        meant = f"contains([{listed}], {names[0]})" if isinstance(constant, list) else f"{names[0]} == {listed}"
-        return f"say what it is compared with, such as {meant}"
+    def mistakes(self, node, around=None, asked=True):
+        """What is wrong with a node and all below it. A node that is asked counts for its truth alone."""
+        kind = node["type"]
+        found = list(getattr(self, f"_{kind}", lambda *_: ())(node, around, asked)) or list(self._alone(node, asked))
+        yield from found
+        for place, child in enumerate([] if found and kind == "pipe" else _children(node)):
+            same = kind in ("or_expression", "and_expression") or (kind, place) == ("pipe", 1)
+            yield from self.mistakes(child, node, asked and same or kind == "not_expression" or (kind, place) == ("filter_projection", 2))
 
-    def _walk(self, node, scope):
-        """Note the mistakes below a node; returns what is known of its value."""
-        self.path.append(node)
-        kind = getattr(self, "_walk_" + node["type"], self._walk_unknown)(node, scope)
-        self.path.pop()
-        return kind
+    def _values(self, node):
+        return [value for _scope, value in self.seen[id(node)]]
 
-    def _walk_unknown(self, node, _scope):
-        for child in node["children"]:
-            if isinstance(child, dict):
-                self._walk(child, _Kind())
-        return _Kind()
+    def _entries(self, node):
+        return [entry for value in self._values(node) if isinstance(value, list) for entry in value]
 
-    def _walk_field(self, node, scope):
-        name = node["value"]
-        if name == "null" and name not in self.made:
-            return _of_constant(None)
-        if name in ("true", "false") and name not in self.made:
-            self.mistakes.append(f"{name} stands in backticks: `{name}`")
-            return _Kind()
-        if name not in EVENT_KEYS and name not in self.made:
-            self.mistakes.append(
-                f"the word {clip(name)} is not a key of an event, so it would never match. "
-                f"Put strings in single quotes, such as 'Freeze'. The keys are {', '.join(EVENT_KEYS)}"
-            )
-            return _Kind()
-        if "object" not in scope.types:
-            self.mistakes.append(f"{name} is looked up in {_types_in_words(scope)}, which has no keys, so it is always null")
-            return _Kind()
-        if scope.keys is None:
-            return _Kind()
-        if name not in scope.keys:
-            self.mistakes.append(f"{name} is looked up in an object that has no such key, only {', '.join(scope.keys)}, so it is always null")
-            return _Kind()
-        return self._maybe(scope.keys[name], "null" in scope.types)
+    def _known_types(self, node):
+        """The types of a node's values; none where only null was seen, as of an entry that no sample has."""
+        types = _types(self._values(node))
+        return types if types != {"null"} or node["type"] == "literal" or node.get("value") == "null" else set()
 
-    @staticmethod
-    def _maybe(kind, null):
-        return _Kind(kind.types | _NULL, kind.words, kind.closed, element=kind.element, keys=kind.keys, date=kind.date) if null else kind
+    def _alone(self, node, asked):
+        kind, values = node["type"], self._values(node)
+        if not any(is_true(value) for value in values) and _fields(node) == {"affects_host"}:
+            yield f"{_written(node)} is never true: {_NAMED}"
+        elif asked and kind not in ("and_expression", "or_expression", "pipe") and _types(values) == {"number"}:
+            yield f"{_written(node)} is a number, and every number is true in JMESPath, 0 too; compare it, such as {_written(node)} > `0`"
+        elif asked and (kind.startswith("multi_select") or kind == "literal" and node["value"] is not True and is_true(node["value"])):
+            words, meant = _constants(node), "join conditions with && or ||"
+            if words and len(words) >= len(node["children"]) and all(isinstance(word, str) for word in words):
+                names, words = zip(*(_OWNERS.get(word.strip().lower(), ("event_type", word)) for word in words))
+                listed = ", ".join(f"'{word}'" for word in words)
+                meant = "say what it is compared with, such as " + (f"{names[0]} == {listed}" if _is_text(node) else f"contains([{listed}], {names[0]})")
+            yield f"{_written(node)} stands alone and is always true; {meant}"
 
-    @staticmethod
-    def _walk_current(_node, scope):
-        return scope
+    def _field(self, node, _around, _asked):
+        scopes = [scope for scope, _value in self.seen[id(node)] if scope is not None]
+        if node["value"] in EVENT_KEYS and scopes and not any(isinstance(scope, dict) and node["value"] in scope for scope in scopes):
+            yield f"{node['value']} is looked up in {_in_words(_types(scopes))}, which has no such key, so it is always null"
 
-    _walk_identity = _walk_current
+    def _list(self, node, _around, _asked):
+        left = node["children"][0]
+        types = self._known_types(left)
+        if types and "array" not in types:
+            name = _written(left) or "an event"
+            yield f"{name} is {_in_words(types)} and no list, so it has no entries; a rule's when is asked of one event, not of a list of events"
 
-    @staticmethod
-    def _walk_literal(node, _scope):
-        return _of_constant(node["value"])
+    _index_expression = _projection = _filter_projection = _flatten = _list
 
-    def _walk_chain(self, node, scope):
-        for child in node["children"]:
-            scope = self._walk(child, scope)
-        return scope
-
-    _walk_subexpression = _walk_index_expression = _walk_chain
-
-    def _walk_pipe(self, node, scope):
-        scope = self._piped(node, scope)
-        return _Kind() if scope is None else self._walk(_sides(node)[-1], scope)
-
-    def _piped(self, node, scope):
-        """What a pipe hands to its last side; None, and a mistake, where | is written for or."""
+    def _pipe(self, node, _around, _asked):
         first, *others = _sides(node)
-        scope = self._walk(first, scope)
-        if scope.types <= {"boolean", "null"} and not any(each["type"] == "current" for side in others for each in _nodes(side)):
-            meant = _one_of(first, first["children"][0], [first["children"][1], *others]) if first["type"] == "comparator" else None
-            meant = meant or " || ".join(_written(side) for side in (first, *others))
-            self.mistakes.append(f"{_written(first)} | {_written(others[0])}: | passes on the result of the left side and does not mean 'or'; write {meant}")
+        if self._known_types(first) - {"null"} == {"boolean"} and not any(each["type"] == "current" for side in others for each in nodes_of(side)):
+            texts = [*first["children"][1:], *others]
+            if first["type"] == "comparator" and all(_is_text(text) for text in texts):
+                meant = _for_each(first, texts[0], texts)
+            else:
+                meant = " || ".join(_written(side) for side in (first, *others))
+            yield f"{_written(first)} | {_written(others[0])}: | passes on the result of the left side and does not mean 'or'; write {meant}"
+
+    def _or_expression(self, node, around, asked):
+        sides = [] if around and around["type"] == "or_expression" else _sides(node)
+        for side in sides if asked else sides[:-1]:
+            constant = side["type"] == "literal" and is_true(side["value"])
+            if asked and (side["value"] is True if constant else side.get("value") == "affects_host"):
+                yield f"{_written(node)} is always true, since {_written(side)} is; leave that out{'' if constant else f': {_NAMED}'}"
+            elif constant and not asked:
+                yield f"{_written(node)} is always {_written(side)}; write {_for_each(around, node, sides)}"
+                break
+
+    def _comparator(self, node, _around, _asked):
+        sides, sign, always = node["children"], node["value"], "is always true" if node["value"] == "ne" else "is never true"
+        mine, its = (self._known_types(side) for side in sides)
+        if mine and its and not mine & its & (set(_TYPES) if sign in ("eq", "ne") else {"number", "string"}):
+            why = self._meant(sign, *sides) or self._meant(sign, *reversed(sides)) or self._types_of(*sides)
+            yield f"{_written(node)} {always}: {why}"
+            return
+        entries = [_types(self._entries(side)) - {"null"} for side in sides]
+        if all(entries) and not entries[0] & entries[1]:
+            yield f"{_written(node)} {always}: the entries of the list are {_in_words(entries[0])} each"
+        for one, other in (sides, reversed(sides)):
+            for text in _constants(other):
+                why = self._misfit(one, text, _MEETS.get(sign))
+                if why:
+                    yield f"{_written(node)} {always if sign in _MEETS else 'compares texts letter by letter'}: {why}"
+
+    def _types_of(self, *nodes):
+        return " and ".join(f"{_written(node)} is {_in_words(self._known_types(node))}" for node in nodes)
+
+    def _meant(self, sign, one, other):
+        """What is probably meant where the types of two sides never meet."""
+        mine, its, name = self._known_types(one) - {"null"}, self._known_types(other), _written(one)
+        bare = other["value"].strip().lower() if _is_text(other) else ""
+        if one["type"] == "literal":
             return None
-        for side in others[:-1]:
-            scope = self._walk(side, scope)
-        return scope
+        if mine == {"array"} and its - {"null"} == {"string"}:
+            return f"{name} is a list; write {'!' if sign == 'ne' else ''}contains({name}, {_written(other)})"
+        if "number" in its and all(_DATE.fullmatch(str(value)) for value in self._values(one) if value is not None):
+            return f"{name} is a date, such as '2026-01-31T12:00:00Z'; what is left until then is in seconds_until_not_before"
+        if mine == {"number"} and re.fullmatch(r"-?\d+(\.\d+)?", bare) or mine == {"boolean"} and bare in ("true", "false"):
+            return f"{name} is {_in_words(mine)}, which stands in backticks: `{bare}`"
+        return f"{name} is never null" if its == {"null"} else None
 
-    def _element(self, kind, what):
-        """What is known of the entries of a list; a mistake where it is none."""
-        if "array" in kind.types:
-            return kind.element or _Kind()
-        if kind is _EVENT:
-            self.mistakes.append("a rule's when is asked of one event, not of a list of events; write the condition without the brackets around it")
-            return kind
-        self.mistakes.append(f"{what} is {_types_in_words(kind)} and no list, so it has no entries")
-        return _Kind()
-
-    def _walk_index(self, _node, scope):
-        return self._maybe(self._element(scope, "what stands before the brackets"), True)
-
-    def _walk_slice(self, _node, scope):
-        if "string" in scope.types:
-            return _Kind(types=scope.types)
-        return _kind("array", element=self._element(scope, "what stands before the brackets"))
-
-    def _walk_projection(self, node, scope):
-        left, right = node["children"]
-        element = self._element(self._walk(left, scope), _written(left))
-        return _kind("array", "null", element=self._walk(right, element))
-
-    def _walk_filter_projection(self, node, scope):
-        left, right, condition = node["children"]
-        element = self._element(self._walk(left, scope), _written(left))
-        self._condition(condition, element)
-        return _kind("array", "null", element=self._walk(right, element))
-
-    def _walk_flatten(self, node, scope):
-        (left,) = node["children"]
-        element = self._element(self._walk(left, scope), _written(left))
-        return _kind("array", "null", element=element if "array" not in element.types else _Kind())
-
-    def _walk_value_projection(self, node, scope):
-        left, right = node["children"]
-        self._walk(left, scope)
-        return _kind("array", "null", element=self._walk(right, _Kind()))
-
-    def _walk_or_expression(self, node, scope):
-        sides = _sides(node)
-        known, *kinds = [self._walk(side, scope) for side in sides]
-        for number, kind in enumerate(kinds):
-            if known.is_constant and is_true(known.constant):
-                self.mistakes.append(f"{_written(node)} is always {_written(sides[number])}; write {self._apart(node, sides)}")
-                return known
-            known = _alternative(known, kind)
-        return known
-
-    def _apart(self, node, sides):
-        """What was probably meant by the alternatives in place of one value: the condition once for each."""
-        around = self.path[-2] if len(self.path) > 1 else None
-        if around is not None and around["type"] in ("comparator", "function_expression"):
-            if around["type"] == "comparator":
-                (subject,) = [child for child in around["children"] if child is not node]
-                meant = _one_of(around, subject, sides)
-                if meant:
-                    return meant
-            each = (dict(around, children=[side if child is node else child for child in around["children"]]) for side in sides)
-            return (" && " if around["value"] == "ne" else " || ").join(_written(one) for one in each)
-        return ", ".join(_written(side) for side in sides)
-
-    def _walk_and_expression(self, node, scope):
-        return _Kind(types=frozenset().union(*(self._walk(child, scope).types for child in node["children"])))
-
-    def _walk_not_expression(self, node, scope):
-        (child,) = node["children"]
-        kind = self._condition(child, scope)
-        if kind.constant is True and child["type"] != "literal":
-            self.mistakes.append(f"{_written(node)} is never true: {_NAMED}")
-        return _kind("boolean")
-
-    def _walk_multi_select_list(self, node, scope):
-        kinds = [self._walk(child, scope) for child in node["children"]]
-        constant = [kind.constant for kind in kinds] if all(kind.is_constant for kind in kinds) else _NO_CONSTANT
-        return _kind("array", element=_union(kinds), constant=constant)
-
-    def _walk_multi_select_dict(self, node, scope):
-        return _kind("object", keys={child["value"]: self._walk(child["children"][0], scope) for child in node["children"]})
-
-    def _walk_comparator(self, node, scope):
-        left, right = (self._walk(child, scope) for child in node["children"])
-        if node["value"] in ("eq", "ne"):
-            self._equal(node, left, right)
-            return _kind("boolean")
-        self._ordered(node, left, right)
-        return _kind("boolean", "null")
-
-    def _equal(self, node, left, right):
-        always = "is never true" if node["value"] == "eq" else "is always true"
-        if not left.types & right.types:
-            self.mistakes.append(f"{_written(node)} {always}: {self._difference(node, left, right)}")
-            return
-        for one, other in ((left, right), (right, left)):
-            if one.element and isinstance(other.constant, list) and other.constant:
-                if not one.element.types & other.element.types:
-                    self.mistakes.append(f"{_written(node)} {always}: the entries of the list are {_types_in_words(one.element)} each")
-                    return
-            said = self._no_such_word(one, other.constant, lambda word, text: word == text)
-            if said is None and one.date and isinstance(other.constant, str) and not _DATE.fullmatch(other.constant):
-                said = "not_before is written in UTC, such as '2026-01-31T12:00:00Z'"
-            if said:
-                self.mistakes.append(f"{_written(node)} {always}: {said}")
-                return
-            named = one.constant is True and any(child["type"] != "literal" for child in node["children"])
-            if named and other.constant is (node["value"] == "ne"):
-                self.mistakes.append(f"{_written(node)} is never true: {_NAMED}")
-                return
-
-    def _ordered(self, node, left, right):
-        if not any(name in left.types and name in right.types for name in ("number", "string")):
-            self.mistakes.append(f"{_written(node)} is never true: {self._difference(node, left, right)}")
-            return
-        for one, other in ((left, right), (right, left)):
-            if one.date and isinstance(other.constant, str) and not _DATE_BEGINS.fullmatch(other.constant):
-                self.mistakes.append(
-                    f"{_written(node)} compares texts, letter by letter: not_before is written in UTC, such as '2026-01-31T12:00:00Z', or a beginning of that"
-                )
-
-    @staticmethod
-    def _difference(node, left, right):
-        """Why two values of these types never meet, and what is probably meant."""
-        sides = (node["children"][0], left, right), (node["children"][1], right, left)
-        for written, kind, other in sides:
-            name = _written(written)
-            plain = not kind.is_constant or written["type"] == "field"
-            text = other.constant if isinstance(other.constant, str) else None
-            if plain and kind.types == {"array"} and other.types - _NULL == {"string"}:
-                wanted = f"'{text}'" if text is not None else "..."
-                return f"{name} is a list; write {'!' if node['value'] == 'ne' else ''}contains({name}, {wanted})"
-            if plain and kind.date and "number" in other.types:
-                return "not_before is a date, such as '2026-01-31T12:00:00Z'; what is left until then is in seconds_until_not_before"
-            if plain and kind.types - _NULL == {"number"} and text is not None and re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", text):
-                return f"{name} is a number, which stands in backticks: `{text.strip()}`"
-            if plain and kind.types - _NULL == {"boolean"} and text is not None and text.strip().lower() in ("true", "false"):
-                return f"{name} is true or false, which stands in backticks: `{text.strip().lower()}`"
-        for written, _itself, other in sides:
-            if other.types == _NULL:
-                return f"{_written(written)} is never null"
-        plain = [(written, kind) for written, kind, _other in sides if not kind.is_constant or written["type"] == "field"]
-        described = [f"{_written(written)} is {_types_in_words(kind)}" for written, kind in plain]
-        constants = [_types_in_words(kind) for written, kind, _other in sides if kind.is_constant and written["type"] != "field"]
-        return " and ".join(described + ([f"not {constants[0]}"] if described and constants else [])) or "these constants never change"
-
-    @staticmethod
-    def _no_such_word(kind, text, meets):
-        """Why none of the words that a value takes meets the text; None where one may."""
-        if not kind.words or not isinstance(text, str) or any(meets(word, text) for word in kind.words):
+    def _misfit(self, node, text, meets):
+        """Why none of the texts that a node was seen to be meets this one; None where one may. Without C(meets) it is a comparison such as <."""
+        said = {each["value"] for each in nodes_of(node) if _is_text(each)}
+        words = list(dict.fromkeys(value for value in self._values(node) + self._entries(node) if isinstance(value, str)))
+        rest = set(words) - said - {""}
+        if not isinstance(text, str) or not rest or text in words:
             return None
-        close = [word for word in kind.words if meets(_fold(word), _fold(text))]
-        if close:
-            begins = close[0].lower().find(text.strip().lower())
-            right = close[0][begins:begins + len(text.strip())] if begins >= 0 else close[0]
-            return f"upper and lower case and blanks count; write '{right}'"
-        return f"it is one of {', '.join(kind.words)}" if kind.closed else None
+        if all(_DATE.fullmatch(word) for word in rest):
+            right = meets not in (None, operator.eq) or (_DATE if meets else _DATE_BEGINS).fullmatch(text)
+            return None if right else f"{_written(node)} is written in UTC, such as '2026-01-31T12:00:00Z'{'' if meets else ', or a beginning of that'}"
+        if not meets or not rest <= _ALL_WORDS or any(meets(word, text) for word in words):
+            return None
+        bare = text.strip().lower()
+        for word in words:
+            if meets(word.strip().lower(), bare):
+                begins = word.lower().find(bare)
+                return f"upper and lower case and blanks count; write '{word[begins:begins + len(bare)] if begins >= 0 else word}'"
+        return next((f"it is one of {', '.join(each)}" for each in _CLOSED if rest <= set(each)), None)
 
-    def _walk_expref(self, node, _scope):
-        self._walk(node["children"][0], _Kind())
-        return _Kind(types=frozenset(("expref",)))
-
-    def _walk_function_expression(self, node, scope):
-        name, children = node["value"], node["children"]
-        kinds = [None if child["type"] == "expref" else self._walk(child, scope) for child in children]
-        elements = [kind.element for kind in kinds if kind and kind.element]
-        for number, child in enumerate(children):
-            if kinds[number] is None:
-                self._walk(child["children"][0], elements[0] if elements else _Kind())
-                kinds[number] = _Kind(types=frozenset(("expref",)))
-        if name not in self.functions:
-            self.mistakes.append(f"JMESPath has no function {clip(name)}; it has {', '.join(sorted(self.functions))}")
-            return _Kind()
-        if not self._arguments_fit(node, kinds):
-            return _Kind()
-        if name in ("contains", "starts_with", "ends_with"):
-            self._finds(node, *kinds)
-        return self._result(name, kinds)
-
-    def _arguments_fit(self, node, kinds):
-        signature = list(self.functions[node["value"]]["signature"])
-        variadic = bool(signature) and bool(signature[-1].get("variadic"))
-        if len(kinds) < len(signature) or len(kinds) > len(signature) and not variadic:
-            wanted = f"{len(signature)}{' or more' if variadic else ''}"
-            self.mistakes.append(f"{_written(node)} has {len(kinds)} argument{'' if len(kinds) == 1 else 's'}, and the function takes {wanted}")
-            return False
-        fits = True
-        for number, kind in enumerate(kinds):
-            allowed = {name.partition("-")[0] for name in signature[min(number, len(signature) - 1)]["types"]}
-            if allowed and not kind.types & allowed:
-                wanted = " or ".join(_ARTICLES.get(name, "an expression such as &@") for name in sorted(allowed))
-                self.mistakes.append(f"{_written(node)} cannot be evaluated: {_written(node['children'][number])} is {_types_in_words(kind)} and not {wanted}")
-                fits = False
-        return fits
-
-    def _finds(self, node, subject, search):
-        """A search that can find nothing."""
-        if "array" not in subject.types:
-            if "string" not in search.types:
-                self.mistakes.append(f"{_written(node)} cannot be evaluated: {_written(node['children'][1])} is {_types_in_words(search)} and no string")
-                return
-            meets = {
-                "contains": lambda word, text: text in word,
-                "starts_with": lambda word, text: word.startswith(text),
-                "ends_with": lambda word, text: word.endswith(text),
-            }[node["value"]]
-            said = self._no_such_word(subject, search.constant, meets)
-            said = said or self._no_such_word(search, subject.constant, lambda word, text: meets(text, word))
-            if said:
-                self.mistakes.append(f"{_written(node)} is never true: {said}")
-        elif "string" not in subject.types and subject.element:
-            self._finds_entry(node, subject, search)
-
-    def _finds_entry(self, node, subject, search):
-        if subject.constant == []:
+    def _function_expression(self, node, _around, _asked):
+        if node["value"] not in _MEETS or len(node["children"]) != 2:
             return
-        if not subject.element.types & search.types:
-            self.mistakes.append(
-                f"{_written(node)} is never true: the entries of {_written(node['children'][0])} are {_types_in_words(subject.element)}"
-                f" and {_written(node['children'][1])} is {_types_in_words(search)}"
-            )
+        subject, search = node["children"]
+        entries, types = _types(self._entries(subject)), self._known_types(search)
+        if entries - {"null"} and types and not entries & types:
+            yield f"{_written(node)} is never true: the entries of {_written(subject)} are {_in_words(entries)} and {self._types_of(search)}"
             return
-        pairs = [(subject.element, search.constant)]
-        if subject.is_constant:
-            pairs.extend((search, entry) for entry in subject.constant)
-        for kind, text in pairs:
-            said = self._no_such_word(kind, text, lambda word, text: word == text)
-            if said:
-                self.mistakes.append(f"{_written(node)} never finds '{text}': {said}")
-
-    @staticmethod
-    def _result(name, kinds):
-        first = kinds[0]
-        if name in _RESULTS:
-            element = _kind("string") if name == "keys" else first if name == "to_array" and "array" not in first.types else None
-            return _Kind(types=frozenset(_RESULTS[name]), element=element)
-        if name == "type":
-            return _TYPE_NAMES
-        if name == "not_null":
-            known = kinds[0]
-            for kind in kinds[1:]:
-                known = _alternative(known, kind)
-            return known
-        if name in ("sort", "sort_by", "reverse"):
-            return _Kind(types=first.types & {"array", "string"}, element=first.element)
-        if name in ("max", "min", "max_by", "min_by"):
-            return _Reader._maybe(first.element or _Kind(), True)
-        return _Kind()
-
-
-def _fold(text):
-    return text.strip().lower()
+        meets = operator.eq if entries else _MEETS[node["value"]]
+        for one, other, each in ((subject, search, meets), (search, subject, lambda word, text: meets(text, word))):
+            for text in _constants(other):
+                why = self._misfit(one, text, each)
+                if why:
+                    yield f"{_written(node)} never finds '{text}': {why}" if each is not meets else f"{_written(node)} is never true: {why}"

@@ -130,5 +130,5 @@ def test_jmespath_is_needed_for_a_query_alone(monkeypatch):
 def test_an_expression_over_one_event():
     expression = compile_expression("event_type == 'Freeze' && duration_in_seconds < `6`", EVENT_KEYS)
     assert [expression.search(found) for found in EVENTS] == [True, False, False]
-    with pytest.raises(SelectionError, match="'Freeze', which is not a key"):
+    with pytest.raises(SelectionError, match="'Freeze' is not a key"):
         compile_expression("event_type == Freeze", EVENT_KEYS)
