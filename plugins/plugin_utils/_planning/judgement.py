@@ -46,8 +46,8 @@ def judge_drain(host, now):
     if host.look.is_silent:
         busy.append(f"silent: {host.why_silent}")
     # A look that waited for the end of the last request or connection has looked twice.
-    new_looks = min([place.looks for place in host.places] + ([host.look.looks] if host.ports else []), default=1)
-    looks = 0 if busy else min(host.memory.looks + new_looks, LOOKS)
+    looked = [place.looks for place in host.places if place.looks is not None] + ([host.look.looks] if host.ports else [])
+    looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
     too_early = bool(loud) or any(at - not_running[machine] < quiet for machine, at in host.traffic.not_running.items())
     if too_early:

@@ -50,7 +50,7 @@ class Place:
     serves: bool = False              # whether it counts as in service
     busy: tuple = ()                  # sentences: what is still there, or that nobody can tell
     count: Count | None = None        # what arrives; None if it is in rotation, or nobody counts
-    looks: int = 1                    # for how many looks in a row this one stands
+    looks: int | None = None          # for how many looks in a row the one at it stands; None if nobody looks at it
     condition: str = FREE
     held_by: frozenset = frozenset()  # folded ids of the events that hold it
     must_go_out: bool = False         # whether something is lacking for it to be out, whoever holds it
