@@ -345,8 +345,10 @@ class DryHaproxy:
             server = look.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
-                # As it will be when the checks have passed, or have not yet.
-                server.passed = self._waits if key in self._checked else server.passed
+                if key in self._checked:
+                    # As it will be when the checks have passed, or have not yet.
+                    server.passed = self._waits
+                    server.operational = "up" if self._waits else "down"
         for key, state in self._told_agents.items():
             if key in look.servers:
                 look.servers[key].show_agent(state)
@@ -568,11 +570,13 @@ def was_out(record):
 Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None,))
 
 
-def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None, await_checks=True):
+def decide(request, record, server, process, subject, out_state, out_state_given, for_server=None, await_checks=True, continued=False):
     """The next step of one hold: the record as it should be, the state to set (None: none), the conflict (None: none).
 
     A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
     So the way on after a run that was cut off is the way that every run takes.
+
+    ``continued``: a release that began in an earlier call. It leaves alone what was held again meanwhile, for whatever event.
     """
     condition = condition_of(record, server, process)
     place = "%s/%s" % (server.backend, server.name)
@@ -612,6 +616,8 @@ def decide(request, record, server, process, subject, out_state, out_state_given
         return Step(dict(_left(kept, server.forced), phase=HELD), None, None)
     if record is None:
         return Step(None, None, None)
+    if continued and record["phase"] != RESTORING:
+        return Step(record, None, None)
     remaining = request.taken_from(record["events"])
     if remaining and record["phase"] != RESTORING:
         conflict = _conflict(record, server, place) if condition == CHANGED_MEANWHILE else None
@@ -630,15 +636,18 @@ def _way_back(record, server, place, await_checks):
     passed. In `drain` it has been checked all the time, and HAProxy knows. Only while checks have begun to fail and it still
     counts as up, it waits: soon a check passes, or it is down and gets no request until HAProxy says otherwise.
     Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
-    Without ``await_checks`` it is given back as it is then: down, until HAProxy's checks pass.
+    Without ``await_checks`` it is given back at once, and is down until HAProxy's checks pass: also out of ``drain``, where
+    HAProxy may not have noticed yet that the machine is gone.
     """
     checking = _is_being_checked(record)
     record = dict(record, phase=RESTORING)
     if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
         return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST, None)
-    failing = server.operational in ("up", "starting") and not server.passed
-    unpassed = await_checks and (checking or failing) and not server.passed
-    if server.checked and server.forced == DRAIN and unpassed and server.admin_state != MAINT:
+    up = server.operational in ("up", "starting")
+    watched = server.checked and server.forced == DRAIN and server.admin_state != MAINT
+    if watched and up and not await_checks:
+        return Step(_left(record, DRAIN), CHECK_FIRST, None)
+    if watched and await_checks and (checking or up) and not server.passed:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})
@@ -718,7 +727,7 @@ class Holder:
     given back when the server of that name is.
     """
 
-    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=(), await_checks=True):
+    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=(), await_checks=True, continued=False):
         self._haproxy = haproxy
         self._store = store
         self._request = request
@@ -728,6 +737,7 @@ class Holder:
         self._min_in_service = min_in_service
         self._places = places
         self._await_checks = await_checks
+        self._continued = continued
         self.refused = []
 
     def run(self):
@@ -789,7 +799,10 @@ class Holder:
                 out_state = self._out_state or (MAINT if backend in (sticky or ()) else DRAIN)
                 for_server = None if name == self._server else self._server
                 given = self._out_state is not None
-                step = decide(self._request, record, server, look.process, records.subject(key), out_state, given, for_server, self._await_checks)
+                subject = records.subject(key)
+                step = decide(
+                    self._request, record, server, look.process, subject, out_state, given, for_server, self._await_checks, self._continued
+                )
                 outcome.saw(server, record, look.process, step)
                 acted |= self._take(step, record, server)
             if not acted:

@@ -109,8 +109,8 @@ options:
   await_checks:
     description:
       - With O(state=absent), whether the hold stays until HAProxy's own health checks pass.
-      - V(false) gives the server back at once. It is down until its checks pass, and HAProxy sends it no requests until then. Use it
-        for a server whose machine is gone for good.
+      - V(false) gives the server back at once. If HAProxy checks the server, it is down until its checks pass, and gets no requests
+        until then. Use it for a server whose machine is gone for good.
     type: bool
     default: true
 notes:
@@ -309,17 +309,13 @@ LOOK_SECONDS = 0.5
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     deadline = monotonic() + check_timeout(params.get("timeout") or 0.0)
     result = put_or_release(params, check_mode)
-    ids = sorted({event_id for server in result["servers"] for event_id in server["held_by"]})
-    if params["event_ids"] is None and ids:
-        # Whoever holds the server for another event while this waits keeps it.
-        params = dict(params, event_ids=ids)
     while result["waiting_for"] and not check_mode:
         left = deadline - monotonic()
         if left <= 0:
             break
         sleep(min(LOOK_SECONDS, left))
-        # The lock is free meanwhile: another event may come.
-        now = put_or_release(params, check_mode)
+        # The lock is free meanwhile: whoever holds the server again keeps it.
+        now = put_or_release(params, check_mode, continued=True)
         now["changed"] |= result["changed"]
         now["conflicts"] = result["conflicts"] + [told for told in now["conflicts"] if told not in result["conflicts"]]
         now["diff"]["before"] = result["diff"]["before"]
@@ -327,7 +323,7 @@ def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     return result
 
 
-def put_or_release(params, check_mode):
+def put_or_release(params, check_mode, continued=False):
     request = Request.from_params(params)
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
@@ -340,7 +336,7 @@ def put_or_release(params, check_mode):
     haproxy = Haproxy(socket_path(params["socket"]))
     store = Store(params["state_dir"], dry=check_mode)
     holder = Holder(
-        DryHaproxy(haproxy, waits=bool(params.get("timeout"))) if check_mode else haproxy,
+        DryHaproxy(haproxy, waits=bool(params.get("timeout")) and params.get("await_checks", True)) if check_mode else haproxy,
         store,
         request,
         params["server"],
@@ -349,6 +345,7 @@ def put_or_release(params, check_mode):
         least,
         parse_places(params.get("addresses") or ()),
         params.get("await_checks", True),
+        continued,
     )
     try:
         outcomes, process = holder.run()

@@ -244,7 +244,7 @@ connections:
       peer: 10.0.0.9
       count: 3
 holds:
-  description: Every record of a hold on this host, as it is in its file.
+  description: Every record of a hold on this host, as it is in its file. Null if the records could not be read.
   returned: when the host was reached
   type: list
   elements: dict
@@ -343,7 +343,8 @@ class Look:
                 record for record in list_records(self.params["state_dir"]) if record["kind"] in ("service", "task")
             ]
         except HoldError as error:
-            self.seen["fatal"] = str(error)
+            # None is not the same: nobody knows what is held here.
+            self.seen.update(holds=None, fatal=str(error))
 
     def _make_reader(self):
         try:

@@ -525,6 +525,8 @@ def test_the_hold_for_a_vm_that_is_gone_for_good(site):
     assert "haproxy_server www/web1" in shown.output and "cannot be reached" not in shown.output
     refused = site.run("holds", holds_release=True)
     assert refused.status != 0 and "holds_gone" in refused.output
+    wrong = site.run("holds", holds_release=True, holds_gone=True, holds_event_ids="typo")
+    assert wrong.status != 0 and "holds_event_ids names typo, for which nothing is held" in wrong.output, wrong.output
     assert site.admin_states()["web1"] == "drain"
     released = site.run("holds", holds_release=True, holds_gone=True)
     assert released.status == 0, released.output

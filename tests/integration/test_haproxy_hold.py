@@ -523,22 +523,24 @@ backend tracking
         assert hold(haproxy, None, "absent", check=True, backends=["www"], timeout=60.0)["waiting_for"]
         assert time.monotonic() - began < 10 and haproxy.flags("www", "web1")[0] == DRAIN
 
-    def test_a_hold_that_is_put_while_all_are_released_stays(self, bed, hold, release):
-        """Without ids everything that holds the server is released, and nothing that comes later."""
+    @pytest.mark.parametrize("released", [None, ("A",)], ids=["all", "one event"])
+    @pytest.mark.parametrize("later", ["A", "B"], ids=["the same event", "another"])
+    def test_a_hold_that_is_put_while_a_release_waits_stays(self, bed, hold, released, later):
+        """What held the server is released, and nothing that comes later."""
         haproxy = bed.start()
         hold(haproxy, ("A",), out_state="maint", backends=["www"])
 
         def comes_later():
             time.sleep(1.0)
-            hold(haproxy, ("B",), backends=["www"])
+            hold(haproxy, (later,), backends=["www"])
             bed.serve(bed.port)
 
         late = threading.Thread(target=comes_later)
         late.start()
-        result = release(haproxy, backends=["www"], timeout=5.0)
+        result = hold(haproxy, released, "absent", backends=["www"], timeout=5.0)
         late.join()
         (server,) = result["servers"]
-        assert server["held_by"] == ["B"] and result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] != READY
+        assert server["held_by"] == [later] and result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] != READY
 
     def test_one_whose_machine_is_gone_for_good_is_given_back_at_once(self, bed, hold, release, tmp_path):
         """It is down until a check passes, and nobody is sent there."""
@@ -548,6 +550,24 @@ backend tracking
         result = release(haproxy, backends=["www"], timeout=0.0, await_checks=False)
         assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
         assert result["servers"][0]["status"].startswith("DOWN") and {bed.ask() for _request in range(4)} == {200}
+
+    @pytest.mark.parametrize("noticed", [False, True], ids=["no check has failed yet", "checks have begun to fail"])
+    def test_one_that_is_gone_for_good_and_was_in_drain_gets_nobody_either(self, bed, hold, noticed):
+        bed.serve(bed.other)
+        bed.serve(bed.port)
+        haproxy = bed.start(fall=9)
+        hold(haproxy, out_state="drain", backends=["www"])
+        time.sleep(0.3)
+        bed.webs[-1].shutdown()
+        bed.webs[-1].server_close()
+        time.sleep(0.6 if noticed else 0.0)
+        arguments = {"backends": ["www"], "timeout": 0.0, "await_checks": False}
+        predicted = hold(haproxy, None, "absent", check=True, **arguments)
+        result = hold(haproxy, None, "absent", **arguments)
+        assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and result["servers"][0]["status"].startswith("DOWN")
+        assert {bed.ask() for _request in range(8)} == {200}
+        for key in ("changed", "diff", "conflicts", "waiting_for"):
+            assert predicted[key] == result[key], key
 
     def test_where_nothing_checks_it_comes_back_at_once(self, bed, hold, release):
         haproxy = bed.start()

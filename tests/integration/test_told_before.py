@@ -66,6 +66,9 @@ def test_holds_takes_nothing_for_false(site):
     assert run.status == 2 and "holds_event_ids is empty" in run.output, run.output
     run = site.run("holds", holds_release=True, holds_event_ids="typo")
     assert run.status == 2 and "holds_event_ids names typo, for which nothing is held" in run.output, run.output
+    # What cannot be read may be held for it.
+    run = site.run("holds", holds_release=True, holds_event_ids="typo", load_balancer_haproxy_socket=str(site.folder / "none.sock"))
+    assert run.status == 2 and "names typo" not in run.output and "There is no HAProxy socket" in run.output, run.output
     run = site.run("holds", graceful_azure_state_dir="state")
     assert "The state folder state is not an absolute path" in run.output
 

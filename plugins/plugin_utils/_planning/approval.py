@@ -40,10 +40,10 @@ def doubt(event, observed):
         return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
     if len(event.versions) > 1:
         return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
-    empty = [name for name in event.members if name not in event.confirmed and observed.hosts[name].look.empty_body]
+    empty = [name for name in event.members if name not in event.confirmed and name in event.answered_empty]
     if empty:
         # Names repeat across sets. Whoever answers nothing is prepared for it, and nothing is approved on that.
-        return f"waits for {', '.join(empty)}, whose metadata service answers with an empty body: another VM of that name may be meant"
+        return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
     if not event.strangers:
         return None
     strangers = {name.lower() for name in event.strangers}
@@ -51,7 +51,8 @@ def doubt(event, observed):
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        if host.resource_name.lower() in strangers and not (host.tells and host.look.at >= since + LAG):
+        has_told = host.tells and host.look.at >= since + LAG and not event.is_on_trust(host)
+        if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
     return None
 

@@ -170,7 +170,7 @@ def _is_patient(host, observed):
     if host.fatal:
         # A balancer that is being restarted looks like one that was set up wrong.
         limit = PATIENCE if host.blind else PATIENCE_FATAL
-        nothing_at_stake = host.observed and not host.look.events and not host.held_ids
+        nothing_at_stake = host.observed and not host.look.events and host.look.holds is not None and not host.held_ids
         return now - host.fatal_since >= limit or nothing_at_stake
     if host.blind and now - host.blind_since < PATIENCE:
         return False

@@ -67,17 +67,37 @@ class Event(EventMemory):
     def deadline(self):
         return None if self.not_before_at is None else self.not_before_at - RESERVE
 
+    @property
+    def not_meant(self):
+        """Targets that bear a name of the event and are not meant by it: their own services have not shown it for long enough."""
+        return [name for name in self.namesakes if name not in self.confirmed]
+
+    def bears_name_of(self, host):
+        return (host.resource_name or "").lower() in {name.lower() for name in self.resources}
+
+    def is_on_trust(self, host):
+        """Whether a host was taken for one that the event names while its own service told nothing, and that has not shown the event since."""
+        return host.name in self.unconfirmed and host.name not in self.confirmed
+
     def means_another(self, host):
         """Whether a host that was taken out while its own service told nothing is not the one that the event names."""
-        taken_on_trust = host.name in self.unconfirmed and host.name not in self.confirmed
-        return self.standing and taken_on_trust and host.name not in self.members and host.name in self.namesakes
+        is_other = self.is_on_trust(host) and host.name in self.not_meant and host.name not in self.members
+        return self.standing and is_other and not self.may_come
 
     def may_mean(self, host, now):
         """Whether it bears the name of a host whose own service does not show it, perhaps because that lags behind those that do."""
-        if not self.standing or not host.observed or (host.resource_name or "").lower() not in {name.lower() for name in self.strangers}:
-            return False
+        is_named = self.standing and (host.resource_name or "").lower() in {name.lower() for name in self.strangers}
         # One that answers with an empty body tells nothing, and is not waited for longer.
-        return (host.look.at if host.tells else now) < self.first_seen + LAG
+        return is_named and host.name not in self.not_meant and (host.tells or host.observed and now < self.first_seen + LAG)
+
+    def seconds_without(self, host, since=0.0):
+        """For how many seconds, from that moment on, a host's service has given documents without the event, read after read; -1 if the last read did not."""
+        began = self.without.get(host.name)
+        return -1.0 if began is None else host.look.at - max(began, since)
+
+    def is_over_for(self, host):
+        """Whether a host's own service tells that the event is over. One that never showed it may lag, and must tell it for longer."""
+        return host.shows_no_more(self) and (not self.is_on_trust(host) or self.seconds_without(host) >= LAG)
 
     def details(self):
         """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
@@ -114,20 +134,23 @@ def _put_together(event, shown, host):
     event.document = dict(shown.document, event_status=event.status, affects_host=True)
 
 
-def name_members(event, hosts):
+def name_members(event, hosts, now):
     """Which target each name in Resources stands for: one that shows the event itself or has shown it, or that is silent."""
     known = [name for name in event.hosts if name in hosts]
+    for host in hosts.values():
+        if host.name in known or event.bears_name_of(host):
+            _note_without(event, host)
     if event.standing and _is_shown_only_by_the_past(event, known, hosts):
         event.standing = False
     if not event.standing:
         event.members = known
         return
     for name in event.resources:
-        found = _bearers(event, name, hosts)
+        found = _bearers(event, name, hosts, now)
         event.members.extend(found)
         if not found:
             event.strangers.append(name)
-    if event.hosts and not event.members:
+    if event.hosts and not event.members and _means_others(event, [hosts[name] for name in known]):
         # Those whom it was taken to name while they were silent are others of the same name.
         event.standing = False
         event.members = known
@@ -143,20 +166,36 @@ def add_new(known, names):
             known.append(name)
 
 
-def _bearers(event, resource, hosts):
+def _note_without(event, host):
+    """Since when the service of a host gives documents without the event, read after read."""
+    if host.tells and host.name not in event.shown_by:
+        event.without.setdefault(host.name, host.look.at)
+    else:
+        event.without.pop(host.name, None)
+
+
+def _bearers(event, resource, hosts, now):
     """The targets that a name in Resources stands for."""
     bearers = [host for host in hosts.values() if host.resource_name and host.resource_name.lower() == resource.lower()]
     found = [host.name for host in bearers if host.name in event.shown_by or host.name in event.confirmed]
     add_new(event.confirmed, found)
-    # Its own document, read long enough after the event appeared, does not show it: another VM of that name is meant.
-    others = [host for host in bearers if host.name not in found]
-    add_new(event.namesakes, [host.name for host in others if host.tells and host.look.at >= event.first_seen + LAG])
+    # If its own service gives documents without the event for long enough, read after read, another VM of that name is meant. A service
+    # that was silent may lag behind the others as much as any other when it comes back.
+    named = event.named.setdefault(resource.lower(), now)
+    add_new(event.answered_empty, [host.name for host in bearers if host.look.empty_body])
+    add_new(event.namesakes, [host.name for host in bearers if event.seconds_without(host, named) >= LAG])
     # Another run took it out for this event, after it was last looked at here.
     found = found or [host.name for host in bearers if event.key in host.held_ids and not host.observed_since(event.held_at)]
-    if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.namesakes:
+    if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.not_meant:
         found = [bearers[0].name]
         add_new(event.unconfirmed, found)
     return found
+
+
+def _means_others(event, known):
+    """Whether an event names none of the targets that it was taken to name. While its impact may come, whoever is out for it stays out."""
+    others = all(host.name in event.not_meant or not event.bears_name_of(host) for host in known)
+    return others and not (event.may_come and any(event.key in host.held_ids for host in known))
 
 
 def _is_shown_only_by_the_past(event, known, hosts):

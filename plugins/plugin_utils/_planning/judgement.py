@@ -152,13 +152,23 @@ def is_lost(host, observed):
 
 
 def is_over(event, observed):
-    """Whether the event is known to be over: a host that it names was read twice without it, or none of them is expected back."""
+    """Whether the event is known to be over: a host that it names was read twice without it, or nothing more is to be expected from any of them."""
     if event.standing:
         return False
+    if any(event.is_over_for(host) for host in _witnesses(event, observed)):
+        return True
+    return all(_is_deleted_for_good(host, observed) or event.is_over_for(host) for host in observed.members(event))
+
+
+def _witnesses(event, observed):
+    """The hosts whose services tell whether the event is over: those that have shown it, as long as any of these can be asked, and no namesake."""
     hosts = observed.members(event)
-    return any(host.shows_no_more(event) for host in hosts) or all(
-        is_deleted(host, observed) and silent_for(host, observed.now) >= PATIENCE for host in hosts
-    )
+    confirmed = [host for host in hosts if host.name in event.confirmed and not (host.fatal or host.look.left)]
+    return confirmed or [host for host in hosts if host.name not in event.not_meant] or hosts
+
+
+def _is_deleted_for_good(host, observed):
+    return is_deleted(host, observed) and silent_for(host, observed.now) >= PATIENCE
 
 
 def is_deleted(host, observed):
@@ -174,14 +184,14 @@ def _has_started(event, now):
 
 def is_done_with(event, host):
     """Whether an event asks for nothing to be held on a host any more: a rule ignores it, or the host's own service, read twice, does not show it."""
-    return event.ignored or (not event.standing or event.means_another(host)) and host.shows_no_more(event)
+    return event.ignored or (not event.standing or event.means_another(host)) and event.is_over_for(host)
 
 
 def is_seen_given_back(host, event, observed):
     """Whether this pass shows that no hold for an event that is over is left on the host."""
-    if event.ignored or host.fatal or event.key in host.held_ids or host.look.holds is None or host.blind and event.prepares:
+    if event.standing or host.fatal or event.key in host.held_ids or host.look.holds is None or host.blind and event.prepares:
         return False
-    return is_over(event, observed)
+    return is_over(event, observed) or event.is_over_for(host)
 
 
 def is_given_back(host, event, observed):

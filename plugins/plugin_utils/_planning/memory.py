@@ -68,7 +68,10 @@ class EventMemory:
     hosts: list = field(default_factory=list)        # every target that it has been taken to name
     confirmed: list = field(default_factory=list)    # those whose own services have shown it
     unconfirmed: list = field(default_factory=list)  # those that were taken for named while their own services told nothing
-    namesakes: list = field(default_factory=list)    # those whose own services show that another VM of that name is meant
+    namesakes: list = field(default_factory=list)    # those whose own services have shown that another VM of that name is meant
+    answered_empty: list = field(default_factory=list)  # those whose own services have answered with an empty body
+    named: dict = field(default_factory=dict)        # per lower-case name in it: since when it names that
+    without: dict = field(default_factory=dict)      # per host: since when its service has given documents without it, read after read
     targets: list | None = None            # names in Azure of the targets that it names
     action: str | None = None
     rule: dict | None = None               # the rule that decides

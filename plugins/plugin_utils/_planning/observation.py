@@ -61,7 +61,7 @@ def observe(document):
     events = meet_events(hosts, memory.events, now)
     read_holds(hosts, events, document.machines, now, {*TASKS, *(name for provider in PROVIDERS.values() for name in provider.tasks)})
     for event in events.values():
-        name_members(event, hosts)
+        name_members(event, hosts, now)
     for host in hosts.values():
         _note_absences(host, hosts, events, now)
     for event in events.values():

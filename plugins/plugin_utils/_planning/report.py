@@ -122,6 +122,8 @@ def _told(decided, host, event):
         return Told("needs_person", "; ".join(host.fatal))
     if event.ignored or not event.standing:
         return _told_after(decided, host, event)
+    if host.name not in event.members:
+        return _told_of_namesake(host, event)
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
         return Told("needs_person", "; ".join(host.conflicts), event.deadline)
     if host.blind and event.prepares:
@@ -149,6 +151,20 @@ def _told(decided, host, event):
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
 
 
+def _told_of_namesake(host, event):
+    """A host that was taken for one that a standing event names, and whose own service does not show the event."""
+    is_held = event.key in host.held_ids
+    if not event.bears_name_of(host):
+        return Told("unobserved" if is_held else "in_service", f"{event.label} no longer names it")
+    if host.name not in event.not_meant:
+        why = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
+        return Told("unobserved", why)
+    if is_held and not event.means_another(host):
+        stays = "it is in rotation" if host.in_rotation else "as it is out, it stays out until the event is over"
+        return Told("unobserved", f"its metadata service does not show {event.label}; {stays}")
+    return Told("restoring" if is_held else "in_service", f"{event.label} means another VM of its name")
+
+
 def _told_started(host, event, busy, now):
     if host.look.is_silent:
         return f"silent for {silent_for(host, now):.0f} s"
@@ -168,7 +184,7 @@ def _told_after(decided, host, event):
     """The same for an event that no longer stands or is left alone, or of which nobody can tell."""
     observed = decided.observed
     silent = f"silent: {host.why_silent}"
-    if not event.ignored and not is_over(event, observed):
+    if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
         return Told("unobserved", _why_not_over(host, event) if host.observed else silent)
     if event.key not in host.held_ids:
         return _told_without_hold(host, event, observed, silent)

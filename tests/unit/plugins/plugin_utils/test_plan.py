@@ -139,7 +139,7 @@ def test_a_silent_host_taken_for_another_of_its_name_is_brought_back_when_its_ow
     model.hosts["web1"]["silent"] = False
     model.incarnation = 1
     model.seen["web2"] = dict(model.observe_host("web2"), document_incarnation=50, at=model.now + 100)
-    model.until(lambda outcome: model.in_rotation("web1"), passes=5)
+    model.until(lambda outcome: model.in_rotation("web1"), passes=8)
     assert model.posted == []
 
 
@@ -2008,6 +2008,148 @@ class TestOverIsSeenTwice:
         model.until(lambda outcome: model.in_rotation("web1") == ["lb1"], 30)
         assert model.events["e1"] and model.in_rotation("web2") == [] and model.posted == []
         assert model.now - model.run["started"] >= LAG
+
+    @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
+    def test_a_service_that_lags_when_it_comes_back_ends_nothing_in_mid_impact(self, trouble):
+        """The others have shown the event for long; its own has not had the time."""
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"][trouble] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        for _pass in range(8):
+            model.go()
+        model.start("e1")
+        model.hosts["web1"][trouble] = False
+        for _pass in range(20):
+            model.go()
+            assert model.in_rotation("web1") == []
+        assert "stays out until the event is over" in model.outcome["events"][0]["hosts"]["web1"]["reason"]
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+    def test_whoever_is_approved_stays_out_whatever_its_service_shows(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.posted, 20)
+        model.hosts["web1"]["service_silent"] = False
+        for _pass in range(20):
+            model.go()
+            assert model.in_rotation("web1") == []
+
+    @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
+    def test_nothing_is_approved_while_a_service_lags_that_was_silent(self, trouble):
+        model = Model(hosts=2, min_in_service=0, unknown_resources="ignore")
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"][trouble] = True
+        model.servers["lb1"]["web1"]["sessions"] = 3
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        for _pass in range(10):
+            model.go()
+        model.hosts["web1"][trouble] = False
+        began = model.now
+        while model.now - began < LAG:
+            model.go()
+            assert model.posted == []
+
+    def test_a_service_that_lags_when_it_comes_back_ends_nothing_although_the_others_are_down(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model.start("e1")
+        model.go()
+        model.hosts["web2"]["silent"] = True  # it is being rebooted
+        model.hosts["web1"]["service_silent"] = False
+        began = model.now
+        while model.now - began < LAG:
+            model.go()
+            assert model.in_rotation("web1") == []
+        model.events["e1"]["shown_to"] = ["web1", "web2"]
+        model.go()
+        assert state(model.outcome, "web1") == "started"
+
+    def test_a_witness_that_cannot_be_asked_any_more_keeps_no_run_going(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model.hosts["web2"]["fatal"] = "the record cannot be used"
+        model.hosts["web1"]["service_silent"] = False
+        model.over("e1")
+        outcome = model.finish()
+        assert model.now - model.run["started"] < 400 and model.in_rotation("web1") == ["lb1"] and outcome["failed_run"]
+
+    def test_a_vm_that_is_deleted_ends_nothing_for_another_that_tells_nothing(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web2"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", event_type="Terminate", shown_to=["web1"])
+        model.until(lambda outcome: model.in_rotation("web2") == [], 6)
+        model.start("e1")
+        model.go()
+        model.hosts["web1"]["silent"] = True
+        for _pass in range(30):
+            model.go()
+        assert state(model.outcome, "web2") == "unobserved"
+
+    def test_a_namesake_tells_nothing_of_the_end(self):
+        model = Model(hosts=2, min_in_service=0, rules=[{"name": "late", "lead_time": 300.0}])
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.go()
+        model.hosts["web1"]["empty_body"] = False
+        for _pass in range(10):
+            model.go()
+        model.hosts["web2"]["empty_body"] = True
+        for _pass in range(3):
+            assert not model.go()["finished"]
+
+    def test_the_only_one_that_it_names_is_waited_for_while_its_service_lags(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", shown_to=["web2"])
+        model.go()
+        model.hosts["web1"]["empty_body"] = False
+        observe, began = model.observe_host, model.now
+        # Its document is older than the one that shows the event.
+        model.observe_host = lambda name: dict(observe(name), document_incarnation=1 if name == "web1" else 2)
+        while model.now - began < LAG:
+            assert not model.go()["finished"] and model.in_rotation("web1") == []
+        model.events["e1"]["shown_to"] = ["web1", "web2"]
+        model.until(lambda outcome: model.posted, 8)
+
+    def test_who_answered_empty_and_then_nothing_at_all_is_not_approved(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        for _pass in range(6):
+            model.go()
+        model.hosts["web1"].update(service_silent=True, empty_body=False)
+        for _pass in range(4):
+            model.go()
+        assert model.posted == []
+
+    def test_a_name_that_is_added_later_has_its_own_time(self):
+        model = Model(hosts=2, min_in_service=0)
+        model.announce("e1", "web2", shown_to=["web2"])
+        for _pass in range(10):
+            model.go()
+        model.events["e1"]["resources"] = ["vm_web1", "vm_web2"]
+        model.go()
+        model.hosts["web1"]["empty_body"] = True
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+
+    def test_records_that_cannot_be_read_may_hold_something(self):
+        model = Model(hosts=1)
+        seen = dict(model.observe_host("web1"), fatal="the record cannot be used", holds=None)
+        model.observe_host = lambda name: dict(seen, at=model.now)
+        assert not model.go()["finished"]
+        outcome = model.finish()
+        assert outcome["failed_run"] and model.now - model.run["started"] >= 10
 
     def test_a_run_that_takes_one_step_looks_twice(self):
         model = self.in_mid_impact()
