@@ -46,36 +46,40 @@ class Decided:
 def decide(observed):
     """Find the step of each host.
 
-    The rows of the table are the candidates, each with the hosts for which it applies; the first that applies to a host is its step.
-    The steps of different roles in one pass run one after the other, and nothing may delay a host that has to go out. So where one goes
-    out that was not about to already, the other rows have to wait for the next pass. A step out that goes on over several passes, or fails
-    again and again, stops no other.
+    Each row of the table has one kind of step for all hosts to which that applies. The first row that has a host gives its step.
     """
     hosts = observed.hosts
     drains = {host.name: judge_drain(host, observed.now) for host in hosts.values()}
     preparing, waiting, unheard = _preparing(observed)
     wanted_out = {host.name for host in hosts.values() if _is_wanted_out(host, preparing, observed)}
     lacking = {name: events for name, events in preparing.items() if _lacks_out(hosts[name], events)}
+    out_already = {name: events for name, events in preparing.items() if name not in lacking}
 
     out, short, leaving = _go_out(lacking, observed)
-    forget = _forget({name: events for name, events in preparing.items() if name not in lacking}, observed)
-    stop = _stop_services({name: events for name, events in preparing.items() if name not in lacking and name not in forget}, observed, drains)
+    forget = _forget(out_already, observed)
     restore, restoring_since = _restore([host for host in hosts.values() if not host.fatal and host.name not in wanted_out], observed)
-    weighed = approvals(observed, drains, {**out, **forget, **restore, **stop}, leaving)
+    stop = _stop_services(out_already, observed, drains)
+    weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
     table = (out, forget, restore, weighed.steps, stop)
-    if any(not hosts[name].leaves_again for name in out):
-        table = (out,)
+    # The steps of different roles in one pass run one after the other, and nothing may delay a host that has to go out: then all others
+    # wait for the next pass. But going out that takes several passes, or fails again and again, stops nobody.
+    is_urgent = any(not hosts[name].leaves_again for name in out)
     return Decided(
         observed=observed,
         drains=drains,
         wanted_out=wanted_out,
-        steps={name: next(row[name] for row in table if name in row) for name in hosts if any(name in row for row in table)},
+        steps=out if is_urgent else _first_of(*table),
         waiting={**waiting, **short, **weighed.waiting},
         unanswered=unheard,
         restoring_since=restoring_since,
         was_ready=weighed.was_ready,
         counted_out=weighed.counted_out,
     )
+
+
+def _first_of(*rows):
+    """Per host the step of the first row that has one."""
+    return {name: found for row in reversed(rows) for name, found in row.items()}
 
 
 def _preparing(observed):
