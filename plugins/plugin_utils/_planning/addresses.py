@@ -13,7 +13,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 
 def address_text(address, port):
-    """An address and a port as people write them, and as M(graceful.azure.haproxy_hold) reads them."""
+    """An address and a port as people write them, and as the modules read them."""
     port = port or 0  # none of its own: the client's is taken
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 

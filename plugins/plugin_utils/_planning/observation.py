@@ -51,7 +51,7 @@ class Observed:
 
 
 def observe(document):
-    """Put together what a checked document holds."""
+    """Put together what a checked document holds. The order matters: each part is read from those before it."""
     now = document.now
     memory = read_memory(document.memory, document.settings)
     hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
@@ -59,7 +59,7 @@ def observe(document):
     for host in hosts.values():
         _meet_traffic(host, hosts, document, addresses)
     events = meet_events(hosts, memory.events, now)
-    read_holds(hosts, events, document.machines, now, {*TASKS, *(name for provider in PROVIDERS.values() for name in provider.tasks)})
+    read_holds(hosts, events, document.machines, now, ours={*TASKS, *(name for provider in PROVIDERS.values() for name in provider.tasks)})
     for event in events.values():
         name_members(event, hosts, now)
     for host in hosts.values():
