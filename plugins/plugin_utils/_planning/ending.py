@@ -90,7 +90,8 @@ def longest_wait_for_quiet(settings):
 
 def is_doubtful(host, observed):
     """Whether an event of the host was seen to be gone once, so that the next look may end it."""
-    return any(event.key in host.absent and not event.standing and not is_over(event, observed) for event in observed.events_of(host))
+    gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
+    return any(not is_over(event, observed) and not event.is_over_for(host) for event in gone)
 
 
 def _end_of(run, first_found):

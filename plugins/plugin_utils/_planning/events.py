@@ -91,13 +91,14 @@ class Event(EventMemory):
         return is_named and host.name not in self.not_meant and (host.tells or host.observed and now < self.first_seen + LAG)
 
     def seconds_without(self, host, since=0.0):
-        """For how many seconds, from that moment on, a host's service has given documents without the event, read after read; -1 if the last read did not."""
-        began = self.without.get(host.name)
-        return -1.0 if began is None else host.look.at - max(began, since)
+        """For how many seconds, from that moment on, a host's service has given documents without the event; -1 if the last read gave none."""
+        began, last = self.without.get(host.name) or (None, None)
+        return last - max(began, since) if host.tells and last is not None else -1.0
 
     def is_over_for(self, host):
         """Whether a host's own service tells that the event is over. One that never showed it may lag, and must tell it for longer."""
-        return host.shows_no_more(self) and (not self.is_on_trust(host) or self.seconds_without(host) >= LAG)
+        may_lag = self.key in host.held_ids and self.is_on_trust(host)
+        return host.shows_no_more(self) and (not may_lag or self.seconds_without(host) >= LAG)
 
     def details(self):
         """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
@@ -167,11 +168,13 @@ def add_new(known, names):
 
 
 def _note_without(event, host):
-    """Since when the service of a host gives documents without the event, read after read."""
-    if host.tells and host.name not in event.shown_by:
-        event.without.setdefault(host.name, host.look.at)
-    else:
+    """Since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG it begins anew."""
+    at = host.look.at
+    if host.name in event.shown_by:
         event.without.pop(host.name, None)
+    elif host.tells:
+        began, last = event.without.get(host.name) or (at, at)
+        event.without[host.name] = (began if at - last < LAG else at, at)
 
 
 def _bearers(event, resource, hosts, now):
@@ -179,8 +182,8 @@ def _bearers(event, resource, hosts, now):
     bearers = [host for host in hosts.values() if host.resource_name and host.resource_name.lower() == resource.lower()]
     found = [host.name for host in bearers if host.name in event.shown_by or host.name in event.confirmed]
     add_new(event.confirmed, found)
-    # If its own service gives documents without the event for long enough, read after read, another VM of that name is meant. A service
-    # that was silent may lag behind the others as much as any other when it comes back.
+    # If its own service gives documents without the event for long enough, another VM of that name is meant. A service that was silent may
+    # lag behind the others as much as any other when it comes back.
     named = event.named.setdefault(resource.lower(), now)
     add_new(event.answered_empty, [host.name for host in bearers if host.look.empty_body])
     add_new(event.namesakes, [host.name for host in bearers if event.seconds_without(host, named) >= LAG])

@@ -163,7 +163,7 @@ def is_over(event, observed):
 def _witnesses(event, observed):
     """The hosts whose services tell whether the event is over: those that have shown it, as long as any of these can be asked, and no namesake."""
     hosts = observed.members(event)
-    confirmed = [host for host in hosts if host.name in event.confirmed and not (host.fatal or host.look.left)]
+    confirmed = [host for host in hosts if host.name in event.confirmed and silent_for(host, observed.now) < PATIENCE and not host.fatal]
     return confirmed or [host for host in hosts if host.name not in event.not_meant] or hosts
 
 

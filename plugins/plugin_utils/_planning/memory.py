@@ -71,7 +71,7 @@ class EventMemory:
     namesakes: list = field(default_factory=list)    # those whose own services have shown that another VM of that name is meant
     answered_empty: list = field(default_factory=list)  # those whose own services have answered with an empty body
     named: dict = field(default_factory=dict)        # per lower-case name in it: since when it names that
-    without: dict = field(default_factory=dict)      # per host: since when its service has given documents without it, read after read
+    without: dict = field(default_factory=dict)      # per host: since when its service gives documents without it, and when it gave the last
     targets: list | None = None            # names in Azure of the targets that it names
     action: str | None = None
     rule: dict | None = None               # the rule that decides

@@ -2096,6 +2096,44 @@ class TestOverIsSeenTwice:
             model.go()
         assert state(model.outcome, "web2") == "unobserved"
 
+    @pytest.mark.parametrize("action", ["prepare_and_approve", "approve", "ignore"])
+    def test_an_empty_body_keeps_no_run_going_where_nothing_is_held(self, action):
+        model = Model(hosts=2, min_in_service=2, rules=[{"name": "any", "action": action}])
+        model.hosts["web1"]["empty_body"] = True
+        model.announce("e1", "web1", status="Started", shown_to=["web2"])
+        model.servers["lb1"]["web1"]["admin_state"] = "maint"  # an operator's
+        model.go()
+        assert not model.held("web1")
+        model.over("e1")
+        model.finish(passes=10)
+
+    @pytest.mark.parametrize("every", [4, 6])
+    def test_a_service_that_fails_now_and_then_keeps_no_host_out(self, every):
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model.over("e1")
+        for number in range(30):
+            model.hosts["web1"]["service_silent"] = number % every == 0
+            model.go()
+        assert model.in_rotation("web1") == ["lb1"]
+
+    def test_a_witness_that_does_not_come_back_keeps_no_run_going(self):
+        model = Model(hosts=2, rules=[{"name": "any", "action": "approve"}], min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["service_silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.posted, 6)
+        model.start("e1")
+        model.go()
+        model.hosts["web2"]["silent"] = True
+        model.hosts["web1"]["service_silent"] = False
+        model.over("e1")
+        model.finish(passes=400)
+        assert model.now - model.run["started"] < 400
+
     def test_a_namesake_tells_nothing_of_the_end(self):
         model = Model(hosts=2, min_in_service=0, rules=[{"name": "late", "lead_time": 300.0}])
         model.hosts["web1"]["empty_body"] = True
