@@ -20,10 +20,10 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.graceful.azure.plugins.plugin_utils._account import longest_wait_for_quiet
-from ansible_collections.graceful.azure.plugins.plugin_utils._pace import first_pace
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._preview import no_event, not_looked_at, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH, longest_wait_for_quiet
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import first_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_boolean,
     check_path,
@@ -32,8 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     read_settings,
     unresolved,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, duration, printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import WATCH
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
 """Seconds after which a host's line is shown again though nothing changed, at first; then a tenth of what it has waited."""

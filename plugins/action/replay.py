@@ -13,8 +13,9 @@ import os
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass, replay
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import clock, printable, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, printable
 
 display = Display()
 
@@ -75,7 +76,7 @@ class ActionModule(ActionBase):
         for name, decision in told["hosts"].items():
             line = f"    {name}  {decision['state']}  {decision['reason']}"
             if decision["step"]:
-                line += f"  ({step(decision['step'])}: {decision['step']['role']} {decision['step']['state']})"
+                line += f"  ({step_words(decision['step'])}: {decision['step']['role']} {decision['step']['state']})"
             if decision["until"]:
                 line += f"  until {clock(decision['until'], now)}"
             lines[name] = line

@@ -42,7 +42,7 @@ _value:
   sample: Reboot\nweb1  restored
 """
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
 
 class FilterModule:

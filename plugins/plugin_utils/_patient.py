@@ -18,7 +18,7 @@ import time
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
 display = Display()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 
 RECORDED = ("state", "reason", "until", "events", "step")
 """What the journal keeps of a decision."""

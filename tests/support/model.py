@@ -13,7 +13,7 @@ import copy
 import datetime
 import math
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 
 SOCKET = "/run/haproxy/admin.sock"
 

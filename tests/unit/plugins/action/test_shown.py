@@ -14,7 +14,7 @@ import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import plan, replay
 from ansible_collections.graceful.azure.plugins.filter.printable import FilterModule
-from ansible_collections.graceful.azure.plugins.plugin_utils._words import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
 from tests.support.model import Model
 

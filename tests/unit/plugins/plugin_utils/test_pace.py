@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._pace import DRAIN, PAUSE, REST, REST_IDLE, first_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import DRAIN, PAUSE, REST, REST_IDLE, first_pace
 
 from tests.support.model import Model
 

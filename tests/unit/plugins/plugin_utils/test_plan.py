@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._pace import REST_IDLE
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import LAG, plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import Host, World
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import REST_IDLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 
 from tests.support.model import Model, iso
 
@@ -545,9 +547,8 @@ def test_readiness_holds_for_a_short_while_by_the_clock_of_the_host_that_approve
 
 
 def test_a_clock_that_is_not_known_bounds_nothing():
-    world = World({"now": 100.0, "pass": 1, "run": {}, "settings": {}, "hosts": {}, "balancers": {}})
     seen = {"time": "1970-01-01T00:01:00Z", "at": 98.0, "age": 0.5}
-    clocks = [Host("web1", {}, dict(seen, **more), {}).clock(world.now) for more in ({}, {"time": None}, {"at": None}, {"age": 0.0})]
+    clocks = [Host("web1", None, Look(**dict(seen, **more)), None, None).clock(100.0) for more in ({}, {"time": None}, {"at": None}, {"age": 0.0})]
     assert clocks == [61.5, None, None, 62.0]
 
 

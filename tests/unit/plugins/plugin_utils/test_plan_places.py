@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._world import Places, World, place_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text, addresses_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 
 from tests.support.model import Model
 
@@ -59,7 +61,7 @@ class Moving(Model):
         for lb in self.servers:
             self._put_out(lb, name, step)
             for other, at in self.at.items():
-                if other != name and place_text(*at) in step["addresses"].get(lb, ()):
+                if other != name and address_text(*at) in step["addresses"].get(lb, ()):
                     self._put_out(lb, other, step, name)
 
     def _give_back(self, name, step):
@@ -192,8 +194,8 @@ def test_only_in_the_backends_that_the_user_named():
     seen = model.observe_balancer("lb1")
     seen["servers"][-1]["backend"] = "other"
     model.observe_balancer = lambda lb: copy.deepcopy(seen)
-    world = World(model.world())
-    assert [server["server"] for server in world.hosts["web1"].servers] == ["web1"]
+    observed = observe(read_document(model.world()))
+    assert [place.member for place in observed.hosts["web1"].places] == ["web1"]
 
 
 class TestAnAddressOfSeveral:
@@ -244,14 +246,13 @@ class TestAnAddressOfSeveral:
 class TestWhoseAddress:
     """What leads to web1, with port 8080 counted there."""
 
-    def places(self, own, networks=("a", "b"), ports=(8080, 8080), partial=False):
+    def addresses(self, own, networks=("a", "b"), ports=(8080, 8080), partial=False):
         hosts = []
         for number, name in enumerate(("web1", "web2")):
             host = type("Host", (), {})()
-            host.name, host.drain = name, {"ports": [ports[number]]}
-            host.seen, host.addresses = {"network": networks[number]}, own[number]
+            host.name, host.ports, host.network, host.addresses = name, [ports[number]], networks[number], own[number]
             hosts.append(host)
-        return Places(hosts, partial), hosts[0]
+        return addresses_of(hosts, partial), hosts[0]
 
     @pytest.mark.parametrize(
         ("own", "networks", "ports", "balancer", "server", "leads"),
@@ -275,30 +276,30 @@ class TestWhoseAddress:
         ],
     )
     def test_it(self, own, networks, ports, balancer, server, leads):
-        places, host = self.places(own, networks, ports)
-        assert places.leads_to(host, {"address": server[0], "port": server[1]}, [], set(), balancer) is leads
+        addresses, host = self.addresses(own, networks, ports)
+        assert addresses.leads_to(host, (server[0], server[1]), [], set(), balancer) is leads
 
     @pytest.mark.parametrize("unknown", [{"partial": True}, {"own": (["10.0.0.1", "10.0.0.200"], None)}])
     def test_while_the_addresses_of_others_are_unknown_only_those_of_its_own_servers_count(self, unknown):
         """Another host may have 10.0.0.200 as well, as every VM behind an Azure Load Balancer with Floating IP may, or take it over."""
-        places, host = self.places(**dict({"own": (["10.0.0.1", "10.0.0.200"], ["10.0.0.2"])}, **unknown))
-        assert not places.leads_to(host, {"address": "10.0.0.200", "port": 80}, [], {"10.0.0.1"}, {})
-        assert places.leads_to(host, {"address": "10.0.0.1", "port": 8080}, [], {"10.0.0.1"}, {})
+        addresses, host = self.addresses(**dict({"own": (["10.0.0.1", "10.0.0.200"], ["10.0.0.2"])}, **unknown))
+        assert not addresses.leads_to(host, ("10.0.0.200", 80), [], {"10.0.0.1"}, {})
+        assert addresses.leads_to(host, ("10.0.0.1", 8080), [], {"10.0.0.1"}, {})
         # Its own server leads to another VM.
-        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, [], {"10.0.0.2"}, {})
+        assert not addresses.leads_to(host, ("10.0.0.2", 80), [], {"10.0.0.2"}, {})
 
     def test_where_a_name_led_unless_another_target_has_that_address_now(self):
         led = [{"address": "10.0.0.7", "port": 80}, {"address": "10.0.0.2", "port": 80}]
-        places, host = self.places((["10.0.0.1"], ["10.0.0.2"]))
-        assert places.leads_to(host, {"address": "10.0.0.7", "port": 80}, led, set(), {})
-        assert not places.leads_to(host, {"address": "10.0.0.7", "port": 81}, led, set(), {})
-        assert not places.leads_to(host, {"address": "10.0.0.2", "port": 80}, led, set(), {})
+        addresses, host = self.addresses((["10.0.0.1"], ["10.0.0.2"]))
+        assert addresses.leads_to(host, ("10.0.0.7", 80), led, set(), {})
+        assert not addresses.leads_to(host, ("10.0.0.7", 81), led, set(), {})
+        assert not addresses.leads_to(host, ("10.0.0.2", 80), led, set(), {})
 
     def test_what_is_searched_for(self):
-        places, host = self.places((["10.0.0.1", "172.17.0.1"], ["172.17.0.1"]))
-        assert places.searched(host, {"network": "c"}) == ["10.0.0.1"]
-        places, host = self.places((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081))
-        assert places.searched(host, {"network": "a"}) == ["127.0.0.1:8080", "[::1]:8080", "10.0.0.1:8080"]
+        addresses, host = self.addresses((["10.0.0.1", "172.17.0.1"], ["172.17.0.1"]))
+        assert addresses.searched(host, {"network": "c"}) == ["10.0.0.1"]
+        addresses, host = self.addresses((["10.0.0.1"], ["10.0.0.1"]), "aa", (8080, 8081))
+        assert addresses.searched(host, {"network": "a"}) == ["127.0.0.1:8080", "[::1]:8080", "10.0.0.1:8080"]
 
     def test_as_a_text(self):
-        assert [place_text("10.0.0.1", 80), place_text("::1", 80), place_text("10.0.0.1", None)] == ["10.0.0.1:80", "[::1]:80", "10.0.0.1:0"]
+        assert [address_text("10.0.0.1", 80), address_text("::1", 80), address_text("10.0.0.1", None)] == ["10.0.0.1:80", "[::1]:80", "10.0.0.1:0"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._preview import preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import preview
 
 from tests.support.model import Model
 

@@ -10,7 +10,7 @@ import copy
 import json
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED, ReplayError, read_pass, replay
 
 from tests.support.model import Model

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose is an address? Private to the collection; pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+def address_text(address, port):
+    """An address and a port as people write them, and as the modules read them."""
+    port = port or 0  # none of its own: the client's is taken
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def addresses_of(hosts, partial=False):
+    """The C(Addresses) of all targets. C(partial): other hosts behind the same balancers are no targets, and nobody knows their addresses."""
+    owners, claims = {}, {}
+    for host in hosts:
+        for address in host.addresses or ():
+            owners.setdefault(address, set()).add(host.name)
+        for port in host.ports:
+            claims.setdefault((host.network, port), set()).add(host.name)
+    # An address of one host may be an address of another one that was never read: a virtual address, or that of a balancer of Azure.
+    return Addresses(owners, claims, not partial and all(host.addresses is not None for host in hosts))
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """What leads to a host, and to nobody else."""
+
+    owners: dict      # names of the targets, by address
+    claims: dict      # names of the targets whose connections are counted, by network and port
+    all_known: bool
+
+    def leads_to(self, host, at, led, named, machine):
+        """Whether an address and port lead to the host, and to no other target, as far as can be told.
+
+        C(led): where the host's places led when they were taken out. C(named): the addresses to which the places of its own name lead.
+        C(machine): the look at the balancer's machine.
+        """
+        address, port = at
+        if address is None:
+            return False
+        owners = self.owners.get(address, ())
+        if owners and host.name not in owners:
+            return False
+        if {"address": address, "port": port} in led:
+            return True
+        if (self.all_known or address in named) and self._is_own(host, address, machine):
+            return True
+        return self._counts(host, port, machine) and (bool(owners) or ipaddress.ip_address(address).is_loopback)
+
+    def searched(self, host, machine):
+        """What leads to the host, as texts for a look at that machine."""
+        known = host.addresses or []
+        own = [address for address in known if self._is_own(host, address, machine)]
+        shared = [*LOOPBACK, *(address for address in known if address not in own)]
+        return own + [address_text(address, port) for port in host.ports if self._counts(host, port, machine) for address in shared]
+
+    def _is_own(self, host, address, machine):
+        """Whether an address is the host's alone among the targets. Bridges of containers have the same one on every machine, the balancer's too."""
+        if self.owners.get(address) != {host.name}:
+            return False
+        return address not in (machine.get("addresses") or ()) or self._is_here(host, machine)
+
+    @staticmethod
+    def _is_here(host, machine):
+        """Whether the balancer runs on the host itself."""
+        return host.network is not None and host.network == machine.get("network")
+
+    def _counts(self, host, port, machine):
+        """Whether the port alone tells the host from all targets that share its machine, which is the balancer's, too."""
+        return self._is_here(host, machine) and self.claims.get((host.network, port)) == {host.name}

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""May this event be approved now, and by whom? Private to the collection; pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_ready, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Wait, step
+
+READY = 15.0
+"""Seconds for which a host that was found ready counts as ready."""
+READY_EACH = 1.0
+"""The same, for each target more: the more there are, the longer it takes until a step begins."""
+
+
+def is_not_ours(event, observed):
+    """Whether the event names somebody besides the targets and is therefore not ours to approve."""
+    return bool(event.strangers) and any(host.settings.unknown_resources != "ignore" for host in observed.members(event))
+
+
+def begins(host, event):
+    """When the rule lets preparing the host for the event begin."""
+    lead_time = event.rule["lead_time"]
+    if event.started or lead_time is None or event.not_before_at is None or event.key in host.held_ids:
+        return -math.inf
+    return event.not_before_at - lead_time
+
+
+def doubt(event, observed):
+    """Why an event whose members are ready cannot be approved yet, or None."""
+    if not any(name in event.shown_by for name in event.members):
+        return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
+    if len(event.versions) > 1:
+        return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
+    empty = [name for name in event.members if name not in event.confirmed and name in event.answered_empty]
+    if empty:
+        # Names repeat across sets. Whoever answers nothing is prepared for it, and nothing is approved on that.
+        return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
+    if not event.strangers:
+        return None
+    strangers = {name.lower() for name in event.strangers}
+    since = min([event.first_seen, *(host.held_since.get(event.key, observed.now) for host in observed.members(event))])
+    for host in observed.hosts.values():
+        if not host.resource_name:
+            return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
+        has_told = host.tells and host.look.at >= since + LAG and not event.is_on_trust(host)
+        if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
+            return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
+    return None
+
+
+@dataclass
+class Approvals:
+    """What came of weighing all events, one after the other."""
+
+    steps: dict = field(default_factory=dict)        # per host: the step by which it approves
+    waiting: dict = field(default_factory=dict)      # per host and event: for what an event waits that is approved unprepared
+    was_ready: set = field(default_factory=set)      # the events all of whose hosts are ready
+    counted_out: set = field(default_factory=set)    # hosts and events for which the time to drain was asked
+
+
+def approvals(observed, drains, steps, leaving):
+    """Let one member approve each event all of whose names are ready.
+
+    C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
+    """
+    found = Approvals()
+    leaving = set(leaving)
+    for event in observed.events.values():
+        taken = {**steps, **found.steps}
+        if not event.standing or event.status != "Scheduled" or not event.members:
+            continue
+        if not _may_be_approved(event, observed, drains, taken, leaving, found):
+            continue
+        members = observed.members(event)
+        # One whose attempt has failed lets another try.
+        for host in sorted(members, key=lambda host: host.failure is not None):
+            if host.name in event.shown_by and (host.name not in taken or taken[host.name].role == "drain_host"):
+                leaving.update(event.members if not event.prepares else ())
+                ready = [member.resource_name for member in members] + list(event.strangers)
+                found.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, ready_until=_ready_until(host, observed))
+                break
+    return found
+
+
+def _may_be_approved(event, observed, drains, steps, leaving, found):
+    """Whether the event may be approved in this pass. Notes in C(found) what it waits for."""
+    now, members = observed.now, observed.members(event)
+    unready = [host for host in members if event.prepares and not is_ready(host, drains[host.name], event, steps.get(host.name))]
+    if event.prepares and any(begins(host, event) > now for host in members):
+        # Somebody who happens to be out and idle is not ready for what is not to be prepared yet.
+        return False
+    if event.prepares and not unready:
+        found.was_ready.add(event.key)
+    if not event.asks_approval or is_not_ours(event, observed) or any(host.fatal for host in members):
+        return False
+    if event.prepares and any(host.refuses_unanswered for host in members):
+        return False
+    if not all(_is_timed_out(host, event, now, found) for host in unready):
+        return False
+    for host in members if not event.prepares else ():
+        short = None if must_yield(host, [event], now) else below_minimum(host, observed.hosts, leaving | set(event.members))
+        if short:
+            found.waiting[host.name, event.key] = Wait(short, yields_at(host, [event]))
+            return False
+    if event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT:
+        return False
+    why = doubt(event, observed)
+    if why and not event.prepares:
+        found.waiting.update(((host.name, event.key), Wait(why, event.not_before_at)) for host in members)
+    return not why
+
+
+def _is_timed_out(host, event, now, found):
+    """Whether the rule lets an undrained host be approved, and its time to drain is over."""
+    if event.rule["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
+        return False
+    since = out_since(host, event, now)
+    found.counted_out.add((host.name, event.key))
+    ends = since + host.settings.drain_host.timeout
+    return now >= (ends if event.deadline is None else min(ends, event.deadline))
+
+
+def _ready_until(host, observed):
+    """Until when those who are ready now count as ready, by the host's own clock, or None where that is not known."""
+    own = host.clock(observed.now)
+    return None if own is None else own + READY + READY_EACH * len(observed.hosts)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What does the document of a pass look like, and is this one usable? Private to the collection; pure.
+
+The document is JSON, so a journal can keep it and a pass can be planned again from it:
+
+C(now)       the controller's clock, Unix seconds
+C(pass)      number of this pass, from 1
+C(run)       see C(Run)
+C(settings)  per host: what its variables say (see C(_settings.read_settings))
+C(hosts)     per host: the look at it, see C(Look)
+C(balancers) per key (the name of a machine, a space, and what its provider adds): the look at that machine; only its provider reads it
+C(results)   per host: what each role said last (C(<role>)), and C(failure) (C(pass), C(message)) of a step that failed
+C(memory)    C(memory) of the former pass's outcome, empty at first
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+
+
+class DocumentError(ValueError):
+    """A document that no pass can be planned from. Its text says what is wrong with it."""
+
+
+def seconds(text):
+    """Unix seconds of a date as events and holds bear it; None for anything else."""
+    try:
+        return parse_time(text).timestamp()
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def typed(kind, found, where, **more):
+    """The dataclass of that kind with the fields of a dictionary. What it has besides is left out, and C(more) goes before."""
+    if not isinstance(found, dict):
+        raise DocumentError(f"{where} is {found!r} and no dictionary")
+    known = fields(kind)
+    missing = [f.name for f in known if f.name not in found and f.name not in more and f.default is MISSING and f.default_factory is MISSING]
+    if missing:
+        raise DocumentError(f"{where} has no {', '.join(missing)}")
+    return kind(**dict({f.name: found[f.name] for f in known if f.name in found}, **more))
+
+
+@dataclass(frozen=True)
+class Run:
+    started: float             # Unix seconds
+    timeout: float
+    wait: bool                 # whether more passes follow
+    watch: bool                # whether an event is waited for
+    partial: bool = False      # whether others behind the balancers are no targets
+    check: bool = False        # check mode
+    look_twice: bool = False   # whether a run of one step may look again
+    forks: int = 1
+    sleep: float = 1.0         # seconds between passes
+
+
+@dataclass(frozen=True)
+class Drain:
+    ports: list
+    services: list
+    timeout: float
+    before: bool
+    after: bool
+
+    @property
+    def steps(self):
+        """Whether anything runs on the host that is to be taken out of duty."""
+        return bool(self.before or self.services or self.after)
+
+
+@dataclass(frozen=True)
+class Restore:
+    timeout: float
+    unanswered: str = "refuse"
+    ask: dict | None = None    # None: a journal of a version that did not ask
+
+
+@dataclass(frozen=True)
+class Settings:
+    resource_name: str | None
+    rules: list
+    min_in_service: object
+    unknown_resources: str
+    load_balancer: dict        # read by the provider, but for C(provider) and C(quiet)
+    drain_host: Drain
+    restore_service: Restore
+    may_be_off: bool = False
+
+    @property
+    def quiet(self):
+        """Seconds without a new request after which a host that is out counts as idle."""
+        return self.load_balancer.get("quiet", 0.0)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One event as one metadata service shows it."""
+
+    event_id: str
+    event_type: str | None
+    event_status: str
+    resources: list
+    event_source: str | None
+    description: str | None
+    duration_in_seconds: int | None
+    not_before: str | None
+    seconds_until_not_before: float | None
+    document: dict             # all of it: rules may ask for any of its keys
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event in a record."""
+
+    since: str | None = None
+    details: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a hold has left on the machine that was changed."""
+
+    kind: str
+    subject: dict
+    events: dict               # per event id: its C(Entry)
+    done: bool = False
+    done_since: str | None = None
+    leads_to: dict | None = None
+    for_server: str | None = None
+
+    @property
+    def name(self):
+        return self.subject.get("name")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen of one host. A look that did not come about says so, and why."""
+
+    reached: bool | None = None   # None: there was no look
+    left: bool = False            # whether the host has left the run
+    fatal: str | None = None      # a mistake that forbids every step for the host
+    error: str | None = None
+    passing: bool = True          # whether the error may be over soon
+    at: float | None = None       # when it was made, by the controller's clock
+    age: float = 0.0              # seconds between the host's clock and the end of the look
+    time: str | None = None       # the host's clock
+    events: list | None = None    # None: its metadata service was not read
+    empty_body: bool = False      # whether that answered without a document
+    document_incarnation: int | None = None
+    steady: float = 0.0           # for how many seconds it showed the same
+    looks: int = 1                # for how many looks in a row this one stands
+    resource_name: str | None = None
+    addresses: list | None = None
+    network: str | None = None
+    connections: list | None = None
+    holds: list | None = None     # its records; None: not read
+    asked: bool = False           # whether the host was asked what restore_service asks
+    unanswered: str | None = None  # why it did not answer that
+
+    @property
+    def is_silent(self):
+        """Whether the host was looked at and could not be reached."""
+        return self.reached is not None and not self.reached
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The look at a machine on which a balancer runs."""
+
+    key: str
+    look: dict                 # all of it; only the provider of the machine reads it
+    records: list | None       # None: not read
+
+
+@dataclass(frozen=True)
+class Document:
+    now: float
+    number: int
+    run: Run
+    settings: dict
+    looks: dict
+    machines: dict             # per key
+    results: dict
+    memory: dict
+
+    def machine(self, key):
+        """The look at a machine, also where there was none."""
+        return self.machines.get(key) or Machine(key, {}, None)
+
+
+def _read_records(found, where):
+    """The records that a look has brought; None if it could not read them."""
+    if found is None:
+        return None
+    return [typed(Record, record, where, events={key: _read_entry(entry, where) for key, entry in record["events"].items()}) for record in found]
+
+
+def read_document(found):
+    """Check a document and read it."""
+    missing = [key for key in ("now", "pass", "run", "settings", "hosts", "balancers") if key not in found]
+    if missing:
+        raise DocumentError(f"the document has no {', '.join(missing)}")
+    return Document(
+        now=found["now"],
+        number=found["pass"],
+        run=typed(Run, found["run"], "run"),
+        settings={name: _read_settings(values, f"settings of {name}") for name, values in found["settings"].items()},
+        looks={name: _read_look(found["hosts"].get(name) or {}, f"look at {name}") for name in found["settings"]},
+        machines={key: Machine(key, look, _read_records(look.get("holds"), f"look at {key}")) for key, look in found["balancers"].items()},
+        results=found.get("results") or {},
+        memory=found.get("memory") or {},
+    )
+
+
+def _read_settings(found, where):
+    inner = {key: typed(kind, found.get(key), f"{key} in {where}") for key, kind in (("drain_host", Drain), ("restore_service", Restore))}
+    return typed(Settings, found, where, **inner)
+
+
+def _read_look(found, where):
+    events = found.get("events")
+    if events and found.get("at") is None:
+        raise DocumentError(f"{where} does not tell when it was made")
+    return typed(
+        Look, found, where,
+        events=None if events is None else [typed(Shown, shown, where, document=shown) for shown in events],
+        holds=_read_records(found.get("holds"), where),
+        asked="unanswered" in found,
+    )
+
+
+def _read_entry(found, where):
+    return typed(Entry, found, where, details=found.get("details") or {})

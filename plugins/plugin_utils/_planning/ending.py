@@ -1,0 +1,279 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What became of the events, is the run over, and did it fail? Private to the collection; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    DELETED,
+    PATIENCE,
+    failing_for,
+    gone_at,
+    is_deleted,
+    is_given_back,
+    is_lost,
+    is_over,
+    is_owed,
+    silent_for,
+    unanswered,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import QUIET_SEEN
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, why_unread
+
+WATCH = 86400.0
+"""Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
+PATIENCE_FATAL = 10.0
+"""Seconds for which a mistake must stand before a run gives up on that host."""
+QUIET_PATIENCE = 30.0
+"""Seconds beyond twice C(load_balancer_quiet) after which a run that takes one step no longer waits for that time."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    finished: bool
+    once_more: bool             # whether a run that takes one step may try again what failed
+    messages: list              # sentences: why the run, if it ended now, would be a failure
+    first_found: float | None   # when the run first found an event that concerns it
+    end: float                  # when the run's time is over
+
+
+def ending(decided, told):
+    """Whether the run ends with this pass, and how. C(told): what is told of each host in each of its events."""
+    observed = decided.observed
+    run, hosts = observed.run, observed.hosts.values()
+    events = listed(observed)
+    found = any(event.action != "ignore" and not _is_left_behind(event, observed) for event in events)
+    first_found = observed.now if found and observed.first_found is None else observed.first_found
+    end = _end_of(run, first_found)
+    time_is_over = observed.now >= end
+    left = [event for event in events if not _is_through(decided, told, event, end)]
+    undecided = any(observed.may_mean(event) for event in observed.events.values())
+    helpless = all(host.fatal for host in hosts)
+    patient = all(_is_patient(host, observed) for host in hosts)
+    nothing_left = not left and not undecided and patient and (found or helpless or not run.watch)
+    look_again = run.look_twice and _looks_again(decided)
+    return Ending(
+        finished=(not run.wait and not look_again) or nothing_left or time_is_over,
+        once_more=not run.wait and not time_is_over and all(failing_for(host, host.events, observed.now) < PATIENCE for host in hosts),
+        messages=_messages(decided, told, [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)], time_is_over),
+        first_found=first_found,
+        end=end,
+    )
+
+
+def listed(observed):
+    """The events that name a target, in the order in which they appeared."""
+    return sorted((event for event in observed.events.values() if event.hosts), key=lambda event: (event.first_seen, event.key))
+
+
+def result(decided, told, event):
+    """What became of an event."""
+    said = {name: told[name, event.key] for name in event.hosts}
+    return {
+        "event_id": event.event_id,
+        "event_type": event.event_type,
+        "resources": event.resources,
+        "outcome": _outcome(decided.observed, told, event),
+        "hosts": {name: {"state": one.state, "reason": one.reason} for name, one in said.items()},
+    }
+
+
+def longest_wait_for_quiet(settings):
+    """Seconds after which a run that takes one step waits for no host any more until no request has come for a while. C(settings): per host."""
+    return max((_wait_for_quiet(values["load_balancer"].get("quiet", 0.0)) for values in settings.values()), default=0.0)
+
+
+def is_doubtful(host, observed):
+    """Whether an event of the host was seen to be gone once, so that the next look may end it."""
+    gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
+    return any(not is_over(event, observed) and not event.is_over_for(host) for event in gone)
+
+
+def _end_of(run, first_found):
+    """When the run's time is over. One that watches for a first event measures it from there."""
+    if not run.watch:
+        return run.started + run.timeout
+    return run.started + WATCH if first_found is None else first_found + run.timeout
+
+
+def _outcome(observed, told, event):
+    if not is_over(event, observed) or not _is_settled(observed, told, event):
+        return "in_progress"
+    approved, gone = _was_approved(event, gone_at(event, observed)), gone_at(event, observed)
+    if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
+        return "cancelled"
+    return "not_approved" if event.asks_approval and not approved else "completed"
+
+
+def _was_approved(event, gone):
+    """Whether we approved it. Of a run that was killed while it did nobody can tell; but an event that nobody approves starts at its NotBefore."""
+    if event.approved_at or not event.approving:
+        return bool(event.approved_at)
+    return event.approving_until is None or (event.seen_started or gone) < event.approving_until
+
+
+def _is_through(decided, told, event, end):
+    """Whether a run has nothing more to wait for in this event."""
+    observed = decided.observed
+    hosts = [observed.hosts[name] for name in event.hosts]
+    if all(_is_hopeless(decided, host, event, end) for host in hosts):
+        return True
+    return (event.ignored or is_over(event, observed)) and _is_settled(observed, told, event)
+
+
+def _is_settled(observed, told, event):
+    """Whether nothing is left to do for the hosts of an event that is over."""
+    for name in event.hosts:
+        host, state = observed.hosts[name], told[name, event.key].state
+        if state not in ("restored", "in_service", "needs_person", "unobserved") or _may_be_mended(host, event, observed):
+            return False
+        if state == "unobserved" and not is_deleted(host, observed):
+            return False
+    return True
+
+
+def _may_be_mended(host, event, observed):
+    """Whether a host that cannot be given back because of a mistake still has time: what boots, or is restarted, looks like one set up wrong."""
+    if not host.fatal or host.look.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
+        return False
+    since = gone_at(event, observed)
+    return observed.now - (observed.now if since is None else since) < host.settings.restore_service.timeout
+
+
+def _is_hopeless(decided, host, event, end):
+    """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
+    given_back = is_given_back(host, event, decided.observed)
+    if is_owed(host, event, given_back) or (event.approved_at is not None and not given_back):
+        return bool(host.look.left)
+    if host.fatal:
+        return True
+    # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
+    wait = decided.waiting.get((host.name, event.key))
+    acts = decided.step(host) is not None or wait is not None and (wait.until is None or wait.until <= end)
+    return bool(host.blind and host.traffic.helpless and not acts) and decided.observed.now - host.blind_since >= PATIENCE
+
+
+def _is_left_behind(event, observed):
+    """Whether nothing but the holds for VMs that were deleted is left of the event: no reason for a run that watches to end."""
+    hosts = observed.members(event)
+    is_silent = not any(host.look.reached for host in hosts)
+    return not event.standing and event.recalled and is_silent and (event.event_type in DELETED or all(is_deleted(host, observed) for host in hosts))
+
+
+def _is_patient(host, observed):
+    """Whether what is wrong with the host, if anything, has stood for so long that waiting is no use."""
+    now = observed.now
+    if host.fatal:
+        # A balancer that is being restarted looks like one that was set up wrong.
+        limit = PATIENCE if host.blind else PATIENCE_FATAL
+        nothing_at_stake = host.observed and not host.look.events and host.look.holds is not None and not host.held_ids
+        return now - host.fatal_since >= limit or nothing_at_stake
+    if host.blind and now - host.blind_since < PATIENCE:
+        return False
+    if not host.is_unread and not is_lost(host, observed):
+        return True
+    return silent_for(host, now) >= (PATIENCE if host.look.passing else PATIENCE_FATAL)
+
+
+def _next_act_is_later(decided, event, end):
+    """Whether the next act for a standing event lies beyond this run's end."""
+    if not event.standing or event.started:
+        return False
+    hosts = decided.observed.members(event)
+    waits = [decided.waiting[host.name, event.key] for host in hosts if (host.name, event.key) in decided.waiting]
+    if waits:
+        return all(wait.until is None or wait.until > end for wait in waits)
+    stands_ready = all(decided.is_ready(host, event) for host in hosts) or (not event.prepares and is_not_ours(event, decided.observed))
+    return event.approved_at is None and stands_ready and (event.not_before_at is None or event.not_before_at > end)
+
+
+def _looks_again(decided):
+    """Whether a run that takes one step needs another look for any host.
+
+    A host that was not restored in its time may be by the step of this pass, which may be the second where an event is over.
+    """
+    number, hosts = decided.observed.document.number, decided.observed.hosts.values()
+    if number <= 2 and any(_is_late_and_tried(decided, host) for host in hosts):
+        return True
+    return number == 1 and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
+
+
+def _is_late_and_tried(decided, host):
+    since = restoring_since(decided, host)
+    return since is not None and bool(decided.step(host)) and decided.observed.now - since >= host.settings.restore_service.timeout
+
+
+def _needs_second_look(decided, host):
+    """Whether the host needs a second look: an idle host is drained, and an event is over, after two looks; what cannot be read may be restarting."""
+    if restoring_since(decided, host) is not None and decided.step(host):
+        return False
+    observed = decided.observed
+    return decided.needs_second_look(host) or bool(host.blind) or host.is_unread or is_lost(host, observed) or is_doubtful(host, observed)
+
+
+def _needs_time(decided, host):
+    """Whether an idle host lacks nothing but time in which no request comes, or no balancer runs. The next run would begin to count anew."""
+    drain, step = decided.drains[host.name], decided.step(host)
+    in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
+    if drain.busy or not drain.too_early or all(event.approved_at is not None for event in in_hand):
+        return False
+    if decided.observed.now - decided.observed.run.started >= _wait_for_quiet(host.settings.quiet):
+        return False
+    # This step waits for that time, too, as long as a look does.
+    too_short = step is not None and step.role == "drain_host" and drain.quiet_left > QUIET_SEEN
+    return too_short or decided.needs_second_look(host)
+
+
+def _wait_for_quiet(quiet):
+    return 2 * quiet + QUIET_PATIENCE
+
+
+def _messages(decided, told, late, time_is_over):
+    """Why the run, if it ended now, would be a failure: sentences, each once. C(late): events that should have been over by now."""
+    observed = decided.observed
+    run, hosts = observed.run, observed.hosts.values()
+    messages = list(observed.messages)
+    messages.extend(f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, told)}" for event in late)
+    mistakes = {}
+    for host in hosts:
+        for sentence in host.fatal:
+            mistakes.setdefault(sentence, []).append(host.name)
+    # One mistake in the settings of a group is one mistake.
+    messages.extend(f"{', '.join(names)}: {sentence}" for sentence, names in mistakes.items())
+    for host in hosts:
+        if _is_patient(host, observed) or time_is_over or not run.wait:
+            messages.extend(f"{host.name}: {sentence}" for sentence in _given_up(host, observed))
+    if run.check:
+        # In check mode a host is asked even where no event names it, or its event has time.
+        messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
+    if not any(host.look.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
+        messages.append("none of the targets could be reached")
+    for event in listed(observed):
+        said = [(name, told[name, event.key]) for name in event.hosts]
+        messages.extend(f"{name}: {one.reason}" for name, one in said if one.state == "needs_person")
+    return list(dict.fromkeys(messages))
+
+
+def _given_up(host, observed):
+    """Sentences about what could not be read of a host."""
+    if not host.fatal:
+        yield from host.blind
+    if host.is_unread:
+        yield f"its metadata service cannot be read: {host.look.error}"
+    if is_lost(host, observed):
+        yield (
+            f"it cannot be reached, and no event is known that names it, so nobody watches it: {why_unread(host)}."
+            " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
+        )
+
+
+def _waited_for(event, told):
+    """Which hosts are not through with an event, and why."""
+    said = [(name, told[name, event.key]) for name in event.hosts]
+    waited = [f"{name}: {one.state}: {one.reason}" for name, one in said if one.state not in ("in_service", "restored")]
+    return f" ({'; '.join(waited)})" if waited else ""

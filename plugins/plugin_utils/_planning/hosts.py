@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is known of one host? Private to the collection; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look, Settings, seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider, Traffic
+
+DRAINED = "drained"
+"""Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
+WHOLE = 2.0
+"""Seconds by which times may differ that are told in whole seconds, one on a record and one by the clock beside it."""
+
+
+@dataclass
+class Host:
+    """One target: its settings, the look at it, and all that follows from these in this pass. C(observation.py) fills it in."""
+
+    name: str
+    settings: Settings
+    look: Look
+    memory: HostMemory            # what the former pass left
+    provider: Provider
+    resource_name: str | None = None
+    addresses: list | None = None  # its IP addresses at the last look of this run that told them
+    traffic: Traffic = field(default_factory=Traffic)
+    events: list = field(default_factory=list)       # standing events that name it and that its rules do not ignore, the most pressing first
+    fatal: list = field(default_factory=list)        # sentences: mistakes that forbid every step for it
+    conflicts: list = field(default_factory=list)    # sentences: somebody else acted
+    held_ids: set = field(default_factory=set)       # folded ids of the events that hold it
+    foreign_ids: set = field(default_factory=set)    # ids that hold it and are no event's: a person's
+    held_since: dict = field(default_factory=dict)   # per event: since when it is out for it
+    restoring: dict = field(default_factory=dict)    # per event: since when it is tried to restore it, by the record
+    absent: dict = field(default_factory=dict)       # per event: when its metadata service was read without it, two reads at most
+    answer: str | None = None     # why it did not answer while it served, empty if it did, None if it was not asked
+    silent_since: float | None = None
+    blind_since: float | None = None
+    fatal_since: float | None = None
+    failure: str | None = None    # what its last step said, if it failed
+    failing_since: float | None = None
+    restore_said: str | None = None  # what restore_service said in the former pass, if that was the step
+    leaves_again: bool = False    # whether its former step was to go out already
+
+    @property
+    def observed(self):
+        """Whether its metadata service was read in this pass."""
+        return self.look.events is not None
+
+    @property
+    def tells(self):
+        """Whether its metadata service was read in this pass and gave a document. An empty body is no proof that no event names it."""
+        return self.observed and not self.look.empty_body
+
+    def observed_since(self, moment):
+        """Whether its metadata service was read after that moment; None is long ago."""
+        return self.observed and (moment is None or self.look.at > moment + WHOLE)
+
+    def shows_no_more(self, event):
+        """Whether its metadata service was read in this pass, and has been seen twice without the event since the event came to hold anything."""
+        reads = self.absent.get(event.key, ())
+        return self.observed and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
+
+    @property
+    def is_unread(self):
+        """Whether it answers and its metadata service does not."""
+        return bool(self.look.reached) and not self.observed and not self.fatal
+
+    @property
+    def why_silent(self):
+        return self.look.error or "not observed"
+
+    @property
+    def incarnation(self):
+        """Which of a set's documents it was read from: the service counts them up at every change."""
+        return self.look.document_incarnation or 0
+
+    @property
+    def network(self):
+        return self.look.network
+
+    @property
+    def ports(self):
+        return self.settings.drain_host.ports
+
+    @property
+    def places(self):
+        return self.traffic.places
+
+    @property
+    def blind(self):
+        """Sentences: the balancers that could not be read."""
+        return self.traffic.unread
+
+    @property
+    def in_rotation(self):
+        """Whether a balancer may still send it requests, as far as is known."""
+        return any(place.in_rotation for place in self.places)
+
+    @property
+    def notes(self):
+        return [place.note for place in self.places if place.note]
+
+    @property
+    def unanswered(self):
+        """Why it did not answer though it served, or None. The settings of restore_service are wrong then: after an event it would stay out."""
+        return self.answer or None
+
+    @property
+    def refuses_unanswered(self):
+        """Whether it stays in rotation, as far as there is time, because it does not answer."""
+        return bool(self.answer) and self.settings.restore_service.unanswered == "refuse"
+
+    @property
+    def records(self):
+        """What is recorded on the host itself: C(service), and the names of tasks."""
+        return sorted({record.subject.get("name", "service") for record in self.look.holds or ()})
+
+    def task_holds(self, name):
+        """Folded event ids for which the user's task file of that name ran to its end."""
+        records = [record for record in self.look.holds or () if record.kind == "task" and record.name == name and record.done]
+        return {fold(event_id) for record in records for event_id in record.events}
+
+    @property
+    def drained(self):
+        """Folded event ids for which services and tasks are done."""
+        return self.task_holds(DRAINED)
+
+    def clock(self, now):
+        """What its own clock shows at that moment of the controller's, as near as its look tells; None where that does not."""
+        then, at = seconds(self.look.time), self.look.at
+        return None if then is None or at is None else then + now - at - self.look.age

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What must the next pass know? Private to the collection; pure.
+
+Each pass reads the memory of the former one here, and writes it here once, at its end. It is JSON: a journal keeps it.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, fields
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import typed
+
+
+@dataclass(frozen=True)
+class LastStep:
+    role: str
+    event_ids: list
+    state: str = "out"
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """What is remembered of a host. Moments are by the controller's clock."""
+
+    resource_name: str | None = None
+    addresses: list | None = None
+    silent_since: float | None = None      # since when its metadata service was not read
+    blind_since: float | None = None       # since when one of its balancers was not read
+    fatal_since: float | None = None       # since when a mistake has forbidden every step for it
+    failing_since: float | None = None     # since when its steps have failed
+    failure: str | None = None             # what the last step said that failed
+    restoring_since: float | None = None   # since when it is tried to bring it back
+    restoring: str | None = None           # what restore_service said in the former pass, if that was the step
+    last_step: LastStep | None = None
+    looks: int = 0                         # idle looks in a row
+    arrivals: dict = field(default_factory=dict)      # per place that is out: see judgement.py
+    not_running: dict = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
+    absent: dict = field(default_factory=dict)        # per event: when its metadata service was read without it, two reads at most
+    held_since: dict = field(default_factory=dict)    # per event: since when it is out for it
+    answer: str | None = None              # why it did not answer while it served, empty if it did, None if it was not asked
+    state: str | None = None
+    state_since: float | None = None
+    warned_unanswered: bool = False
+    warned_unchecked: bool = False
+
+
+@dataclass
+class EventMemory:
+    """What is known of an event, also when no metadata service shows it any more."""
+
+    first_seen: float
+    event_id: str | None = None
+    event_type: str | None = None
+    event_source: str | None = None
+    resources: list = field(default_factory=list)
+    description: str | None = None
+    duration_in_seconds: int | None = None
+    status: str | None = None
+    not_before: str | None = None          # as the service wrote it
+    not_before_at: float | None = None     # by the controller's clock
+    seen_started: float | None = None
+    document: dict | None = None           # as it was shown last, for rules
+    recalled: bool = False                 # whether only a hold told of it when this run first heard of it
+    hosts: list = field(default_factory=list)        # every target that it has been taken to name
+    confirmed: list = field(default_factory=list)    # those whose own services have shown it
+    unconfirmed: list = field(default_factory=list)  # those that were taken for named while their own services told nothing
+    namesakes: list = field(default_factory=list)    # those whose own services have shown that another VM of that name is meant
+    answered_empty: list = field(default_factory=list)  # those whose own services have answered with an empty body
+    named: dict = field(default_factory=dict)        # per lower-case name in it: since when it names that
+    without: dict = field(default_factory=dict)      # per host: since when its service gives documents without it, and when it gave the last
+    targets: list | None = None            # names in Azure of the targets that it names
+    action: str | None = None
+    rule: dict | None = None               # the rule that decides
+    judged_late: bool = False              # whether the rule was asked when the event had started
+    mistake: str | None = None             # why no rule can decide
+    unasked: str | None = None             # why the user's rules could not be asked
+    approved_at: float | None = None
+    approving: bool = False                # whether a run began to approve it of which nobody knows whether it was accepted
+    approving_until: float | None = None   # its NotBefore at that time
+    refused_since: float | None = None     # since when its approval has failed, whoever tried
+    was_ready: bool = False                # whether all of its hosts were ready before it started
+    held: list = field(default_factory=list)         # the hosts that were held for it
+    conflicts: dict = field(default_factory=dict)    # per host: what was left alone because somebody else had acted
+    gone_at: float | None = None           # when it was first known to be over
+    given_back: list = field(default_factory=list)   # the hosts that were seen without any hold for it after it was over
+
+
+@dataclass(frozen=True)
+class Memory:
+    first_found: float | None  # when the run first found an event that concerns it
+    hosts: dict                # per name: its C(HostMemory)
+    events: dict               # per folded id: its C(EventMemory)
+
+
+def read_memory(found, names):
+    """The memory of the former pass, with something for each of these hosts."""
+    found = copy.deepcopy(found)
+    hosts = found.get("hosts") or {}
+    return Memory(
+        first_found=found.get("first_found"),
+        hosts={name: _read_host(hosts.get(name) or {}, f"memory of {name}") for name in names},
+        events={key: _read_event(event, f"memory of event {key}") for key, event in (found.get("events") or {}).items()},
+    )
+
+
+def _read_host(found, where):
+    last = found.get("last_step")
+    # Under this name journals of 0.1.0 have it.
+    not_running = found.get("not_running") or found.get("without_haproxy") or {}
+    answer = (found["unanswered"] or "") if "unanswered" in found else None
+    last = typed(LastStep, last, f"last step in {where}") if last else None
+    return typed(HostMemory, found, where, last_step=last, not_running=not_running, answer=answer)
+
+
+def _read_event(found, where):
+    return typed(EventMemory, found, where, approving="approving_until" in found)
+
+
+def write_memory(memory):
+    """The memory as JSON."""
+    return {
+        "first_found": memory.first_found,
+        "events": {key: _write_event(event) for key, event in memory.events.items()},
+        "hosts": {name: _write_host(host) for name, host in memory.hosts.items()},
+    }
+
+
+def _write_host(host):
+    found = _known(host)
+    if host.last_step:
+        found["last_step"] = dict(vars(host.last_step))
+    answer = found.pop("answer", None)
+    return found if answer is None else dict(found, unanswered=answer or None)
+
+
+def _write_event(event):
+    found = _known(event)
+    if found.pop("approving", False):
+        found["approving_until"] = event.approving_until
+    return found
+
+
+def _known(value):
+    """The fields of a dataclass that differ from nothing."""
+    found = {f.name: getattr(value, f.name) for f in fields(value)}
+    return {name: entry for name, entry in found.items() if not (entry is None or entry is False or entry in ([], {}))}

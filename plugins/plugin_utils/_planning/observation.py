@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was seen, put together: hosts with their places, events and holds. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import add_new, ask_rules, fold, meet_events, name_members
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import read_memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All that a pass decides from. Nothing in it changes once C(observe) has made it."""
+
+    document: Document
+    hosts: dict           # by name
+    events: dict          # by folded id
+    addresses: Addresses
+    messages: list        # sentences: what is wrong and concerns no single host
+    first_found: float | None
+
+    @property
+    def now(self):
+        return self.document.now
+
+    @property
+    def run(self):
+        return self.document.run
+
+    def members(self, event):
+        return [self.hosts[name] for name in event.members]
+
+    def events_of(self, host):
+        """The events that are known to concern a host, standing or not."""
+        return [event for event in self.events.values() if host.name in event.hosts]
+
+    def may_mean(self, event):
+        """Targets that an event may name without their own services showing it yet."""
+        return [host for host in self.hosts.values() if event.may_mean(host, self.now)]
+
+
+def observe(document):
+    """Put together what a checked document holds. The order matters: each part is read from those before it."""
+    now = document.now
+    memory = read_memory(document.memory, document.settings)
+    hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
+    addresses = addresses_of(hosts.values(), document.run.partial)
+    for host in hosts.values():
+        _meet_traffic(host, hosts, document, addresses)
+    events = meet_events(hosts, memory.events, now)
+    read_holds(hosts, events, document.machines, now, ours={*TASKS, *(name for provider in PROVIDERS.values() for name in provider.tasks)})
+    for event in events.values():
+        name_members(event, hosts, now)
+    for host in hosts.values():
+        _note_absences(host, hosts, events, now)
+    for event in events.values():
+        ask_rules(event, hosts)
+        _tell_hosts(event, hosts)
+    for host in hosts.values():
+        host.conflicts.extend(claims(host, hosts))
+        host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
+        host.fatal_since = (host.memory.fatal_since or now) if host.fatal else None
+        _note_answer(host)
+        _take_result(host, events, document)
+    _note_refusals(hosts, events, now)
+    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.look['fatal']}" for key, machine in document.machines.items() if machine.look.get("fatal")]
+    messages.extend(event.unasked for event in events.values() if event.unasked)
+    return Observed(document, hosts, events, addresses, messages, memory.first_found)
+
+
+def _meet_host(name, document, memory):
+    settings, look = document.settings[name], document.looks[name]
+    provider = settings.load_balancer["provider"]
+    if provider not in PROVIDERS:
+        raise DocumentError(f"settings of {name}: {provider!r} is no provider; there is {', '.join(PROVIDERS)}")
+    resource_name = look.resource_name or settings.resource_name or memory.resource_name
+    host = Host(
+        name, settings, look, memory, PROVIDERS[provider],
+        resource_name=resource_name,
+        addresses=look.addresses or memory.addresses,
+        answer=memory.answer,
+        held_since=dict(memory.held_since),
+    )
+    if look.fatal:
+        host.fatal.append(look.fatal)
+    if host.observed and not resource_name:
+        host.fatal.append("its metadata service does not tell this host's name; set graceful_azure_resource_name")
+    if not host.observed:
+        host.silent_since = document.now if memory.silent_since is None else memory.silent_since
+    return host
+
+
+def _meet_traffic(host, hosts, document, addresses):
+    """Where traffic reaches the host, and which balancers could not be read."""
+    host.traffic = host.provider.traffic(host, hosts, document.machines, addresses)
+    host.fatal.extend(host.traffic.mistakes)
+    host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
+    if host.blind:
+        host.blind_since = document.now if host.memory.blind_since is None else host.memory.blind_since
+        if not host.places and host.traffic.helpless:
+            host.fatal.extend(host.blind)
+
+
+def _note_absences(host, hosts, events, now):
+    """When the host's service was last read without an event that names it, two reads at most.
+
+    One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held, or that is still to come.
+    """
+    host.absent = {key: at for key, at in host.memory.absent.items() if key in events}
+    for key, event in events.items():
+        if event.standing and host.name in event.shown_by:
+            host.absent.pop(key, None)
+        elif host.observed and host.name in event.hosts and not (host.look.empty_body and _is_wanted(event, hosts, now)):
+            reads = host.absent.get(key, [])
+            new = {at for at in (host.look.at - host.look.steady, host.look.at) if not reads or at > reads[-1]}
+            host.absent[key] = (reads + sorted(new))[-2:]
+
+
+def _is_wanted(event, hosts, now):
+    """Whether something is held for the event, or its impact is still to come."""
+    comes = event.status == "Scheduled" and (event.not_before_at is None or event.not_before_at > now)
+    return comes or bool(event.held) or any(event.key in host.held_ids for host in hosts.values())
+
+
+def _tell_hosts(event, hosts):
+    """Enter a standing event with all hosts that it names."""
+    if event.standing and (event.mistake or event.action != "ignore"):
+        for name in event.members:
+            hosts[name].events.append(event)
+            if event.mistake:
+                hosts[name].fatal.append(event.mistake)
+
+
+def _note_answer(host):
+    """Whether the host does not answer what restore_service asks, although it serves. What was asked before a hold was put counts as long as it is there."""
+    if host.held_ids:
+        return
+    if host.look.asked:
+        host.answer = (host.look.unanswered or "") if host.traffic.serves else ""
+    elif not host.events:
+        host.answer = None
+
+
+def _take_result(host, events, document):
+    """What the host's step of the former pass said."""
+    said = document.results.get(host.name) or {}
+    last = host.memory.last_step
+    result = (said.get(last.role) or {}) if last else {}
+    host.leaves_again = bool(last and last.role == "load_balancer" and last.state == "out")
+    if last and last.role == "restore_service":
+        host.restore_said = result.get("reason", "").strip()
+    for event_id in (result.get("approved") or ()) if last and last.role == "approve_event" else ():
+        if fold(event_id) in events:
+            events[fold(event_id)].approved_at = document.now
+    for event_id in last.event_ids if last else ():
+        if fold(event_id) in events and result.get("conflicts"):
+            # They stay to be told when the records are gone.
+            add_new(events[fold(event_id)].conflicts.setdefault(host.name, []), result["conflicts"])
+    failure = said.get("failure") or {}
+    if failure.get("pass") == document.number - 1:
+        host.failure = failure["message"]
+        host.failing_since = document.now if host.memory.failing_since is None else host.memory.failing_since
+
+
+def _note_refusals(hosts, events, now):
+    """Since when the approval of each event has failed, whichever host tried."""
+    last_steps = [host.memory.last_step for host in hosts.values() if host.failure is not None]
+    refused = {fold(event_id) for last in last_steps if last and last.role == "approve_event" for event_id in last.event_ids}
+    for key, event in events.items():
+        event.refused_since = (now if event.refused_since is None else event.refused_since) if key in refused else None

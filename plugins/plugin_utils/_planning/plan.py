@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The whole pass, from top to bottom. Private to the collection; pure: no I/O, no Ansible, no state of its own.
+
+What one pass must remember for the next is part of its document and of its outcome, so any pass can be planned again from a file.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import decide
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, listed, result
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import next_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
+
+
+def plan(document):
+    """Decide one step for each host. Takes the document that C(document.py) describes."""
+    observed = observe(read_document(document))
+    hosts = observed.hosts.values()
+    decided = decide(observed)
+    told = report(decided)
+    end = ending(decided, told)
+    decisions = {host.name: decision(decided, told, host) for host in hosts}
+    expected = {host.name: [event.event_id for event in observed.events_of(host) if not is_over(event, observed)] for host in hosts}
+    pace, looks = next_pace(decided, decisions, expected, {host.name for host in hosts if is_doubtful(host, observed)}, end.end)
+    return {
+        "hosts": decisions,
+        "pace": pace,
+        "looks": looks,
+        "unread": {host.name: why_unread(host) for host in hosts if not host.observed},
+        "events": [result(decided, told, event) for event in listed(observed)],
+        "finished": end.finished,
+        "once_more": end.once_more,
+        "failed_run": bool(end.messages),
+        "warnings": list(warnings(decided)),
+        "messages": end.messages,
+        "memory": write_memory(remember(decided, told, decisions, end)),
+    }

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What do the holds tell of events and hosts? Private to the collection; pure.
+
+A run that was killed leaves nothing but the records of its holds. So whatever the next run must know is read from them here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import RESERVE, Event, add_new, fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
+
+APPROVED = "approved"
+"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
+APPROVAL_REPEAT = 60.0
+"""Seconds after which an approved event that has not started is approved again."""
+RESTORING = "restoring"
+"""Name of the record that the role restore_service leaves on a VM that it could not restore in one step."""
+AFTER = (RESTORING, "restore_service_before", "restore_service_after")
+"""Names of the records that are put when an event is over."""
+TASKS = (APPROVED, DRAINED, "drain_host_before", "drain_host_after", *AFTER)
+"""Names of the records of tasks that the roles leave, besides those of the host's provider."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a machine that has a record: the metadata service's, as near as can be had."""
+
+    shows: str | None
+    now: float     # by the controller's clock
+
+    def ours(self, moment):
+        """A date by this clock as Unix seconds of the controller's; None where either is unknown."""
+        moment, shows = seconds(moment), seconds(self.shows)
+        return None if moment is None or shows is None else self.now + moment - shows
+
+
+def read_holds(hosts, events, machines, now, ours):
+    """Note on hosts and events what all records tell. An event that only a hold still knows joins the others.
+
+    C(ours): the names of the task records that the roles leave. Any other is a user's own.
+    """
+    for host in hosts.values():
+        records = [(record, host.look.time) for record in host.look.holds or ()]
+        records.extend(host.provider.records(host, machines))
+        for record, shows in records:
+            if record.kind == "task" and record.name not in ours:
+                continue
+            for event_id, entry in record.events.items():
+                if fold(event_id) not in events and not _is_names(entry.details.get("resources")):
+                    host.foreign_ids.add(event_id)  # no event of Azure's: a person holds it, and a person releases it
+                    continue
+                host.held_ids.add(fold(event_id))
+                _recall_answer(host, entry.details)
+                clock = Clock(shows, now)
+                event = _recall_event(events, event_id, entry.details, clock)
+                add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
+                _note_hold(host, event, record, entry, clock)
+
+
+def _is_names(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+
+
+def _recall_answer(host, details):
+    """Why the host did not answer when another run took it out. Whoever has corrected the settings since is believed."""
+    if host.answer is None and details.get("unanswered") and details.get("asked") == host.settings.restore_service.ask:
+        host.answer = str(details["unanswered"])
+
+
+def _recall_event(events, event_id, details, clock):
+    """The event of a hold. One that no service shows any more is known by its hold; of one that has started, the hold knows what was decided before."""
+    key = fold(event_id)
+    event = events.get(key)
+    if event is None:
+        event = events[key] = Event(
+            first_seen=clock.now,
+            event_id=event_id,
+            event_type=details.get("event_type"),
+            resources=details.get("resources") or [],
+            not_before=details.get("not_before"),
+            not_before_at=clock.ours(details.get("not_before")),
+            action=details.get("action") if details.get("action") in ACTIONS else "prepare",
+            recalled=True,
+            targets=details.get("targets"),
+        )
+    elif event.standing and event.started and details.get("action") in ACTIONS:
+        if event.judged_late or not event.rule:
+            event.rule = kept_rule(details)
+        event.judged_late = False
+        event.action = event.rule["action"]
+    return event
+
+
+def _bearers(hosts, targets):
+    """Who bears the Azure names of those that were targets when a hold was put; nobody for a name that several bear."""
+    bearers = {}
+    for host in hosts.values():
+        bearers.setdefault((host.resource_name or "").lower(), []).append(host.name)
+    found = [bearers.get(name.lower(), ()) for name in (targets if isinstance(targets, list) else ()) if isinstance(name, str) and name]
+    return [names[0] for names in found if len(names) == 1]
+
+
+def _note_hold(host, event, record, entry, clock):
+    """What a hold tells of its event: that we approved it, when it was put, and since when the host is out for it."""
+    if record.kind == "task" and record.name == APPROVED:
+        if not entry.details.get("posted", True):
+            event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
+        elif event.approved_at is None:
+            # A start that is long in coming: approve again at once.
+            event.approved_at = clock.now - APPROVAL_REPEAT
+    else:
+        add_new(event.held, [host.name])
+        _note_since(host, event, record, entry, clock)
+    put = clock.ours(entry.since)
+    if put is None or put > clock.now + WHOLE:
+        return  # a clock that was set back since tells nothing
+    if record.name == RESTORING:
+        host.restoring[event.key] = put
+    if record.name not in AFTER:
+        event.held_at = max(put, event.held_at or put)
+
+
+def _note_since(host, event, record, entry, clock):
+    """Since when the host is out for the event, by the clock of the machine that holds it: so a run that was killed is no new beginning."""
+    dates = host.provider.out_since(record, entry, event.first_seen == clock.now)
+    if dates is None:
+        return
+    out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
+    known = host.held_since.setdefault(event.key, out)
+    # A balancer that forgot it has it in rotation again, and its time begins anew; so it does where another run saw that.
+    if host.in_rotation:
+        host.held_since[event.key] = clock.now
+    elif host.provider.may_forget and out > known + RESERVE:
+        host.held_since[event.key] = out

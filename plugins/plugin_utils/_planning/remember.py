@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of this pass must the next one know? Private to the collection; pure."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import gone_at, is_seen_given_back, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_unanswered
+
+
+def remember(decided, told, decisions, end):
+    observed = decided.observed
+    return Memory(
+        first_found=end.first_found,
+        hosts={host.name: _remember_host(decided, told, decisions[host.name], host) for host in observed.hosts.values()},
+        events={event.key: _remember_event(decided, event) for event in observed.events.values()},
+    )
+
+
+def _remember_host(decided, told, decision, host):
+    memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
+    return HostMemory(
+        resource_name=host.look.resource_name or memory.resource_name,
+        addresses=host.addresses,
+        silent_since=host.silent_since,
+        blind_since=host.blind_since,
+        fatal_since=host.fatal_since,
+        failing_since=host.failing_since,
+        failure=host.failure,
+        restoring_since=restoring_since(decided, host) if host.held_ids and host.name not in decided.wanted_out else None,
+        restoring=host.restore_said,
+        last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
+        looks=drain.looks,
+        arrivals=drain.arrivals,
+        not_running=drain.not_running,
+        absent=host.absent,
+        held_since=_held_since(decided, told, host),
+        answer=host.answer,
+        state=decision["state"],
+        state_since=decision["since"],
+        warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
+        warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
+    )
+
+
+def _held_since(decided, told, host):
+    """Since when the host is out for its events. The time begins with the pass that first asks for it: when it is drained, or its time to drain is counted."""
+    found = dict(host.held_since)
+    for event in decided.observed.events_of(host):
+        asked = (host.name, event.key) in decided.counted_out or told[host.name, event.key].state == "draining"
+        since = out_since(host, event, decided.observed.now) if asked else None
+        if since is not None:
+            found[event.key] = since
+    return found
+
+
+def _remember_event(decided, event):
+    observed = decided.observed
+    known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
+    known["was_ready"] = event.was_ready or event.key in decided.was_ready
+    known["gone_at"] = gone_at(event, observed)
+    seen = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
+    known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in seen if name not in event.given_back)]
+    return EventMemory(**known)

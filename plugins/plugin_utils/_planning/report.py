@@ -1,0 +1,259 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What state is a host in, in which words? Private to the collection; pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    PATIENCE,
+    drain_until,
+    failing_for,
+    is_given_back,
+    is_over,
+    is_owed,
+    maintenance,
+    silent_for,
+    unanswered,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
+
+PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
+"""States, the most pressing first."""
+
+
+class Told(NamedTuple):
+    """What is told of one host in one event."""
+
+    state: str
+    reason: str
+    until: float | None = None
+
+
+def report(decided):
+    """What is told of each host in each of its events."""
+    found = {}
+    for host in decided.observed.hosts.values():
+        for event in decided.observed.events_of(host):
+            told = _told(decided, host, event)
+            if event.key in host.held_ids:
+                told = told._replace(reason="; ".join([told.reason, *host.notes]))
+            found[host.name, event.key] = told
+    return found
+
+
+def decision(decided, told, host):
+    """The host's step, and what is told of it: the most pressing of its events."""
+    observed = decided.observed
+    events = observed.events_of(host)
+    mine = [(told[host.name, event.key], event.label) for event in events]
+    if mine:
+        said, label = min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
+    else:
+        said, label = _told_without_event(host, observed), None
+    step = decided.step(host)
+    return {
+        "step": step and step.as_json(host),
+        "state": said.state,
+        "reason": said.reason,
+        "since": host.memory.state_since if host.memory.state == said.state else observed.now,
+        "until": said.until,
+        "event": label,
+        "events": [event.event_id for event in events if event.standing],
+    }
+
+
+def warnings(decided):
+    """What a person should know and what stops nothing, each once in a run."""
+    for host in decided.observed.hosts.values():
+        if warns_unanswered(host):
+            yield f"{host.name}: {unanswered(host)}"
+        unchecked = unchecked_places(host)
+        if unchecked and not host.memory.warned_unchecked:
+            yield (
+                f"{host.name}: nothing tells whether it serves again after the event: {host.provider.title} has no health check of"
+                f" {', '.join(unchecked)}, and neither restore_service_url nor restore_service_port is set."
+                " It gets requests as soon as the event is over"
+            )
+
+
+def warns_unanswered(host):
+    return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
+
+
+def unchecked_places(host):
+    """The host's places that come back unchecked, where an event is about to take it out."""
+    ask = host.settings.restore_service.ask
+    if ask is None or ask or not any(event.prepares for event in host.events):
+        return []
+    return [place.name for place in host.places if not place.checked]
+
+
+def why_unread(host):
+    return "; ".join(host.fatal) or host.why_silent
+
+
+def ready_reason(decided, event):
+    observed = decided.observed
+    if is_not_ours(event, observed):
+        return f"not approved by us: {', '.join(event.strangers)} is none of the targets"
+    if not event.asks_approval:
+        return f"rule {event.rule['name']!r}: prepared, not approved"
+    silent = [host.name for host in observed.members(event) if host.refuses_unanswered]
+    if silent:
+        return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
+    unready = [host.name for host in observed.members(event) if not decided.is_ready(host, event)]
+    return f"waits for {', '.join(unready)}" if unready else doubt(event, observed) or "is being approved"
+
+
+def _told(decided, host, event):
+    """One host in one event. The first that fits."""
+    observed = decided.observed
+    now, busy = observed.now, decided.drains[host.name].busy
+    wait = decided.waiting.get((host.name, event.key))
+    if event.ignored and event.key not in host.held_ids and not host.fatal:
+        return Told("in_service", f"rule {event.rule['name']!r}: left alone")
+    if host.fatal:
+        return Told("needs_person", "; ".join(host.fatal))
+    if event.ignored or not event.standing:
+        return _told_after(decided, host, event)
+    if host.name not in event.members:
+        return _told_of_namesake(host, event)
+    if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
+        return Told("needs_person", "; ".join(host.conflicts), event.deadline)
+    if host.blind and event.prepares:
+        return Told("needs_person", "; ".join(host.blind), event.deadline)
+    if (host.name, event.key) in decided.unanswered:
+        return Told("needs_person", *wait)
+    if host.failure and failing_for(host, [event], now) >= PATIENCE:
+        return Told("needs_person", host.failure, event.deadline)
+    failed = f" (last step failed: {host.failure})" if host.failure else ""
+    if event.started:
+        return Told("started", _told_started(host, event, busy, now) + failed)
+    if host.look.is_silent:
+        return Told("unobserved", busy, event.deadline)
+    if event.approved_at is not None:
+        again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
+        return Told("approved", again + "waits for the start" + failed, event.not_before_at)
+    if wait and not decided.step(host):
+        return Told("waiting", wait.why + failed, wait.until)
+    if not event.prepares:
+        why = ready_reason(decided, event) if is_not_ours(event, observed) else f"rule {event.rule['name']!r}: to be approved unprepared"
+        return Told("waiting", why + failed, event.not_before_at)
+    if not decided.is_ready(host, event):
+        until = drain_until(host, event, now)
+        return Told("draining", _told_draining(decided.step(host), event, busy, until, now) + failed, until)
+    return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+
+
+def _told_of_namesake(host, event):
+    """A host that was taken for one that a standing event names, and whose own service does not show the event."""
+    is_held = event.key in host.held_ids
+    if not event.bears_name_of(host):
+        return Told("unobserved" if is_held else "in_service", f"{event.label} no longer names it")
+    if host.name not in event.not_meant:
+        why = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
+        return Told("unobserved", why)
+    if is_held and not event.means_another(host):
+        stays = "it is in rotation" if host.in_rotation else "as it is out, it stays out until the event is over"
+        return Told("unobserved", f"its metadata service does not show {event.label}; {stays}")
+    return Told("restoring" if is_held else "in_service", f"{event.label} means another VM of its name")
+
+
+def _told_started(host, event, busy, now):
+    if host.look.is_silent:
+        return f"silent for {silent_for(host, now):.0f} s"
+    if not event.prepares:
+        return "the event has started"
+    return busy or "out until the event is gone"
+
+
+def _told_draining(step, event, busy, until, now):
+    if step and step.role == "load_balancer":
+        return "is to go out of its balancer"
+    what = busy or ("services and tasks" if step else "idle, looked at once more")
+    return f"not drained in time ({event.rule['on_drain_timeout']}): {what}" if until is not None and now >= until else what
+
+
+def _told_after(decided, host, event):
+    """The same for an event that no longer stands or is left alone, or of which nobody can tell."""
+    observed = decided.observed
+    silent = f"silent: {host.why_silent}"
+    if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
+        return Told("unobserved", _why_not_over(host, event) if host.observed else silent)
+    if event.key not in host.held_ids:
+        return _told_without_hold(host, event, observed, silent)
+    held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)
+    if not host.observed:
+        return Told("unobserved", "; ".join(part for part in (silent, held) if part))
+    if host.name in decided.wanted_out:
+        return Told("restoring", "another event still names it")
+    since = restoring_since(decided, host)
+    since = observed.now if since is None else since
+    why = host.failure or host.restore_said or held or "holds remain"
+    limit = host.settings.restore_service.timeout
+    # Somebody may have mended it before this run began.
+    if host.restore_said is not None and observed.now - since >= limit:
+        return Told("needs_person", f"not restored within {limit:g} s: {why}")
+    return Told("restoring", why, since + limit)
+
+
+def restoring_since(decided, host):
+    """Since when it is tried to bring the host back; None where that has not been tried."""
+    return decided.restoring_since.get(host.name, host.memory.restoring_since)
+
+
+def _told_without_hold(host, event, observed, silent):
+    if host.blind and event.prepares:
+        until = _blind_until(host, event, observed)
+        return Told("restoring", "; ".join(host.blind), until) if observed.now < until else Told("needs_person", "; ".join(host.blind))
+    was_held = host.name in event.held
+    if not is_given_back(host, event, observed) and (was_held or event.recalled):
+        return Told("unobserved", silent)  # its own records cannot be read
+    if not was_held:
+        return Told("in_service", "; ".join(filter(None, ["was not taken out", maintenance(host)])))
+    return Told("restored", "; ".join(event.conflicts.get(host.name) or filter(None, ["back as it was found", maintenance(host)])))
+
+
+def _blind_until(host, event, observed):
+    """Until when a balancer that cannot be read is waited for after an event: one that was read while the host was held for it may hold it still."""
+    since = host.blind_since
+    if not is_owed(host, event, is_given_back(host, event, observed)) or host.held_since.get(event.key, since) >= since:
+        return since + PATIENCE
+    return max(since, since if event.gone_at is None else event.gone_at) + max(PATIENCE, host.settings.restore_service.timeout)
+
+
+def _why_not_over(host, event):
+    """Why an event that the host's service does not show is not over yet."""
+    if host.look.empty_body:
+        return "its metadata service answered with an empty body, which ends no event that is held or still to come"
+    if not host.observed_since(event.held_at):
+        return f"held for {event.label} since it was last looked at"
+    return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
+
+
+def _told_without_event(host, observed):
+    if host.fatal:
+        return Told("needs_person", "; ".join(host.fatal))
+    if not host.observed:
+        return Told("unobserved", host.why_silent)
+    reason = "; ".join(filter(None, [maintenance(host), _why_unnamed(host, observed)]))
+    if host.foreign_ids:
+        reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
+    return Told("in_service", reason)
+
+
+def _why_unnamed(host, observed):
+    """What is told of a host whose service shows no event that names it."""
+    doubtful = [event for event in observed.events.values() if event.may_mean(host, observed.now)]
+    if not doubtful:
+        return "no event names it"
+    return (
+        f"{doubtful[0].label} bears its name at {', '.join(doubtful[0].shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
+        " another VM of that name is meant"
+    )

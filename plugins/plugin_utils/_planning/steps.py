@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can be decided for a host: a step that it takes, or that it waits. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Wait(NamedTuple):
+    why: str
+    until: float | None
+
+
+class Step(NamedTuple):
+    """One bounded step of one role. C(variables): what the role needs besides."""
+
+    role: str
+    state: str
+    events: list
+    variables: dict
+
+    @property
+    def event_ids(self):
+        return [event.event_id for event in self.events]
+
+    def as_json(self, host):
+        unanswered = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
+        return {
+            "role": self.role,
+            "state": self.state,
+            "event_ids": self.event_ids,
+            # What a hold keeps of the events. While the host is out, nobody can ask it again what it did not answer.
+            "event_details": {event.event_id: dict(event.details(), **unanswered) for event in self.events},
+            "reason": "; ".join(event.label for event in self.events),
+            **self.variables,
+        }
+
+
+def step(role, state, events, **variables):
+    return Step(role, state, events, variables)
+
+
+_WORDS = {
+    "load_balancer": "goes out of its balancer",
+    "drain_host": "its services are stopped, its tasks run",
+    "approve_event": "approves",
+    "restore_service": "is brought back",
+}
+
+
+def step_words(decided):
+    """What a host does next, for a person; None where it waits. Takes the step as JSON."""
+    if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
+        return "forgets what was held for an event that is over"
+    return decided and _WORDS.get(decided["role"], decided["role"])

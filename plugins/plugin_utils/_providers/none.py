@@ -1,0 +1,16 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host that no balancer knows: it is only drained, and taken to serve, because nobody else can tell. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
+
+
+class NoBalancer(Provider):
+    name = "none"
+
+    def out_since(self, record, entry, is_new):
+        return (entry.since,) if record.name in ("drain_host_before", "drained") else None

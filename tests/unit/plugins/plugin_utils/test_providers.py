@@ -1,0 +1,226 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The seam between the plan and the balancers: what a provider has to tell, and that the plan needs no more."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+
+from tests.support.model import SOCKET, Model
+
+KEY = "lb1 gates"
+
+
+class Gates(Provider):
+    """A made-up balancer: a park with a gate for each host, and guests."""
+
+    name = "gates"
+    title = "the porter"
+
+    def traffic(self, host, hosts, machines, addresses):
+        look = machines[KEY].look if KEY in machines else {}
+        if look.get("gates") is None:
+            return Traffic(serves=False, unread=("nobody is at the gates",), helpless=False)
+        gate = look["gates"][host.name]
+        held_by = frozenset(event_id.lower() for event_id in gate["notes"])
+        group = Group(KEY, "the park", tuple({"server": name, "in_service": g["open"], "backup": False} for name, g in look["gates"].items()))
+        place = Place(
+            name=f"the gate of {host.name}",
+            machine="lb1",
+            in_rotation=gate["open"],
+            state="open" if gate["open"] else "shut",
+            serves=gate["open"],
+            busy=("the gate is open",) if gate["open"] else (f"{gate['guests']} guests are inside",) if gate["guests"] else (),
+            count=None if gate["open"] else Count("the porter", look["clock"], gate["visits"], gate.get("quiet_for", 0.0)),
+            condition=HELD if held_by else FREE,
+            held_by=held_by,
+            must_go_out=gate["open"],
+            group=group,
+            member=host.name,
+            checked=False,
+        )
+        return Traffic((place,), serves=place.serves)
+
+    def records(self, host, machines):
+        for record in (machines[KEY].records or ()) if KEY in machines else ():
+            if record.subject["gate"] == host.name:
+                yield record, machines[KEY].look["time"]
+
+    def out_since(self, record, entry, is_new):
+        return (entry.since,) if record.kind == "gate" else None
+
+    def arrived(self, host, place, came, begun):
+        return f"{came} climbed over {place.name}"
+
+    def looks(self, settings, waits, searched):
+        if not settings:
+            return []
+        return [{"key": KEY, "gates": list(settings), "wait_for": [name for name in settings if name in waits], "quiet": max(waits.values(), default=0.0)}]
+
+
+class Park(Model):
+    """The model with gates instead of HAProxy."""
+
+    def __init__(self, **settings):
+        super().__init__(load_balancer={"provider": "gates"}, drain_host={"ports": []}, **settings)
+        self.gates = {name: {"open": True, "guests": 0, "visits": 0, "notes": {}} for name in self.names}
+        self.porter_is_there = True
+
+    def world(self):
+        holds = [{"kind": "gate", "subject": {"gate": name}, "events": gate["notes"]} for name, gate in self.gates.items() if gate["notes"]]
+        look = {"reached": True, "clock": self.now, "time": self._clock("lb1"), "gates": self.gates if self.porter_is_there else None, "holds": holds}
+        return dict(super().world(), balancers={KEY: copy.deepcopy(look)})
+
+    def _load_balancer(self, name, step):
+        self.gates[name].update(open=False, notes=dict(self._entries(step, "lb1"), **self.gates[name]["notes"]))
+
+    def _give_back(self, name, step):
+        notes = {event_id: note for event_id, note in self.gates[name]["notes"].items() if event_id not in step["event_ids"]}
+        self.gates[name].update(open=not notes, notes=notes)
+
+    def said(self, name):
+        return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
+
+
+@pytest.fixture(name="park")
+def make_park(monkeypatch):
+    monkeypatch.setitem(PROVIDERS, "gates", Gates())
+    return Park()
+
+
+class TestAMadeUpProvider:
+    def test_the_whole_life_of_an_event(self, park):
+        park.announce("e1", "web1")
+        outcome = park.go()
+        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer"
+        assert outcome["warnings"] == [
+            "web1: nothing tells whether it serves again after the event: the porter has no health check of the gate of web1, and neither"
+            " restore_service_url nor restore_service_port is set. It gets requests as soon as the event is over"
+        ]
+        park.gates["web1"]["guests"] = 3
+        park.go()
+        assert park.said("web1") == ("draining", "3 guests are inside") and park.posted == []
+        park.gates["web1"]["guests"] = 0
+        park.until(lambda outcome: park.posted, passes=4)
+        park.start("e1")
+        park.go()
+        assert park.said("web1") == ("started", "out until the event is gone") and not park.gates["web1"]["open"]
+        park.over("e1")
+        outcome = park.finish()
+        assert not outcome["failed_run"], outcome["messages"]
+        assert park.gates["web1"]["open"] and outcome["events"][0]["outcome"] == "completed"
+
+    def test_what_still_arrives_keeps_a_host_from_being_drained(self, park):
+        park.announce("e1", "web1")
+        for visits in range(5):
+            park.gates["web1"]["visits"] = visits
+            park.go()
+        assert park.said("web1") == ("draining", "3 climbed over the gate of web1") and park.posted == []
+
+    def test_the_minimum_in_service_is_counted_in_its_group(self, park):
+        park.announce("e1", "web1", "web2")
+        outcome = park.go()
+        assert [outcome["hosts"][name]["step"] is not None for name in ("web1", "web2")] == [True, False]
+        assert park.said("web2") == ("waiting", "1 of 2 in service in the park, 1 must stay")
+
+    def test_a_run_that_was_killed_is_continued_from_its_records(self, park):
+        park.announce("e1", "web1")
+        park.until(lambda outcome: park.posted)
+        park.killed()
+        park.over("e1")
+        outcome = park.finish()
+        assert not outcome["failed_run"] and park.gates["web1"]["open"]
+
+    def test_where_nobody_can_tell_nothing_is_approved(self, park):
+        park.porter_is_there = False
+        park.announce("e1", "web1")
+        for _pass in range(5):
+            park.go()
+        assert park.said("web1") == ("needs_person", "nobody is at the gates") and park.posted == []
+
+    def test_its_machines_are_looked_at(self, park):
+        park.announce("e1", "web1")
+        (look,) = park.go()["looks"]["web1"]
+        assert (look["key"], look["gates"], look["wait_for"]) == (KEY, ["web1", "web2"], ["web1"]) and look["timeout"] > 0.0
+
+    def test_beside_haproxy(self, park):
+        """Each host has its own kind; each kind looks at its own machines."""
+        park.settings["web2"]["load_balancer"]["provider"] = "haproxy"
+        world = park.world()
+        world["balancers"][f"lb1 {SOCKET}"] = park.observe_balancer("lb1")
+        outcome = plan(dict(world, **{"pass": 1}))
+        assert [look["key"] for looks in outcome["looks"].values() for look in looks] == [f"lb1 {SOCKET}", KEY]
+        assert outcome["hosts"]["web2"]["state"] == "in_service"
+
+
+def places(model, name="web1", **server):
+    """What the provider of a host makes of its look, with these values in its server."""
+    seen = model.observe_balancer("lb1")
+    seen["servers"][0].update(server)
+    model.observe_balancer = lambda lb: copy.deepcopy(seen)
+    return observe(read_document(model.world())).hosts[name].places
+
+
+class TestHaproxy:
+    @pytest.mark.parametrize(
+        ("server", "wanted"),
+        [
+            ({}, {"in_rotation": True, "serves": True, "condition": FREE, "must_go_out": True, "busy": ("www/web1 on lb1 is in rotation",)}),
+            ({"admin_state": "drain"}, {"in_rotation": False, "condition": FREE, "must_go_out": False, "state": "drain", "busy": ()}),
+            ({"admin_state": "maint", "sessions": 1}, {"busy": ("1 session, 0 queued at www/web1 on lb1",)}),
+            ({"admin_state": "maint", "queue": 2}, {"busy": ("0 sessions, 2 queued at www/web1 on lb1",)}),
+            ({"admin_state": "maint", "uncounted": "who knows"}, {"busy": ("www/web1 on lb1: who knows",)}),
+            ({"admin_state": "drain", "condition": "held", "held_by": ["E1"]}, {"condition": HELD, "held_by": {"e1"}, "must_go_out": False}),
+            ({"condition": "lost", "held_by": ["E1"]}, {"condition": HELD, "must_go_out": True}),
+            ({"admin_state": "drain", "condition": "held", "process_noted": False}, {"must_go_out": True}),
+            ({"admin_state": "drain", "condition": "held", "restoring": True}, {"must_go_out": True}),
+            ({"admin_state": "drain", "condition": "held", "arrived": 1}, {"must_go_out": True}),
+            ({"admin_state": "maint", "condition": "held", "arrived": 1}, {"must_go_out": False}),
+            ({"admin_state": "maint", "returns_by_itself": True}, {"must_go_out": True, "returns": "serves again when its name resolves"}),
+            ({"condition": "changed_meanwhile"}, {"condition": CHANGED, "conflict": "somebody else set www/web1 on lb1 to ready: left as it is"}),
+        ],
+    )
+    def test_what_a_server_means(self, server, wanted):
+        (place,) = places(Model(), **server)
+        assert {key: getattr(place, key) for key in wanted} == wanted
+
+    def test_one_that_stays_in_drain_by_the_settings(self):
+        (place,) = places(Model(load_balancer={"state": "drain"}), admin_state="drain", condition="held", arrived=1)
+        assert not place.must_go_out
+
+    @pytest.mark.parametrize(("held_by", "lacks"), [([], True), (["E1"], False), (["e1", "E2"], False), (["E2"], True)])
+    def test_whoever_wants_it_out_holds_it(self, held_by, lacks):
+        (place,) = places(Model(), admin_state="drain", condition="held", held_by=held_by)
+        assert place.lacks_out({"e1"}) is lacks
+
+
+class TestCustom:
+    def test_it_is_out_when_its_task_file_is_done(self):
+        model = Model(load_balancer={"provider": "custom"})
+        (place,) = places(model)
+        assert place.in_rotation and place.lacks_out({"e1"}) and place.busy == ("not out of its balancer yet",)
+        model.announce("E1", "web1")
+        model.go()
+        model.number += 1
+        model.seen.clear()
+        (place,) = places(model)
+        assert not place.in_rotation and not place.busy and not place.lacks_out({"e1"}) and place.lacks_out({"e1", "e2"})
+
+
+def test_none_has_no_places_and_serves():
+    host = observe(read_document(Model(load_balancer={"provider": "none"}).world())).hosts["web1"]
+    assert host.places == () and host.traffic.serves and not host.in_rotation
+
+
+def test_an_unknown_provider_is_told_by_name():
+    with pytest.raises(DocumentError, match="settings of web1: 'paper' is no provider; there is haproxy, custom, none"):
+        plan(Model(load_balancer={"provider": "paper"}).world())
