@@ -10,38 +10,30 @@ decided here and nothing is changed on any machine.
 
 from __future__ import annotations
 
-import errno
 import json
-import math
 import os
 import time
 
-from ansible.errors import AnsibleError
+from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible.utils.vars import load_extra_vars
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH, longest_wait_for_quiet
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import first_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
-    check_boolean,
-    check_path,
-    forbidden,
-    misspelt,
-    read_settings,
-    unresolved,
-)
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
 """Seconds after which a host's line is shown again though nothing changed, at first; then a tenth of what it has waited."""
 LONGEST_REMINDER = 300.0
 LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
-GONE = {"graceful_azure_host": {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}}
-"""What is known of a host that has left the play."""
+GONE = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
+"""The look at a host that has left the play."""
+OF_ANSIBLE = ("turn", "acts", "ansible_loop_var", "invocation", "failed", "_ansible_no_log", "_ansible_item_label", "_ansible_delegated_vars")
+"""What the result of a turn holds besides the look."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
-SHOWN = ("mistakes", "warnings", "messages", "table")
+SHOWN = ("warnings", "messages", "table")
 
 display = Display()
 
@@ -56,20 +48,8 @@ def _table(planned):
     return lines + not_looked_at(planned)
 
 
-def _try_to_append(path, check_mode):
-    """Raises OSError where the file cannot be appended to. Check mode does not make it."""
-    if check_mode and not os.path.exists(path):
-        folder = os.path.dirname(path) or "."
-        os.stat(os.path.join(folder, "."))
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return
-    with open(path, "a", encoding="utf-8"):
-        pass
-
-
 class ActionModule(ActionBase):
-    """Phase C(settings) checks the variables; phase C(pass) makes the plan of one pass."""
+    """Phase C(pass) makes the plan of one pass; phase C(result) ends a run."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -81,22 +61,11 @@ class ActionModule(ActionBase):
         if args.get("phase") == "result":
             result.update(self._close(task_vars["graceful_azure_plan"]))
             return result
-        # What a host saw last that has left the play, whatever for, is no observation of this pass.
         active = set(task_vars["ansible_play_hosts"])
-        known = {name: task_vars["hostvars"].raw_get(name) if name in active else GONE for name in task_vars["ansible_play_hosts_all"]}
-        if args.get("phase") == "settings":
-            inventory, forks, folder = list(task_vars["hostvars"]), task_vars.get("ansible_forks"), task_vars["playbook_dir"]
-            result.update(self._check(args, known, inventory, forks, folder, self._loader, self._task.check_mode))
-            result["mistakes"].extend(unresolved(known, self._template(known)))
-            result["mistakes"].extend(forbidden(load_extra_vars(self._loader)))
-            result["warnings"].extend(self._balancers_sockets(result["settings"], task_vars["hostvars"]))
-            result["mistakes"].extend(self._balancers_folders(result["settings"], task_vars["hostvars"]))
-            result["run"]["partial"] = self._is_partial(result["settings"], known, task_vars["hostvars"])
-            result["run"]["look_twice"] = not self._task.check_mode and not result["run"]["wait"]
-        else:
-            result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
-            if self._task.check_mode:
-                result["table"] = preview(result, time.time())
+        known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in task_vars["ansible_play_hosts_all"]}
+        result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
+        if self._task.check_mode:
+            result["table"] = preview(result, time.time())
         # What a person reads; everything else keeps the original text.
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
         return result
@@ -110,118 +79,36 @@ class ActionModule(ActionBase):
             return {}
         return {"failed": True, "msg": "; ".join(printable(planned["messages"])) or "the run ended before everything was done; start it again"}
 
-    def _template(self, known):
-        """A function that templates a text with the variables of a host of that name."""
-
-        def template(text, name):
-            return self._templar.copy_with_new_env(available_variables=known[name]).template(text)
-
-        return template
-
-    @staticmethod
-    def _is_partial(settings, known, hostvars):
-        """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
-        balancers = {host for values in settings.values() for host in values["load_balancer"]["hosts"]}
-        return any("load_balancer_hosts" in hostvars.raw_get(name) for name in hostvars if name not in known and name not in balancers)
-
-    def _balancers_sockets(self, settings, hostvars):
-        """Sentences about sockets that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
-        used = {}
-        for values in settings.values():
-            for name in values["load_balancer"]["hosts"]:
-                used.setdefault(name, set()).add(values["load_balancer"]["socket"])
-        for name in sorted(set(used) & set(hostvars) - set(settings)):
-            try:
-                own = self._of_balancer(hostvars, name, "load_balancer_haproxy_socket")
-            except AnsibleError:
-                continue
-            if own is not None and own not in used[name]:
-                yield (
-                    f"{name}: nothing reads load_balancer_haproxy_socket ({own!r}) of a balancer; set it for the hosts behind it, which have"
-                    f" {', '.join(map(repr, sorted(map(str, used[name]))))}"
-                )
-
-    def _of_balancer(self, hostvars, name, variable):
-        """A balancer's own value of a variable. A balancer is no target, so nothing else reads its variables."""
-        variables = hostvars.raw_get(name)
-        return self._templar.copy_with_new_env(available_variables=variables).template(variables.get(variable))
-
-    def _balancers_folders(self, settings, hostvars):
-        """Mistakes in the balancers' own C(graceful_azure_state_dir)."""
-        mistakes = []
-        for name in sorted({host for values in settings.values() for host in values["load_balancer"]["hosts"] if host in hostvars}):
-            try:
-                folder = self._of_balancer(hostvars, name, "graceful_azure_state_dir")
-            except AnsibleError as error:
-                mistakes.append(f"{name}: graceful_azure_state_dir cannot be resolved: {str(error).strip().splitlines()[0]}")
-            else:
-                check_path(mistakes, "graceful_azure_state_dir", folder, f"balancer {name}: ")
-        return mistakes
-
-    @staticmethod
-    def _check(args, known, inventory, forks, playbook_dir="", loader=None, check_mode=False):
-        """The first call of a run: settings and mistakes, and the clock that the run is measured by."""
-        variables = {name: facts.get("graceful_azure_settings") or {} for name, facts in known.items()}
-        settings, mistakes = read_settings(variables, set(inventory), playbook_dir, loader)
-        warnings = misspelt(known)
-        # A run in check mode makes one pass.
-        wait = check_boolean(mistakes, "handle_events_wait", args["wait"]) and not check_mode
-        run = {"started": time.time(), "wait": wait, "watch": bool(args.get("watch", False)), "forks": int(forks or 1), "check": bool(check_mode)}
-        for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
-            try:
-                run[option] = float(args[option])
-            except (TypeError, ValueError):
-                run[option] = math.nan
-            if isinstance(args[option], bool) or not math.isfinite(run[option]) or run[option] < least:
-                mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
-        if args.get("journal"):
-            try:
-                _try_to_append(args["journal"], check_mode)
-            except OSError as error:
-                mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-        rounds = 3
-        if not mistakes:
-            # A run that takes one step takes it again where it fails, and looks until no session has come for as long as it is asked to.
-            seconds = longest_wait_for_quiet(settings)
-            if run["wait"]:
-                seconds = run["timeout"] + (WATCH if run["watch"] else 0)
-            # The loop of passes is nested four deep: Ansible prepares a whole loop before its first round.
-            rounds = max(rounds, math.ceil((seconds / max(1.0, run["sleep"]) + 10) ** (1 / 4)))
-        pace, looks = first_pace({} if mistakes else settings, check_mode)
-        if run["forks"] * 4 < len(settings):
-            warnings.append(
-                f"{run['forks']} forks for {len(settings)} hosts: a pass looks at them in {math.ceil(len(settings) / run['forks'])} rounds, one after"
-                f" the other; set forks (--forks, or Forks of the job template) to {math.ceil(len(settings) / 4)} or more"
-            )
-        return {
-            "warnings": warnings,
-            "mistakes": mistakes,
-            "settings": settings,
-            "run": run,
-            "rounds": rounds,
-            "pace": pace,
-            "looks": looks,
-            "number": 0,
-            "memory": {},
-        }
-
     def _pass(self, args, known, last):
+        """One pass. C(known): per host its variables, None if it has left the play."""
+        seen, acted = self._seen(known, last["seen"]), self._acted(known, last)
+        if last.get("to_do"):
+            return self._close_acts(acted, last)
+        self._add_restored(known, last, seen, acted)
+        older = self._older_than_acts(known, last, seen)
+        if older:
+            # Whoever plans from these does not know what was just done.
+            looker = next(name for name, facts in known.items() if facts is not None)
+            return dict(last, seen=seen, acted=acted, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
         world = {
             "now": time.time(),
             "pass": last["number"] + 1,
             "run": last["run"],
             "settings": last["settings"],
-            "hosts": {name: facts.get("graceful_azure_host") or {} for name, facts in known.items()},
-            "balancers": self._balancers(known),
-            "results": {name: self._results(facts) for name, facts in known.items()},
+            **seen,
+            "results": {name: {**self._results(facts or {}), **acted.get(name, {})} for name, facts in known.items()},
             "memory": last["memory"],
         }
         # The plan works on plain data, as it would on a pass read from a file.
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
         warnings = outcome.pop("warnings")
-        carried = {key: last[key] for key in ("settings", "run", "rounds", "mistakes")}
-        result = dict(carried, number=world["pass"], table=_table(outcome), **outcome)
+        carried = {key: last[key] for key in ("settings", "run", "with_roles")}
+        # Where the looks of the next pass tell each other of news. Ansible removes the folder when the run ends.
+        news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
+        result = dict(carried, number=world["pass"], seen=seen, news=news, table=_table(outcome), **outcome)
+        if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
+            result.update(self._only_acts(outcome["turns"]), finished=False)
         if args.get("journal") and not last["run"]["check"]:
             try:
                 self._write(args["journal"], world, outcome)
@@ -233,14 +120,95 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _balancers(known):
-        """Every look at a balancer that any host made in this pass, by the balancer's key."""
-        return {
-            item["look"]["key"]: item
-            for facts in known.values()
-            for item in (facts.get("graceful_azure_balancers") or {}).get("results") or ()
-            if isinstance(item.get("look"), dict)
+    def _seen(known, before):
+        """The last look at each host and at each balancer, by its key. One that is older than this pass says C(rested) or C(ended)."""
+        hosts = {name: dict(before["hosts"].get(name) or {}, rested=True) if facts is not None else GONE for name, facts in known.items()}
+        balancers = {key: dict(look, rested=True) for key, look in before["balancers"].items()}
+        for name, facts in known.items():
+            for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ():
+                turn = item.get("turn") or {}
+                if "look" not in turn or not ("reached" in item or item.get("ended")):
+                    continue
+                group, key = (balancers, turn["key"]) if "machine" in turn else (hosts, name)
+                found = {field: value for field, value in item.items() if field not in OF_ANSIBLE}
+                if "machine" in turn:
+                    found["look"] = turn["look"]  # what was asked: a look that waited for a server counts twice
+                former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
+                # Whatever a look that was ended would have told, the one before tells what was so a moment ago.
+                group[key] = dict(former, ended=True) if found.get("ended") else dict(found, rested=False)
+        return {"hosts": hosts, "balancers": balancers}
+
+    @classmethod
+    def _acted(cls, known, last):
+        """Per host that has taken a step in its turn: the result of that, as its role would have set it, and the failure."""
+        acted = dict(last.get("acted") or {})
+        for name, facts in known.items():
+            done = cls._acts(facts)
+            step = (last.get("hosts") or {}).get(name, {}).get("step")
+            if not done or not step:
+                continue
+            balancers = last["settings"][name]["load_balancers"]
+            result, failure = judge(step["role"], step["state"], step["event_ids"], name, balancers, done)
+            acted[name] = {step["role"]: result}
+            if failure is not None:
+                acted[name]["failure"] = {"pass": last["number"], "message": failure}
+        return acted
+
+    @classmethod
+    def _add_restored(cls, known, last, seen, acted):
+        """Who was brought back was not looked at since: what the acts have told is as good as a look."""
+        for name, facts in known.items():
+            step = (last.get("hosts") or {}).get(name, {}).get("step")
+            look = seen["hosts"][name]
+            if not look.get("rested") or not acted.get(name, {}).get("restore_service", {}).get("done"):
+                continue
+            seen["hosts"][name] = dict(after_release(look, step["event_ids"]), rested=False)
+            balancers = last["settings"][name]["load_balancers"]
+            for act in (act for act in cls._acts(facts) if act["part"] == "balancer"):
+                provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
+                for key, former in seen["balancers"].items():
+                    is_there = key.partition(" ")[0] == act["item"] and former.get("rested") and former.get("holds") is not None
+                    now = provider.after_release(former, act, step["event_ids"]) if is_there else None
+                    if now:
+                        seen["balancers"][key] = dict(now, rested=False)
+
+    @staticmethod
+    def _acts(facts):
+        """What the modules of a step have returned on a host and on its balancers."""
+        return [act for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or () for act in item.get("acts") or ()]
+
+    @classmethod
+    def _older_than_acts(cls, known, last, seen):
+        """A quick look at each machine on which something was done, and that was looked at before or while that was done, as far as can be told."""
+        older = {}
+        looks = {turn["key"]: turn for mine in last["turns"].values() for turn in mine if "key" in turn}
+        for name, facts in known.items():
+            balancers = last["settings"][name]["load_balancers"]
+            for act in (act for act in cls._acts(facts) if "item" in act):
+                provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
+                for key, turn in looks.items():
+                    look = seen["balancers"].get(key) or {}
+                    is_new = bool(look) and not (look.get("rested") or look.get("ended"))
+                    if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or provider.shows(look, act))):
+                        older[key] = quick_look(turn)
+        return list(older.values())
+
+    @staticmethod
+    def _only_acts(turns):
+        """The last acts of a run are done without a look after them. C(to_do): the turns of a pass after that, if one of them fails."""
+        acts = {
+            name: [{field: value for field, value in turn.items() if field != "look"} for turn in mine if "acts" in turn] for name, mine in turns.items()
         }
+        looks = {
+            name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "look" in turn] for name, mine in turns.items()
+        }
+        return {"turns": acts, "to_do": looks}
+
+    @staticmethod
+    def _close_acts(acted, last):
+        """The end of a run whose last acts are done. One that takes one step tries again what failed."""
+        failed = any("failure" in results for results in acted.values())
+        return dict(last, acted=acted, turns=last["to_do"], to_do=None, by_role={}, finished=not (failed and last["once_more"]), warnings=[])
 
     @staticmethod
     def _results(facts):

@@ -6,23 +6,22 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, needs_variables, resolve
+from ansible.errors import AnsibleFilterError
+from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, find_hosts, needs_variables
 
 # A playbook asks several times for the same; what the inventory says does not change meanwhile.
 _ANSWER = {}
 
 
-def target(value, groups, hostvars=None, unknown="fail"):
-    if unknown not in ("fail", "ignore"):
-        return {"pattern": "", "problem": f"handle_events_unknown_targets: {unknown!r} is neither fail nor ignore"}
-    asked = (str(value), hostvars is None, unknown, sorted((name, tuple(hosts)) for name, hosts in groups.items()))
+def target(value, groups, hostvars=None, unknown=None, is_reported=False):
+    asked = (str(value), hostvars is None, unknown, is_reported, sorted((name, tuple(hosts)) for name, hosts in groups.items()))
     if _ANSWER.get("asked") != asked:
         try:
-            found = {"pattern": resolve(value, groups, hostvars, unknown == "ignore"), "problem": ""}
+            pattern = find_hosts(value, groups, hostvars, unknown, is_reported)
         except TargetError as error:
-            found = {"pattern": "", "problem": str(error)}
-        _ANSWER.update(asked=asked, found=found)
-    return _ANSWER["found"]
+            raise AnsibleFilterError(str(error)) from None
+        _ANSWER.update(asked=asked, pattern=pattern)
+    return _ANSWER["pattern"]
 
 
 def target_needs_variables(value, groups):

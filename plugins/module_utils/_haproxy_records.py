@@ -25,25 +25,22 @@ from __future__ import annotations
 import collections
 import os
 
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
+
+KIND = "haproxy_server"
 
 # By how many seconds the kernel and HAProxy may differ about when a process started.
 STARTED_SECONDS = 3.0
 
 
 class Records:
-    """The records of holds on servers of HAProxy: ``ours``, those of the one that was looked at, and ``others``.
+    """The records of holds on servers of HAProxy: ``ours``, those of the one that was looked at, and ``others``."""
 
-    ``who_answers`` takes the path of a socket and gives the process that answers there, None where nobody does, and
-    False where that cannot be told.
-    """
-
-    def __init__(self, records, path, look, who_answers, subject_of, same_process, proc="/proc"):
+    def __init__(self, records, path, look, proc="/proc"):
         self._path = path
         self._look = look
-        self._who_answers = who_answers
-        self._subject_of = subject_of
-        self._same_process = same_process
         self._proc = proc
         self._asked = {}
         self.ours = []
@@ -85,7 +82,7 @@ class Records:
         return record["subject"] if record else self._own_subject(key)
 
     def _own_subject(self, key):
-        subject = self._subject_of(self._path, key[0], key[1])
+        subject = subject_of(self._path, key[0], key[1])
         # Where another HAProxy had this path before and holds a server of the same name.
         if any(record["subject"] == subject for record in self.others):
             subject["pid"] = self._look.process.pid
@@ -93,13 +90,13 @@ class Records:
 
     def _rank(self, record):
         process = record["process"]
-        if self._same_process(process, self._look.process):
+        if same_process(record_process(record), self._look.process):
             return OWN
         socket = record["subject"]["socket"]
         if socket == self._path:
             return None if self._runs_elsewhere(process) else ANSWERS
         if socket not in self._asked:
-            self._asked[socket] = self._who_answers(socket)
+            self._asked[socket] = who_answers(socket)
         answers = self._asked[socket]
         if answers:
             return ANSWERS if self._is_this_haproxy(answers) and not self._runs_elsewhere(process) else None
@@ -130,6 +127,14 @@ class Records:
 
 
 OWN, ANSWERS, MOVED = range(3)
+
+
+def subject_of(path, backend, server):
+    return {"socket": path, "backend": backend, "server": server}
+
+
+def record_process(record):
+    return Process(record["process"]["pid"], record["process"]["started"], False)
 
 
 def key_of(record):

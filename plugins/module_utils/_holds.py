@@ -206,6 +206,14 @@ class Store:
                 _remove(temporary)
             raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
 
+    def replace(self, record, wanted):
+        """Make the record on disk the one that is wanted; None stands for no record. What says the same already is not written again."""
+        if wanted is None:
+            if record is not None:
+                self.delete(record)
+        elif not same_content(record, wanted):
+            self.write(wanted)
+
     def delete(self, record):
         path = self.path(record["kind"], record["subject"])
         if self.dry:

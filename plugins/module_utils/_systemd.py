@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Services of systemd through systemctl, and holds on them."""
+"""Services of systemd through systemctl, and holds on them: the driver for the engine of holds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ import os
 import re
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
-    CHANGING,
-    HELD,
-    RESTORING,
-    holders,
-    new_record,
-    same_content,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, RESTORING, holders, new_record
 
 KIND = "service"
 CALL_SECONDS = 10
@@ -34,13 +28,11 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 TYPES = "service socket device mount automount swap target path timer slice scope".split()
 NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
 
-# Conditions of a service.
-NONE = "none"
+# Conditions of a service, besides those of every thing.
 NOT_RUNNING = "not_running"
 STOPPING = "stopping"
 STARTING = "starting"
 REBOOTED = "rebooted"
-CHANGED_MEANWHILE = "changed_meanwhile"
 
 # Units that systemd stops along with a unit stand in these properties of it, and last those that would start it again.
 STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
@@ -196,57 +188,113 @@ def condition_of(record, unit, boot_id):
     return CHANGED_MEANWHILE if is_up(unit) else HELD
 
 
-class ServiceHolder:
-    """Puts and releases holds on services: stopped in their order, each when the one before is down; started in reverse."""
+class Services(Driver):
+    """Services: stopped in their order, each when the one before is down; started in reverse. ``services``: None for all that are held."""
 
-    def __init__(self, systemd, store, request, services, monotonic=time.monotonic, sleep=time.sleep):
+    Refused = Refused
+    in_order = True
+    pause = LOOK_SECONDS
+
+    def __init__(self, systemd, store, request, services, timeout=0.0, monotonic=time.monotonic, sleep=time.sleep):
         self._systemd = systemd
         self._store = store
         self._request = request
         self._services = None if services is None else unit_names(services)
+        self._deadline = monotonic() + timeout if timeout else None
         self._monotonic = monotonic
         self._sleep = sleep
         self._boot_id = None
         self._along_with = {}
-        self._before = collections.OrderedDict()
-        self._first = {}
-        self._acted = False
-        self._conflicts = collections.OrderedDict()
-        self._waiting_for = None
+        # The units of all steps so far.
+        self._known = []
 
-    def run(self, timeout=0.0):
-        """One step, or as many as it takes until all is done or the time is over."""
-        deadline = self._monotonic() + timeout
-        while True:
-            left = deadline - self._monotonic()
-            self._step(min(STEP_SECONDS, left) if timeout else STEP_SECONDS)
-            if self._waiting_for is None or self._monotonic() >= deadline:
-                return self._result()
-            self._sleep(max(0.0, min(LOOK_SECONDS, deadline - self._monotonic())))
+    def check(self):
+        self._refuse_unknown(self._systemd.show(self._targets()))
 
-    def _step(self, seconds):
-        self._waiting_for = None
-        self._step_ends = self._monotonic() + seconds
-        if not self._before:
-            # A mistake in the names leaves nothing behind, not even the folder.
-            self._refuse_unknown(self._systemd.show(self._targets()))
-        with self._store.locked(create=self._request.present):
-            names = self._targets()
-            units = collections.OrderedDict((unit.name, unit) for unit in self._systemd.show(names))
-            self._refuse_unknown(units.values())
-            if units and self._boot_id is None:
-                self._boot_id = self._systemd.boot_id()
-            for name, unit in units.items():
-                if name not in self._before:
-                    record = self._read(name)
-                    self._first[name] = record
-                    self._before[name] = view(unit, record)
-            self._units = units
-            if self._request.present:
-                self._stop_all()
-            else:
-                self._start_all()
-            self._after = {name: self._read(name) for name in names}
+    def look(self):
+        now = self._monotonic()
+        self._step_ends = now + STEP_SECONDS if self._deadline is None else min(now + STEP_SECONDS, self._deadline)
+        units = self._systemd.show(self._targets())
+        self._refuse_unknown(units)
+        if units and self._boot_id is None:
+            self._boot_id = self._systemd.boot_id()
+        self._known += [unit.name for unit in units if unit.name not in self._known]
+        return [(unit.name, unit, self._read(unit.name)) for unit in units]
+
+    def condition(self, record, seen):
+        return condition_of(record, seen, self._boot_id)
+
+    def view(self, record, seen):
+        return {"active_state": seen.active_state, "held_by": holders(record)}
+
+    def describe(self, hold):
+        """What the module returns of a service."""
+        return {
+            "name": hold.name,
+            "active_state": hold.seen.active_state,
+            "found": hold.shown["found"] if hold.shown else None,
+            "held_by": holders(hold.record),
+            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+        }
+
+    def untouched(self, hold):
+        # A start that was refused stays on record: it is still to be done.
+        return self._request.present and is_up(hold.seen)
+
+    def put(self, hold, events):
+        record = self._wanted(hold, events)
+        yield record
+        condition = self.condition(record, hold.seen)
+        if condition not in (STOPPING, HELD):
+            return
+        if condition == STOPPING:
+            if record is not None and is_up(hold.seen):
+                self._systemd.stop(hold.name)
+                hold.acted = True
+            if not self._await(hold, is_down):
+                return
+        if record is not None and record["phase"] == CHANGING:
+            yield dict(record, phase=HELD)
+
+    def give_back(self, hold):
+        record, unit = hold.record, hold.seen
+        condition = self.condition(record, unit)
+        runs = self._refusing(unit)
+        if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
+            # Our own stop of it was cut short or is under way: once it is down, both can be started.
+            if is_up(runs):
+                self._systemd.stop(runs.name)
+                hold.acted = True
+            self._wait_for(hold)
+            return
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(_conflict(unit))
+        elif unit.load_state in ("not-found", "masked") and not is_up(unit):
+            hold.tell("%s was running when it was stopped and is %s now: it was not started." % (unit.name, unit.load_state))
+        elif runs is not None:
+            hold.tell(
+                "%s was stopped, and %s, which it triggers, is %s: systemd refuses to start it now, so it was left alone."
+                % (unit.name, runs.name, runs.active_state)
+            )
+        elif condition not in (NONE, REBOOTED) or not is_back(record, unit):
+            record = dict(record, phase=RESTORING)
+            yield record
+            if unit.active_state != "activating":
+                self._systemd.start(unit.name)
+                hold.acted = True
+            if unit.ends and not record.get("started"):
+                # Not sooner: a start that was refused is none. From now on, being down tells that it ran to its end.
+                record = dict(record, started=True)
+                yield record
+            # It is down as long as systemd has not begun: only without a job does that mean that it ended again.
+            if not self._await(hold, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
+                return
+            if not is_back(record, hold.seen):
+                raise SystemdError(
+                    "%s was started and is %s. See 'systemctl status %s' on the host."
+                    % (unit.name, hold.seen.active_state, unit.name)
+                )
+        yield None
 
     def _targets(self):
         records = sorted(self._store.records(KIND), key=lambda record: record["order"])
@@ -261,7 +309,7 @@ class ServiceHolder:
         held.sort(key=lambda name: not name.endswith(".socket"))
         if self._services is None:
             # Those that are back already stay in the result.
-            return list(self._before) + [name for name in held if name not in self._before]
+            return self._known + [name for name in held if name not in self._known]
         along = {record["subject"]["service"]: record.get("along_with") for record in records}
         return [name for name in held if name in self._services or along[name] in self._services] + [
             name for name in reversed(self._services) if name not in held
@@ -299,159 +347,39 @@ class ServiceHolder:
     def _refuse_unknown(self, units):
         for unit in units:
             if unit.load_state == "not-found" and (self._request.present or self._read(unit.name) is None):
-                if unit.name not in self._before:
+                if unit.name not in self._known:
                     raise SystemdError("systemd knows no unit %r (option services)." % unit.name)
 
-    # Stopping
-
-    def _stop_all(self):
-        # All records come before the first stop: systemd may stop a later service along with an earlier one.
-        undo = []
-        for name, unit in self._units.items():
-            record = self._read(name)
-            wanted = self._wanted(record, unit)
-            if wanted is not None and not same_content(wanted, record):
-                undo.append((wanted, record))
-                self._store.write(wanted)
-        for name in self._units:
-            try:
-                down = self._stop(name)
-            except Refused:
-                self._undo(undo)
-                raise
-            if not down:
-                self._waiting_for = "%s is %s" % (name, self._units[name].active_state)
-                return
-
-    def _wanted(self, record, unit):
+    def _wanted(self, hold, events):
         """The record as it should be before anything is stopped; None: no record."""
+        record, unit = hold.record, hold.seen
         if record is None:
             if not is_up(unit):
                 return None
-            record = new_record(
+            more = {"along_with": self._along_with[unit.name]} if unit.name in self._along_with else {}
+            self._next_order += 1
+            return new_record(
                 KIND,
                 {"service": unit.name},
                 {"active_state": "active"},
                 {"active_state": "inactive"},
-                self._request.added_to({}),
+                events,
                 boot_id=self._boot_id,
-                order=self._next_order,
+                order=self._next_order - 1,
+                **more
             )
-            if unit.name in self._along_with:
-                record["along_with"] = self._along_with[unit.name]
-            self._next_order += 1
-            return record
-        condition = condition_of(record, unit, self._boot_id)
+        condition = self.condition(record, unit)
         if record["phase"] == RESTORING:
             if condition == NONE and not is_up(unit):
                 # It ran to its end: nothing is left to be stopped, and it is not to run once more.
-                self._store.delete(record)
                 return None
-            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=self._request.added_to({}), started=False)
-        wanted = dict(record, events=self._request.added_to(record["events"]))
-        if condition == REBOOTED and len(wanted["events"]) > len(record["events"]):
+            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, started=False)
+        if condition == REBOOTED and len(events) > len(record["events"]):
             # It came up with the host, for the events known then. This one is new: it asks for the service to be down.
-            wanted.update(phase=CHANGING, boot_id=self._boot_id)
-        elif condition == CHANGED_MEANWHILE:
-            self._conflicts[unit.name] = (
-                "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
-                % (unit.name, unit.active_state)
-            )
-        return wanted
-
-    def _stop(self, name):
-        """Go on with one service; whether the next may be stopped."""
-        record = self._read(name)
-        condition = condition_of(record, self._units[name], self._boot_id)
-        if condition in (REBOOTED, CHANGED_MEANWHILE, NOT_RUNNING, NONE):
-            return True
-        if condition == STOPPING:
-            if record is not None and is_up(self._units[name]):
-                self._systemd.stop(name)
-                self._acted = True
-            if not self._await(name, is_down):
-                return False
-        if record is not None and record["phase"] == CHANGING:
-            self._store.write(dict(record, phase=HELD))
-        return True
-
-    def _undo(self, written):
-        for wanted, record in written:
-            name = wanted["subject"]["service"]
-            current = self._read(name)
-            if not same_content(current, wanted) or not is_up(self._units[name]):
-                continue
-            if record is None:
-                self._store.delete(wanted)
-            else:
-                self._store.write(record)
-
-    # Starting
-
-    def _start_all(self):
-        for name in self._units:
-            record = self._read(name)
-            if record is None:
-                continue
-            remaining = self._request.taken_from(record["events"])
-            if remaining and record["phase"] != RESTORING:
-                if remaining != record["events"]:
-                    self._store.write(dict(record, events=remaining))
-                continue
-            if not self._start(name, record):
-                self._waiting_for = "%s is %s" % (name, self._units[name].active_state)
-                return
-
-    def _start(self, name, record):
-        """Go on with one service; whether it is back, so that the next may be started."""
-        unit = self._units[name]
-        condition = condition_of(record, unit, self._boot_id)
-        runs = self._refusing(unit)
-        if runs is not None and (
-            not is_up(runs) or condition_of(self._read(runs.name), runs, self._boot_id) == STOPPING
-        ):
-            # Our own stop of it was cut short or is under way: once it is down, both can be started.
-            if is_up(runs):
-                self._systemd.stop(runs.name)
-                self._acted = True
-            return False
+            return dict(record, events=events, phase=CHANGING, boot_id=self._boot_id)
         if condition == CHANGED_MEANWHILE:
-            self._conflicts[name] = (
-                "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
-                % (name, unit.active_state)
-            )
-        elif unit.load_state in ("not-found", "masked") and not is_up(unit):
-            self._conflicts[name] = "%s was running when it was stopped and is %s now: it was not started." % (
-                name,
-                unit.load_state,
-            )
-        elif runs is not None:
-            self._conflicts[name] = "%s was stopped, and %s, which it triggers, is %s: systemd refuses to start it now, so it was left alone." % (
-                name,
-                runs.name,
-                runs.active_state,
-            )
-        elif condition not in (NONE, REBOOTED) or not is_back(record, unit):
-            if record["phase"] != RESTORING:
-                record = dict(record, phase=RESTORING)
-                self._store.write(record)
-            if unit.active_state != "activating":
-                self._systemd.start(name)
-                self._acted = True
-            if unit.ends and not record.get("started"):
-                # Not sooner: a start that was refused is none. From now on, being down tells that it ran to its end.
-                record = dict(record, started=True)
-                self._store.write(record)
-            # It is down as long as systemd has not begun: only without a job does that mean that it ended again.
-            if not self._await(name, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
-                return False
-            if not is_back(record, self._units[name]):
-                raise SystemdError(
-                    "%s was started and is %s. See 'systemctl status %s' on the host."
-                    % (name, self._units[name].active_state, name)
-                )
-        self._store.delete(record)
-        return True
+            hold.tell(_conflict(unit))
+        return dict(record, events=events)
 
     def _refusing(self, unit):
         """What runs, or is not down yet, so that systemd refuses to start this unit, which triggers it."""
@@ -461,56 +389,28 @@ class ServiceHolder:
                     return triggered
         return None
 
-    def _await(self, name, condition):
+    def _await(self, hold, condition):
+        """Look until the condition is met or the step is over; whether it is met."""
         while True:
-            self._units[name] = self._systemd.show([name])[0]
-            if condition(self._units[name]):
+            hold.seen = self._systemd.show([hold.name])[0]
+            if condition(hold.seen):
                 return True
             left = self._step_ends - self._monotonic()
             if left <= 0:
+                self._wait_for(hold)
                 return False
             self._sleep(min(LOOK_SECONDS, left))
+
+    @staticmethod
+    def _wait_for(hold):
+        hold.waiting_for = "%s is %s" % (hold.name, hold.seen.active_state)
 
     def _read(self, name):
         return self._store.read(KIND, {"service": name})
 
-    def _result(self):
-        services = []
-        changed = self._acted
-        for name, unit in self._units.items():
-            record = self._after[name]
-            first = self._first[name]
-            condition = condition_of(record, unit, self._boot_id)
-            if name in self._conflicts:
-                condition = CHANGED_MEANWHILE
-            shown = record or first
-            services.append(
-                {
-                    "name": name,
-                    "active_state": unit.active_state,
-                    "found": shown["found"] if shown else None,
-                    "held_by": holders(record),
-                    "condition": condition,
-                }
-            )
-            changed |= (record is None) != (first is None)
-            changed |= record is not None and first is not None and record["events"] != first["events"]
-        return {
-            "changed": changed,
-            "services": services,
-            "done": self._waiting_for is None,
-            "waiting_for": self._waiting_for,
-            "conflicts": list(self._conflicts.values()),
-            "diff": {
-                "before": dict(self._before),
-                "after": {name: view(unit, self._after[name]) for name, unit in self._units.items()},
-            },
-        }
 
-
-def view(unit, record):
-    """What a diff shows of a service."""
-    return {"active_state": unit.active_state, "held_by": holders(record)}
+def _conflict(unit):
+    return "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (unit.name, unit.active_state)
 
 
 def unit_names(names):

@@ -107,12 +107,32 @@ not_approved:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, check_seconds, client_from_params, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
 KIND = "task"
 SUBJECT = {"name": "approved"}
+
+
+class Approved(Driver):
+    """The record of what was approved. Nothing is changed for it on the VM."""
+
+    def __init__(self, store, forgotten):
+        self._store = store
+        self._forgotten = forgotten
+
+    def look(self):
+        return [(SUBJECT["name"], SUBJECT, self._store.read(KIND, SUBJECT))]
+
+    def view(self, record, seen):
+        return {"held_by": holders(record)}
+
+    def put(self, hold, events):
+        events = {event_id: entry for event_id, entry in events.items() if fold(event_id) not in self._forgotten}
+        record = hold.record or new_record(KIND, SUBJECT, {}, {}, {})
+        yield dict(record, events=events, done=True, phase=HELD) if events else None
 
 
 class Record:
@@ -127,33 +147,24 @@ class Record:
     def begin(self, event_ids):
         """Notes that these are about to be sent; those that were accepted before stay as they are."""
         with self.store.locked(create=True):
-            record = self._read()
-            sure = {fold(event_id) for event_id, entry in record["events"].items() if (entry.get("details") or {}).get("posted", True)}
+            events = (self.store.read(KIND, SUBJECT) or {"events": {}})["events"]
+            sure = {fold(event_id) for event_id, entry in events.items() if (entry.get("details") or {}).get("posted", True)}
             new = [event_id for event_id in event_ids if fold(event_id) not in sure]
             # What was sent before may have come to the service, whatever becomes of it now.
-            self.unsure |= {fold(event_id) for event_id in record["events"]} - sure - {fold(event_id) for event_id in self.added}
+            self.unsure |= {fold(event_id) for event_id in events} - sure - {fold(event_id) for event_id in self.added}
             self.added += [event_id for event_id in new if event_id not in self.added]
-            self._write(record, new, False)
+            self._write(new, posted=False)
 
     def end(self, approved, unsure=False):
         """Notes what was accepted; what was not sent after all is forgotten, unless it may have been accepted in a try before."""
+        kept = {fold(event_id) for event_id in approved}
+        gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
         with self.store.locked():
-            record = self._read()
-            kept = {fold(event_id) for event_id in approved}
-            gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
-            record = dict(record, events={event_id: entry for event_id, entry in record["events"].items() if fold(event_id) not in gone})
-            self._write(record, [event_id for event_id in self.added if fold(event_id) in kept], True)
+            self._write([event_id for event_id in self.added if fold(event_id) in kept], posted=True, forgotten=gone)
 
-    def _read(self):
-        return self.store.read(KIND, SUBJECT) or new_record(KIND, SUBJECT, {}, {}, {})
-
-    def _write(self, record, event_ids, posted):
+    def _write(self, event_ids, posted, forgotten=()):
         details = {fold(event_id): dict(self.details.get(fold(event_id)) or {}, posted=posted) for event_id in event_ids}
-        events = Request(True, event_ids, self.reason, details).added_to(record["events"])
-        if events:
-            self.store.write(dict(record, events=events, done=True, phase=HELD))
-        elif "path" in record:
-            self.store.delete(record)
+        Engine(Approved(self.store, forgotten), self.store, Request(True, event_ids, self.reason, details)).step()
 
 
 def run(client, params, check_mode):

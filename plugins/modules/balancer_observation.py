@@ -9,10 +9,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: balancer_observation
-short_description: Look at a balancer, and return faults as data
+short_description: "Internal: look at a balancer, and return faults as data"
 version_added: 0.1.0
 description:
-  - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.haproxy_info).
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+    Elsewhere use M(graceful.azure.haproxy_info).
   - Looks at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
     because the passes must go on whatever happens to one balancer.
 extends_documentation_fragment:
@@ -75,11 +76,6 @@ options:
     description:
       - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. See M(graceful.azure.haproxy_info).
     type: float
-  rest:
-    description:
-      - For how many seconds an earlier look of the same run is good enough, if no host has seen anything new.
-    type: float
-    default: 0
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -110,7 +106,7 @@ fatal:
   type: str
   sample: There is no HAProxy socket /run/haproxy/admin.sock.
 at:
-  description: When the look began, by the controller's clock, in seconds since 1970.
+  description: When the look ended, by the controller's clock, in seconds since 1970.
   returned: always
   type: float
   sample: 1795243046.25

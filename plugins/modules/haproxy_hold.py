@@ -278,21 +278,11 @@ process:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
-    DEFAULT_SOCKET,
-    DRAIN,
-    MAINT,
-    DryHaproxy,
-    Haproxy,
-    HaproxyError,
-    Holder,
-    NotThere,
-    parse_places,
-    release_absent,
-    socket_path,
-    view,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import DRAIN, MAINT, HaproxyError, parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     HoldError,
     Request,
@@ -302,28 +292,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 
-# How long to wait between two looks at what HAProxy's checks say (s).
-LOOK_SECONDS = 0.5
-
 
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
-    deadline = monotonic() + check_timeout(params.get("timeout") or 0.0)
-    result = put_or_release(params, check_mode)
-    while result["waiting_for"] and not check_mode:
-        left = deadline - monotonic()
-        if left <= 0:
-            break
-        sleep(min(LOOK_SECONDS, left))
-        # The lock is free meanwhile: whoever holds the server again keeps it.
-        now = put_or_release(params, check_mode, continued=True)
-        now["changed"] |= result["changed"]
-        now["conflicts"] = result["conflicts"] + [told for told in now["conflicts"] if told not in result["conflicts"]]
-        now["diff"]["before"] = result["diff"]["before"]
-        result = now
-    return result
-
-
-def put_or_release(params, check_mode, continued=False):
+    timeout = check_timeout(params.get("timeout") or 0.0)
     request = Request.from_params(params)
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
@@ -334,9 +305,10 @@ def put_or_release(params, check_mode, continued=False):
         except ValueError as error:
             raise ValueError("min_in_service: %s." % error) from None
     haproxy = Haproxy(socket_path(params["socket"]))
+    await_checks = params.get("await_checks", True)
     store = Store(params["state_dir"], dry=check_mode)
-    holder = Holder(
-        DryHaproxy(haproxy, waits=bool(params.get("timeout")) and params.get("await_checks", True)) if check_mode else haproxy,
+    servers = Servers(
+        DryHaproxy(haproxy, waits=bool(timeout) and await_checks) if check_mode else haproxy,
         store,
         request,
         params["server"],
@@ -344,38 +316,28 @@ def put_or_release(params, check_mode, continued=False):
         params["out_state"],
         least,
         parse_places(params.get("addresses") or ()),
-        params.get("await_checks", True),
-        continued,
+        await_checks,
     )
+    engine = Engine(servers, store, request, monotonic, sleep)
+    absent = False
     try:
-        outcomes, process = holder.run()
+        engine.run(0.0 if check_mode else timeout)
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
-        changed, before, after = (False, {}, {}) if request.present else release_absent(store, request, params["server"], params["backends"])
-        return {
-            "changed": changed,
-            "servers": [],
-            "conflicts": [],
-            "refused": [],
-            "waiting_for": [],
-            "absent": True,
-            "process": None,
-            "diff": {"before": before, "after": after},
-        }
-    places = {outcome: "%s/%s" % (outcome.backend, outcome.name) for outcome in outcomes}
+        absent = True
+        if not request.present:
+            engine.driver = AbsentServers(store, params["server"], params["backends"])
+            engine.run()
     return {
-        "changed": any(outcome.changed for outcome in outcomes),
-        "servers": [outcome.result() for outcome in outcomes],
-        "conflicts": [outcome.conflict for outcome in outcomes if outcome.conflict],
-        "refused": holder.refused,
-        "absent": False,
-        "waiting_for": [outcome.waiting_for for outcome in outcomes if outcome.waiting_for],
-        "process": {"pid": process.pid, "started": process.started},
-        "diff": {
-            "before": {place: outcome.before for outcome, place in places.items()},
-            "after": {place: view(outcome.server, outcome.after) for outcome, place in places.items()},
-        },
+        "changed": engine.changed,
+        "servers": [] if absent else [servers.describe(hold) for hold in engine.current],
+        "conflicts": engine.conflicts,
+        "refused": engine.refused,
+        "absent": absent,
+        "waiting_for": engine.waiting_for,
+        "process": None if absent else {"pid": servers.process.pid, "started": servers.process.started},
+        "diff": engine.diff,
     }
 
 

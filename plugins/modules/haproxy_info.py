@@ -362,24 +362,17 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
-    DEFAULT_SOCKET,
-    KIND,
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     READY,
-    Haproxy,
     HaproxyError,
-    NotThere,
-    arrived,
-    condition_of,
-    describe,
     parse_places,
-    record_process,
     same_process,
-    socket_path,
-    sort_records,
     source_address,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     DEFAULT_STATE_DIR,
     RESTORING,
@@ -390,6 +383,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     scan_records,
     utc_now,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 
 LOOK_SECONDS = 0.5
 
@@ -398,7 +392,7 @@ def observe(haproxy, store, names, places=()):
     while True:
         with store.locked() as locked:
             look = haproxy.look()
-            records = sort_records(store.records(KIND), haproxy.path, look)
+            records = Records(store.records(KIND), haproxy.path, look)
             holds = records.ours
         # Without a lock what is held now may have been put after the look.
         if locked or not holds:
@@ -480,7 +474,7 @@ def state_dir_problem(state_dir):
     return None
 
 
-def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
+def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
     timeout = check_timeout(params["timeout"])
     quiet = check_timeout(params.get("quiet") or 0.0)
     haproxy = Haproxy(socket_path(params["socket"]), params.get("hard_stop_after"))
@@ -509,10 +503,11 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep):
     twice = set()
     while not is_idle(watch.seen["servers"], awaited, twice):
         left = deadline - monotonic()
-        sleep(max(0.0, min(LOOK_SECONDS, left)))
+        still_wanted()
+        before = idle_servers(watch.seen)
+        sleep(max(0.0, min(LOOK_SECONDS, left, watch.quiet_in(before, quiet))))
         if left < LOOK_SECONDS:
             break
-        before = idle_servers(watch.seen)
         watch.saw(observe(haproxy, store, names, places))
         twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
@@ -544,6 +539,11 @@ class Watch:
 
     def quiet_for(self, key):
         return self.at - self._since[key][1]
+
+    def quiet_in(self, keys, quiet):
+        """Seconds until the next of these servers has been without a new session for so long; LOOK_SECONDS if none is about to be."""
+        left = [quiet - self.quiet_for(key) for key in keys]
+        return min([seconds for seconds in left if seconds > 0], default=LOOK_SECONDS)
 
 
 def idle_servers(seen):
@@ -583,7 +583,7 @@ def main():
         supports_check_mode=True,
     )
     try:
-        result = run(module.params, module.check_mode)
+        result = run(module.params, module.check_mode, still_wanted=end_unless_read)
     except (HaproxyError, HoldError, ValueError) as error:
         module.fail_json(msg=str(error), other_holds=records_at(module.params["state_dir"]))
     module.exit_json(changed=False, **result)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_observation
-short_description: Look at a host, and return faults as data
+short_description: "Internal: look at a host, and return faults as data"
 version_added: 0.1.0
 description:
-  - Part of the playbook C(graceful.azure.handle_events); elsewhere use M(graceful.azure.scheduled_events_info)
-    and M(graceful.azure.connections_info).
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+    Elsewhere use M(graceful.azure.scheduled_events_info) and M(graceful.azure.connections_info).
   - Reads the scheduled events, the connections to the host and the records of holds on it. It never fails and
     never makes a host unreachable, because the passes must go on whatever happens to one host.
   - With O(wait) the look also contains the pause between two passes. The host itself waits, so that a new event ends the pause at once.
@@ -104,17 +104,11 @@ options:
           - Whether to ask even if no event affects the host.
         type: bool
         default: false
-  rest:
-    description:
-      - For how many seconds an earlier look of the same run, registered as C(graceful_azure_host), is good enough. The host is
-        then not asked at all.
-    type: float
-    default: 0
-  interval:
-    description:
-      - How many seconds must pass between two looks at the same host. The minimum is 1.
-    type: float
-    default: 1
+      back:
+        description:
+          - Whether to ask only if one of O(expected) is gone. The host may go back then.
+        type: bool
+        default: false
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -152,16 +146,6 @@ began:
   returned: always
   type: float
   sample: 1795243045.75
-rested:
-  description: Whether this is an earlier look. See O(rest).
-  returned: always
-  type: bool
-  sample: false
-news:
-  description: Whether RV(fingerprint) differs from that of the former look.
-  returned: always
-  type: bool
-  sample: false
 age:
   description: Seconds from the last read of the metadata service to the end of the look.
   returned: when the host was reached
@@ -271,6 +255,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     client_from_params,
     imds_argument_spec,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 READ_SECONDS = 1.0
@@ -285,9 +270,10 @@ ANSWER_SECONDS = 2.0
 class Look:
     """The look at one host, which may go on for a while. A mistake stands in C(fatal), what may pass in C(error)."""
 
-    def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
         self.params = params
         self.create = create
+        self.still_wanted = still_wanted  # ends the process if nobody waits for the look any more
         self.monotonic = monotonic
         self.sleep = sleep
         self.seen = {"events": None, "resource_name": None, "connections": None, "holds": []}
@@ -311,6 +297,7 @@ class Look:
                 self._read()
                 self._count()
             while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
+                self.still_wanted()
                 self.sleep(max(0.0, min(LOOK_SECONDS, began + self.params["wait"] - self.monotonic())))
                 if self.monotonic() - self.read_at >= READ_SECONDS:
                     self._read()
@@ -330,7 +317,11 @@ class Look:
     def _is_to_ask(self):
         """Whether the host is about to be taken out. One that is held does not serve, and one whose event has started is taken out whatever it answers."""
         ask = self.params["ask"]
-        if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen or self.seen["holds"]:
+        if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen:
+            return False
+        if ask.get("back"):
+            return self._lacks_expected()
+        if self.seen["holds"]:
             return False
         coming = [event for event in self.seen["events"] or () if event["affects_host"] and event["event_status"] != "Started"]
         return bool(coming or ask.get("always"))
@@ -435,14 +426,13 @@ def main():
                     "host": {"type": "str", "default": "localhost"},
                     "validate_certs": {"type": "bool", "default": True},
                     "always": {"type": "bool", "default": False},
+                    "back": {"type": "bool", "default": False},
                 },
             },
-            rest={"type": "float", "default": 0},
-            interval={"type": "float", "default": 1},
         ),
         supports_check_mode=True,
     )
-    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode).run())
+    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run())
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan
-short_description: Decide one step for every host of a pass
+short_description: "Internal: decide one step for every host of a pass"
 version_added: 0.1.0
 description:
-  - Part of the playbook C(graceful.azure.handle_events). It is of no use elsewhere.
+  - Internal to the playbooks of this collection. Options and results may change with every release.
   - Takes what was observed on the hosts of the play, and their settings. Decides one step for each host, with a reason in words and a deadline.
   - Runs on the controller once for the whole play and connects to no host. Mistakes are returned as data, so that it never fails
     while a run goes on. Only O(phase=result), the last task of a run, fails, where a person is needed or the run's time is over.
@@ -34,30 +34,8 @@ options:
     type: str
     default: pass
     choices:
-      settings: Check the variables of all hosts and begin a run.
       pass: Plan one pass.
       result: Show what became of each event, a line for each, and fail where a person is needed.
-  timeout:
-    description:
-      - Seconds after which the run ends. Needed with O(phase=settings).
-    type: float
-  sleep:
-    description:
-      - Seconds between two looks at the same host. Needed with O(phase=settings).
-    type: float
-  observe_timeout:
-    description:
-      - How many seconds one look at a host may take. Needed with O(phase=settings).
-    type: float
-  wait:
-    description:
-      - Whether more passes follow. Needed with O(phase=settings).
-    type: bool
-  watch:
-    description:
-      - Whether the run waits for a first event.
-    type: bool
-    default: false
   journal:
     description:
       - Path of a file on the controller. Each pass is appended to it as a line of JSON, with everything that it was planned from.
@@ -74,12 +52,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-mistakes:
-  description: Every mistake in the settings of all hosts, one sentence each.
-  returned: with O(phase=settings) and O(phase=pass)
-  type: list
-  elements: str
-  sample: []
 hosts:
   description: For each host its C(state), C(reason), C(since), C(until), C(event) and the C(step) to take, which may be null.
   returned: with O(phase=pass)

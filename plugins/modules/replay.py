@@ -9,10 +9,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: replay
-short_description: Plan the passes of a journal again
+short_description: "Internal: plan the passes of a journal again"
 version_added: 0.1.0
 description:
-  - The one task of the playbook C(graceful.azure.replay).
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+    Elsewhere use the playbook C(graceful.azure.replay).
   - Reads a journal that C(graceful.azure.handle_events) wrote with C(handle_events_journal). It decides every pass again from what was observed
     then. It shows state, reason, step and deadline of each host, and whether the run decided the same.
   - It runs on the controller, connects to no host and asks no service.

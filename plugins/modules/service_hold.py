@@ -115,6 +115,7 @@ conflicts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     HoldError,
     Request,
@@ -124,7 +125,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
 )
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     DrySystemd,
-    ServiceHolder,
+    Services,
     Systemd,
     SystemdError,
 )
@@ -136,13 +137,25 @@ def run(params, check_mode, run_command):
     if params["services"] is not None and not params["services"]:
         raise ValueError("services is an empty list: name at least one service.")
     systemd = Systemd(run_command)
-    holder = ServiceHolder(
-        DrySystemd(systemd) if check_mode else systemd,
-        Store(params["state_dir"], dry=check_mode),
-        request,
-        params["services"],
-    )
-    return holder.run(0.0 if check_mode else timeout)
+    store = Store(params["state_dir"], dry=check_mode)
+    if check_mode:
+        systemd, timeout = DrySystemd(systemd), 0.0
+    services = Services(systemd, store, request, params["services"], timeout)
+    engine = Engine(services, store, request)
+    engine.run(timeout)
+    return result_of(engine)
+
+
+def result_of(engine):
+    waiting_for = engine.waiting_for
+    return {
+        "changed": engine.changed,
+        "services": [engine.driver.describe(hold) for hold in engine.current],
+        "done": not waiting_for,
+        "waiting_for": waiting_for[0] if waiting_for else None,
+        "conflicts": engine.conflicts,
+        "diff": engine.diff,
+    }
 
 
 def main():

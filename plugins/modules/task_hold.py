@@ -103,6 +103,7 @@ held_by:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     CHANGING,
     HELD,
@@ -118,20 +119,34 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
 KIND = "task"
 
 
-def wanted(request, record, name, done):
-    """The record as it should be; None: none."""
-    if not request.present:
-        remaining = request.taken_from(record["events"]) if record else {}
-        if remaining:
-            # Others came to hold it after it was begun to be undone, and now it is undone.
-            undone = {"done": False, "phase": CHANGING} if done else {}
-            return dict(record, events=remaining, **undone)
-        return dict(record, done=False, phase=CHANGING) if record and done is False else None
-    if record is None:
-        record = new_record(KIND, {"name": name}, {}, {}, {}, done=False)
-    if done and not record["done"]:
-        record = dict(record, done=True, done_since=request.now)
-    return dict(record, events=request.added_to(record["events"]), phase=HELD if record["done"] else CHANGING)
+class Tasks(Driver):
+    """The user's own tasks: they change things themselves, so there is nothing to look at but the record."""
+
+    def __init__(self, store, request, names, done):
+        self._store = store
+        self._request = request
+        self._names = names
+        self._done = done
+
+    def look(self):
+        return [(name, name, self._store.read(KIND, {"name": name})) for name in self._names]
+
+    def view(self, record, seen):
+        return {"done": bool(record and record["done"]), "held_by": holders(record)}
+
+    def put(self, hold, events):
+        record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
+        if self._done and not record["done"]:
+            record = dict(record, done=True, done_since=self._request.now)
+        yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
+
+    def keep(self, hold, record):
+        # Others came to hold it after it was begun to be undone, and now it is undone.
+        return dict(record, done=False, phase=CHANGING) if self._done else record
+
+    def give_back(self, hold):
+        # Whoever undoes it says first that it begins, and then that it is done.
+        yield dict(hold.record, done=False, phase=CHANGING) if self._done is False else None
 
 
 def run(params, check_mode):
@@ -140,30 +155,18 @@ def run(params, check_mode):
     if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
     store = Store(params["state_dir"], dry=check_mode)
-    with store.locked(create=request.present):
-        before = {name: store.read(KIND, {"name": name}) for name in names}
-        after = {name: wanted(request, before[name], name, params["done"]) for name in names}
-        changed = [name for name in names if not same_content(before[name], after[name])]
-        for name in changed:
-            if after[name] is None:
-                store.delete(before[name])
-            else:
-                store.write(after[name])
+    engine = Engine(Tasks(store, request, names, params["done"]), store, request)
+    engine.run()
+    before = [hold.first for hold in engine.current]
+    after = [hold.record for hold in engine.current]
     return {
-        "changed": bool(changed),
-        "held": any(before.values()),
-        "done": all(record and record["done"] for record in after.values()),
-        "last": not request.present and any(record and not request.taken_from(record["events"]) for record in before.values()),
-        "held_by": list(dict.fromkeys(event_id for record in after.values() for event_id in holders(record))),
-        "diff": {
-            "before": {name: view(record) for name, record in before.items()},
-            "after": {name: view(record) for name, record in after.items()},
-        },
+        "changed": not all(map(same_content, before, after)),
+        "held": any(before),
+        "done": all(record and record["done"] for record in after),
+        "last": not request.present and any(record and not request.taken_from(record["events"]) for record in before),
+        "held_by": list(dict.fromkeys(event_id for record in after for event_id in holders(record))),
+        "diff": engine.diff,
     }
-
-
-def view(record):
-    return {"done": bool(record and record["done"]), "held_by": holders(record)}
 
 
 def main():

@@ -4,9 +4,8 @@
 
 """What the variables of the hosts say, checked and brought into the plan's form. Private to the collection.
 
-Only place where the plan's side knows the names of role and inventory variables. Types and
-choices come from the roles' own argument specs, so that a mistake is found before the first
-pass and not when an event comes.
+Names, types, choices and defaults come from the argument specs of the roles. The playbook checks the variables of
+all hosts before the first pass, and a role that is used alone checks those that it reads. Both call the functions here.
 """
 
 from __future__ import annotations
@@ -31,23 +30,35 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 
+# The one that is written in C takes a tenth of the time.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 # Options of the roles that the passes set themselves.
 _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_in_service", "ready_resources")
 
-# What else users set, or what a run itself leaves on the hosts.
-VARIABLES = (
+OF_HOSTS = (
     *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
     *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir"),
-    *("graceful_azure_settings", "graceful_azure_plan", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure"),
+)
+"""What is read of a host besides the variables of the roles."""
+OF_RUNS = (
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
     "handle_events_unknown_targets",
 )
-TASK_FILES = ("drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after")
-"""Options that name a task file of the user's own, besides those of the provider custom."""
+_LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
+
+LIST = "load_balancer_list"
+"""Several balancers of one host. An entry has the options of load_balancer without the prefix."""
+TASK_FILES = {
+    "load_balancer": ("load_balancer_custom_out", "load_balancer_custom_in"),
+    "drain_host": ("drain_host_before", "drain_host_after"),
+    "restore_service": ("restore_service_before", "restore_service_after"),
+}
+"""Options that name a task file of the user's own. Those of load_balancer are read with the provider custom alone."""
+# The modules take a text with commas for these, and so it may come from the command line.
+_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
-QUIET = 3.0
-"""Seconds without a new session after which a server that is out counts as drained, where nothing else is set."""
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
 """How alike a variable's name and one of ours must be to be told, from 0 to 1: where it begins as ours do, and where it does not."""
 PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
@@ -57,32 +68,41 @@ PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "a
 def _stated(role):
     """The options of a role's main entry point, as its argument spec has them; for reading alone."""
     with open(os.path.join(ROLES_FOLDER, role, "meta", "argument_specs.yml"), encoding="utf-8") as spec:
-        return yaml.safe_load(spec)["argument_specs"]["main"]["options"]
+        return yaml.load(spec, Loader=_LOADER)["argument_specs"]["main"]["options"]
 
 
-def role_options(all_of_them=False):
-    """The options of the roles' main entry points that users set, by variable name; or all that these roles have."""
+@functools.cache
+def role_options(all_of_them=False, roles=ROLES):
+    """The options of the roles' main entry points that users set, by variable name; or all that these roles have. For reading alone."""
     options = {}
-    for role in ROLES:
+    for role in roles:
         for name, option in _stated(role).items():
             if all_of_them or name[len(role) + 1:] not in _SET_BY_PASSES:
                 options[name] = option
     return options
 
 
-def _check_number(mistakes, variables, name, least, default):
+@functools.cache
+def _of_one_balancer():
+    """The options of a balancer, by variable name. For reading alone."""
+    options = {name: option for name, option in role_options(roles=("load_balancer",)).items() if name != LIST}
+    # Where there are several, each entry has it.
+    return dict(options, load_balancer_provider=dict(options["load_balancer_provider"], required=True))
+
+
+def _check_number(mistakes, values, name, least):
     """A number of seconds from C(least) up; the default after a mistake was noted."""
-    value = variables.get(name)
-    if value is None:
-        return default
+    value = values.get(name)
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or number < least:
+    if math.isfinite(number) and number >= least:
+        return number
+    if value is not None:
         mistakes.append(f"{name}: {value!r} is not a number of seconds from {least:g} up")
-        return default
-    return number
+    default = role_options()[name].get("default")
+    return default if default is None else float(default)
 
 
 def _check_minimum(mistakes, value):
@@ -144,6 +164,10 @@ def _check_address(mistakes, name, address):
             mistakes.append(f"{name}: {address!r} is neither a name nor an IP address; write it without a scheme, brackets or a port")
 
 
+def _first_line(error):
+    return str(error).strip().splitlines()[0]
+
+
 def _task_problem(tasks, loader):
     """A sentence about the first of these tasks that cannot be loaded, or None. One that cannot ends a run for all hosts, rescued by nothing."""
     for task in tasks:
@@ -151,57 +175,126 @@ def _task_problem(tasks, loader):
             return f"{task!r} is not a task"
         inner = [inner for key in ("block", "rescue", "always") for inner in task.get(key) or ()]
         try:
-            problem = _task_problem(inner, loader) if "block" in task else Task.load(task, loader=loader) and None
+            # A role of this collection includes it, so short names of its modules are known.
+            problem = _task_problem(inner, loader) if "block" in task else Task.load({"collections": ["graceful.azure"], **task}, loader=loader) and None
         except AnsibleError as error:
-            problem = str(error).strip().splitlines()[0]
+            problem = _first_line(error)
         if problem:
             return problem
     return None
 
 
-def _check_task_file(mistakes, variables, name, playbook_dir, loader):
-    path = os.path.join(playbook_dir, str(variables[name]))
+def _check_task_files(mistakes, values, names, playbook_dir, loader):
+    for name in names:
+        if values.get(name):
+            path = os.path.join(playbook_dir, str(values[name]))
+            problem = _task_file_problem(path, loader)
+            if problem:
+                mistakes.append(f"{name}: {problem}")
+
+
+def _task_file_problem(path, loader):
+    """What is wrong with a task file, as a sentence, or None."""
     if not os.path.isfile(path):
-        mistakes.append(f"{name}: there is no task file {path}")
-        return
+        return f"there is no task file {path}"
     try:
         tasks = loader.load_from_file(path)
     except AnsibleError as error:
-        mistakes.append(f"{name}: {path}: {str(error).strip().splitlines()[0]}")
-        return
+        return f"{path}: {_first_line(error)}"
     problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it does not contain a list of tasks"
-    if problem:
-        mistakes.append(f"{name}: {path}: {problem}")
+    return problem and f"{path}: {problem}"
 
 
-def read_settings(hosts, known_hosts, playbook_dir="", loader=None):
+def read_settings(hosts, known_hosts, playbook_dir="", loader=None, unresolved=None):
     """Check the variables of all hosts; returns the plan's settings and every mistake as a sentence.
 
-    C(hosts): per inventory name its variables (None: not set). C(known_hosts): every inventory name.
-    C(playbook_dir): what paths of task files are relative to.
+    C(hosts): per inventory name the values of its variables. C(known_hosts): every inventory name.
+    C(playbook_dir): what paths of task files are relative to. C(unresolved): per name what is to be told of variables that have no value.
     """
     files = (playbook_dir, loader or DataLoader())
-    options = role_options()
     settings = {}
     mistakes = []
     told = {}
     for name, variables in hosts.items():
         found = []
-        settings[name] = _settings_of(name, variables, options, known_hosts, files, found)
-        for mistake in found:
+        untold = (unresolved or {}).get(name) or {}
+        settings[name] = _settings_of(name, variables, known_hosts, files, untold, found)
+        for mistake in (*_not_of(untold, found), *untold.values()):
             told.setdefault(mistake, []).append(name)
-    balancers = {balancer for values in settings.values() for balancer in values["load_balancer"]["hosts"]}
-    for name in sorted(balancers & {name for name in hosts if settings[name]["load_balancer"]["provider"] is None}):
+    balancers = machines_of(settings)
+    for name in sorted(balancers & {name for name in hosts if settings[name]["load_balancers"][0]["provider"] is None}):
         told = {mistake: [other for other in names if other != name] for mistake, names in told.items()}
         told.setdefault("a balancer of the others, and no target: give the group of the VMs alone as target", []).append(name)
     mistakes.extend(f"{', '.join(names)}: {mistake}" for mistake, names in told.items() if names)
-    mistakes.extend(_claimed_twice(settings))
+    mistakes.extend(_claimed_twice(settings, {name for name, variables in hosts.items() if variables.get(LIST)}))
     return settings, mistakes
+
+
+def machines_of(settings):
+    """The names of the machines on which the balancers of these hosts run."""
+    return {machine for values in settings.values() for balancer in values["load_balancers"] for machine in balancer["hosts"]}
+
+
+def names_for_run():
+    """The names of the variables that the playbook reads of each host."""
+    return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST}
+
+
+def names_for_role(role):
+    """The names of the variables that a role reads, or hands on to the role load_balancer."""
+    of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
+    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+
+
+def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
+    """Every mistake in the variables that a role reads which is used alone. The arguments are those of C(read_settings), for one host."""
+    files = (playbook_dir, loader or DataLoader())
+    unresolved = unresolved or {}
+    mistakes = []
+    options = dict(role_options(all_of_them=True, roles=(role,)))
+    options.pop(LIST, None)
+    # Services are started again whatever the balancer is.
+    has_balancer = role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+    with_list = has_balancer and (LIST in unresolved or variables.get(LIST) not in (None, ""))
+    if has_balancer:
+        # The role's defaults are set, whatever the user has set.
+        options = {**options, **_of_one_balancer()} if not with_list else {key: options[key] for key in options if key != "load_balancer_provider"}
+    values = _with_defaults(variables, options, unresolved, mistakes)
+    if with_list:
+        # What is as the role's defaults have it is not set.
+        _check_beside({key: value for key, value in variables.items() if value != options.get(key, {}).get("default")}, mistakes, "load_balancer_server")
+        _balancers_of("", variables.get(LIST), known_hosts, files, mistakes)
+    elif has_balancer:
+        _balancer_of("", values, known_hosts, files, mistakes)
+    if role == "drain_host":
+        _drain_of(values, files, mistakes)
+    if role == "restore_service":
+        _restore_of(values, variables, files, mistakes)
+    if role == "approve_event":
+        _check_number(mistakes, values, "approve_event_timeout", 0.001)
+    _check_machine(values, mistakes)
+    _check_step(role, values, mistakes)
+    return [*_not_of(unresolved, mistakes), *unresolved.values()]
+
+
+def _check_step(role, values, mistakes):
+    """What the passes set themselves, and whoever uses a role alone may set wrongly."""
+    for name in (f"{role}_event_ids", "approve_event_ready_resources"):
+        if values.get(name) == []:
+            mistakes.append(f"{name}: an empty list; name at least one, or leave it out")
+    task_files = [name for name in TASK_FILES.get(role, ()) if values.get(name)]
+    if role == "restore_service" and task_files and not values["restore_service_wait"] and not values.get("restore_service_event_ids"):
+        mistakes.append("restore_service_event_ids: not set; steps (restore_service_wait: false) with task files of your own need it")
+
+
+def _not_of(unresolved, mistakes):
+    """Without what follows from variables whose value nobody knows."""
+    return [mistake for mistake in mistakes if mistake.partition(":")[0] not in unresolved]
 
 
 def misspelt(hosts):
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
-    known = set(role_options(all_of_them=True)) | set(VARIABLES)
+    known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, *_LEFT_BY_RUNS, LIST}
     found, meant = {}, {}
     for name, variables in hosts.items():
         for variable in variables:
@@ -212,27 +305,6 @@ def misspelt(hosts):
             if meant[variable]:
                 found.setdefault((variable, meant[variable][0]), []).append(name)
     return [f"{', '.join(names)}: nothing reads the variable {variable}; is {meant} meant?" for (variable, meant), names in sorted(found.items())]
-
-
-def unresolved(hosts, template):
-    """A sentence for each variable of ours that would be taken for not set: a template in which something is undefined, or null for a number.
-
-    C(hosts): per name all its variables, as they are written. C(template): templates a text with the variables of a host.
-    """
-    options = role_options()
-    found = {}
-    for name, variables in hosts.items():
-        for variable in sorted((set(options) | set(VARIABLES)) & set(variables)):
-            text = variables[variable]
-            option = options.get(variable, {})
-            if text is None and "default" in option and option["type"] not in ("str", "path"):
-                found.setdefault(f"{variable}: null is not {_TYPES[option['type']]}; leave it out for the default", []).append(name)
-            if isinstance(text, str) and "{" in text:
-                try:
-                    template(text, name)
-                except AnsibleError as error:
-                    found.setdefault(f"{variable}: {text!r} cannot be resolved: {str(error).strip().splitlines()[0]}", []).append(name)
-    return [f"{', '.join(names)}: {mistake}" for mistake, names in found.items()]
 
 
 def forbidden(extra):
@@ -251,22 +323,96 @@ def _type_mistakes(messages, values, told):
             yield f"{wrong[1]}: {values.get(wrong[1])!r} cannot be read as {_TYPES.get(wrong[2], wrong[2])}"
 
 
-def _settings_of(name, variables, options, known_hosts, files, mistakes):
-    # What is not set comes as null, or as an empty text where templates yield nothing but texts (core before 2.19).
+def _with_defaults(variables, options, unresolved, mistakes):
+    """The values of what is set, and the defaults of these options, in the types that they have. A mistake for each that is of another."""
+    # Null and an empty text stand for what is not set, as templates yield them.
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
-    for key, value in values.items():
-        if isinstance(value, (str, bool, int, float)) and options.get(key, {}).get("type") == "list":
-            mistakes.append(f"{key}: {value!r} is {'a text' if isinstance(value, str) else 'a single value'}; it must be a list")
     for key, option in options.items():
-        # A text, a path, or an option without a default is not set then.
-        if variables.get(key) == "" and "default" in option and option["type"] not in ("str", "path"):
-            mistakes.append(f"{key}: an empty text is not {_TYPES[option['type']]}; leave it out for the default")
-    # Numbers of seconds are checked below, in words that name the limit.
-    specs = {key: dict(option, type="raw") if option.get("type") == "float" else option for key, option in options.items()}
+        value = variables.get(key)
+        if option["type"] == "list" and key not in _LISTS_OR_TEXTS and key in values and isinstance(value, (str, bool, int, float)):
+            mistakes.append(f"{key}: {value!r} is {'a text' if isinstance(value, str) else 'a single value'}; it must be a list")
+        # A text, a path, or an option without a default may be left empty.
+        if key in variables and key not in values and "default" in option and option["type"] not in ("str", "path"):
+            mistakes.append(f"{key}: {'null' if value is None else 'an empty text'} is not {_TYPES[option['type']]}; leave it out for the default")
+    # Numbers of seconds are checked where they are read, in words that name the limit.
+    specs = {key: dict(option, type="raw") if option["type"] == "float" else option for key, option in options.items() if key not in unresolved}
     validated = ArgumentSpecValidator(specs).validate({key: value for key, value in values.items() if key in specs})
     mistakes.extend(_type_mistakes(validated.error_messages, values, mistakes))
-    values.update(validated.validated_parameters)
+    return {**values, **validated.validated_parameters}
 
+
+def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
+    of_balancer = _of_one_balancer()
+    with_list = LIST in unresolved or variables.get(LIST) not in (None, "")
+    options = {key: option for key, option in role_options().items() if key not in of_balancer and key != LIST}
+    if not with_list:
+        options.update(of_balancer)
+    values = _with_defaults(variables, options, unresolved, mistakes)
+    if with_list:
+        _check_beside(variables, mistakes)
+        balancers = _balancers_of(name, variables.get(LIST), known_hosts, files, mistakes)
+    else:
+        balancers = [_balancer_of(name, values, known_hosts, files, mistakes)]
+    _check_machine(values, mistakes)
+    _check_number(mistakes, values, "approve_event_timeout", 0.001)
+    rules = values.get("graceful_azure_rules")
+    rule_mistakes = check_rules(rules)
+    mistakes.extend(rule_mistakes)
+    unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
+    if unknown_resources not in ("hold", "ignore"):
+        mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
+    return {
+        "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
+        "rules": [] if rule_mistakes else rules_of(rules),
+        "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
+        "unknown_resources": unknown_resources,
+        "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
+        "load_balancers": balancers,
+        "drain_host": _drain_of(values, files, mistakes),
+        "restore_service": _restore_of(values, variables, files, mistakes),
+    }
+
+
+def _check_beside(variables, mistakes, *besides):
+    """Options of a single balancer beside a list. How long the role load_balancer waits in all is none."""
+    beside = sorted(key for key in _of_one_balancer() if key not in ("load_balancer_timeout", *besides) and variables.get(key) not in (None, ""))
+    if beside:
+        mistakes.append(f"{LIST}: excludes {', '.join(beside)}; set that in its entries")
+
+
+def _check_machine(values, mistakes):
+    """What modules need on each machine."""
+    check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
+    _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
+
+
+def _balancers_of(name, entries, known_hosts, files, mistakes):
+    """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
+    options = _of_one_balancer()
+    names = [key[len("load_balancer_"):] for key in options]
+    ours = re.compile(rf"\bload_balancer_({'|'.join(names)})\b")
+    balancers = []
+    if not isinstance(entries, list) or not entries:
+        mistakes.append(f"{LIST}: {entries!r}; give a list of dictionaries, one for each balancer")
+        entries = [{"provider": "none"}]
+    for number, entry in enumerate(entries):
+        label = f"{LIST}[{number}]"
+        found = []
+        if not isinstance(entry, dict):
+            mistakes.append(f"{label}: {entry!r} is not a dictionary")
+            entry = {"provider": "none"}
+        variables = {f"load_balancer_{key}": value for key, value in entry.items()}
+        mistakes.extend(f"{label}: there is no option {key}; there are {', '.join(names)}" for key in entry if key not in names)
+        values = _with_defaults(variables, options, (), found)
+        balancers.append(_balancer_of(name, values, known_hosts, files, found))
+        mistakes.extend(ours.sub(rf"{label}.\1", mistake) for mistake in found)
+    # The record on the host is of one name.
+    if sum(balancer["provider"] == "custom" for balancer in balancers) > 1:
+        mistakes.append(f"{LIST}: only one entry may have the provider custom")
+    return balancers
+
+
+def _balancer_of(name, values, known_hosts, files, mistakes):
     provider = values.get("load_balancer_provider")
     balancers = [str(host) for host in values.get("load_balancer_hosts") or ()]
     if provider == "haproxy" and not balancers:
@@ -274,13 +420,42 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
     for host in balancers:
         if host not in known_hosts:
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
-    custom = ("load_balancer_custom_out", "load_balancer_custom_in") if provider == "custom" else ()
-    if not all(values.get(key) for key in custom):
-        mistakes.append("load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom")
-    for key in (*custom, *TASK_FILES):
-        if values.get(key):
-            _check_task_file(mistakes, values, key, *files)
-    # What is no number was told above.
+    if provider == "custom":
+        if not all(values.get(key) for key in TASK_FILES["load_balancer"]):
+            mistakes.append("load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom")
+        _check_task_files(mistakes, values, TASK_FILES["load_balancer"], *files)
+    # A word with @ is refused by name where HAProxy is asked.
+    if "@" not in str(values.get("load_balancer_haproxy_socket")):
+        check_path(mistakes, "load_balancer_haproxy_socket", values.get("load_balancer_haproxy_socket"))
+    _check_number(mistakes, values, "load_balancer_timeout", 0)
+    return {
+        "provider": provider,
+        "hosts": balancers,
+        "server": values.get("load_balancer_server") or name,
+        "socket": values.get("load_balancer_haproxy_socket"),
+        "hard_stop_after": _check_number(mistakes, values, "load_balancer_haproxy_hard_stop_after", 0),
+        "state": values.get("load_balancer_haproxy_state"),
+        "quiet": _check_number(mistakes, values, "load_balancer_quiet", 0),
+        "absent": values.get("load_balancer_haproxy_absent") or "unknown",
+        "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
+    }
+
+
+def _drain_of(values, files, mistakes):
+    for port in values.get("drain_host_ports") or ():
+        _check_port(mistakes, "drain_host_ports", port)
+    _check_task_files(mistakes, values, TASK_FILES["drain_host"], *files)
+    return {
+        "ports": [number for number in map(_port, values.get("drain_host_ports") or ()) if number is not None],
+        "services": [str(service) for service in values.get("drain_host_services") or ()],
+        "timeout": _check_number(mistakes, values, "drain_host_timeout", 0),
+        "before": bool(values.get("drain_host_before")),
+        "after": bool(values.get("drain_host_after")),
+    }
+
+
+def _restore_of(values, variables, files, mistakes):
+    # What is no number was told already.
     if isinstance(values.get("restore_service_port"), int):
         # As it was written: int() takes more for a number than the role does.
         _check_port(mistakes, "restore_service_port", variables["restore_service_port"])
@@ -290,51 +465,11 @@ def _settings_of(name, variables, options, known_hosts, files, mistakes):
             split_url(values["restore_service_url"])
         except AddressError as error:
             mistakes.append(f"restore_service_url: {error}")
-    check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
-    # A word with @ is refused by name where HAProxy is asked.
-    if "@" not in str(values.get("load_balancer_haproxy_socket")):
-        check_path(mistakes, "load_balancer_haproxy_socket", values.get("load_balancer_haproxy_socket"))
-    _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
-    _check_number(mistakes, values, "load_balancer_timeout", 0, None)
-    _check_number(mistakes, values, "approve_event_timeout", 0.001, None)
-    rules = values.get("graceful_azure_rules")
-    rule_mistakes = check_rules(rules)
-    mistakes.extend(rule_mistakes)
-    unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
-    if unknown_resources not in ("hold", "ignore"):
-        mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
-    may_be_off = check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False))
-    for port in values.get("drain_host_ports") or ():
-        _check_port(mistakes, "drain_host_ports", port)
+    _check_task_files(mistakes, values, TASK_FILES["restore_service"], *files)
     return {
-        "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
-        "rules": [] if rule_mistakes else rules_of(rules),
-        "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
-        "unknown_resources": unknown_resources,
-        "may_be_off": may_be_off,
-        "load_balancer": {
-            "provider": provider,
-            "hosts": balancers,
-            "server": values.get("load_balancer_server") or name,
-            "socket": values.get("load_balancer_haproxy_socket"),
-            "hard_stop_after": _check_number(mistakes, values, "load_balancer_haproxy_hard_stop_after", 0, None),
-            "state": values.get("load_balancer_haproxy_state"),
-            "quiet": _check_number(mistakes, values, "load_balancer_quiet", 0, QUIET),
-            "absent": values.get("load_balancer_haproxy_absent") or "unknown",
-            "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
-        },
-        "drain_host": {
-            "ports": [number for number in map(_port, values.get("drain_host_ports") or ()) if number is not None],
-            "services": [str(service) for service in values.get("drain_host_services") or ()],
-            "timeout": _check_number(mistakes, values, "drain_host_timeout", 0, 120.0),
-            "before": bool(values.get("drain_host_before")),
-            "after": bool(values.get("drain_host_after")),
-        },
-        "restore_service": {
-            "timeout": _check_number(mistakes, values, "restore_service_timeout", 0, 300.0),
-            "unanswered": values.get("restore_service_unanswered") or "refuse",
-            "ask": _what_to_ask(values),
-        },
+        "timeout": _check_number(mistakes, values, "restore_service_timeout", 0),
+        "unanswered": values.get("restore_service_unanswered") or "refuse",
+        "ask": _what_to_ask(values),
     }
 
 
@@ -351,12 +486,12 @@ def _what_to_ask(values):
     return asked
 
 
-def _claimed_twice(settings):
-    """Two hosts that stand for the same server of the same balancer: one's hold would be the other's."""
+def _claimed_twice(settings, with_list):
+    """Two hosts that stand for the same server of the same balancer: one's hold would be the other's. C(with_list): hosts with a list of balancers."""
     owners = {}
     mistakes = []
-    for name, values in settings.items():
-        balancer = values["load_balancer"]
+    balancers = [(name, number, balancer) for name, values in settings.items() for number, balancer in enumerate(values["load_balancers"])]
+    for name, number, balancer in balancers:
         if balancer["provider"] != "haproxy":
             continue
         for host in balancer["hosts"]:
@@ -364,6 +499,7 @@ def _claimed_twice(settings):
                 claims = owners.setdefault((host, balancer["socket"], balancer["server"]), {})
                 clash = claims.get(backend) or (claims and backend is None and next(iter(claims.values()))) or claims.get(None)
                 if clash and clash != name:
-                    mistakes.append(f"{name}: load_balancer_server: {balancer['server']!r} on {host} is {clash}'s server already")
+                    option = f"{LIST}[{number}].server" if name in with_list else "load_balancer_server"
+                    mistakes.append(f"{name}: {option}: {balancer['server']!r} on {host} is {clash}'s server already")
                 claims.setdefault(backend, name)
     return mistakes

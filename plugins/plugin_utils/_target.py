@@ -2,18 +2,24 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which hosts C(target) means: names of hosts and groups, names that Azure gives, and patterns. Private to the collection; pure."""
+"""Which hosts C(target) means: names of hosts and groups, names that Azure gives, and patterns. Private to the collection; pure.
+
+Ansible leaves out of a pattern what it does not understand, and goes on with no host at all. Here both are mistakes.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 
-from ansible.inventory.manager import split_host_pattern
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager, split_host_pattern
+from ansible.parsing.dataloader import DataLoader
 
 EVERYBODY = ("all", "*")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names that Ansible knows without an inventory."""
+NO_HOST = "matches no host, by its name in the inventory or by graceful_azure_resource_name"
 _PART = re.compile(r"(?:\[[^\]]*\]|[^:,])+")
 _SLICE = re.compile(r"(.+?)\[(?:-?\d+|\d*[:-]\d*)\]$")
 _BALANCED = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*$")
@@ -143,11 +149,41 @@ def _unknown(body, groups):
     return not _is_pattern(body)
 
 
-def resolve(target, groups, variables=None, ignore_unknown=False):
-    """The target as a host pattern of Ansible's, whose parts lie between commas.
+def find_hosts(target, groups, variables=None, unknown=None, is_reported=False):
+    """The target as a host pattern of Ansible's, whose parts lie between commas. It matches at least one host.
 
     C(groups): the names of hosts by group. C(variables): per host its variables, where they can be had. C(target) is a text or a list.
+    C(unknown): whether parts that nobody knows C(fail), or whether to C(ignore) them as long as others are known.
+    By default whoever reports an event (C(is_reported)) may name VMs that the inventory does not have, and nobody else may.
     """
+    unknown = unknown or ("ignore" if is_reported else "fail")
+    if unknown not in ("fail", "ignore"):
+        raise TargetError(f"handle_events_unknown_targets: {unknown!r} is neither fail nor ignore")
+    pattern = _resolve(target, groups, variables, unknown == "ignore")
+    if not _matches(pattern, groups):
+        raise TargetError(f"target {_shown(target)} {NO_HOST}")
+    return pattern
+
+
+def _matches(pattern, groups):
+    """Whether the pattern matches any host. A limit of the command line does not count."""
+    inventory = InventoryManager(DataLoader(), parse=False)
+    for group, names in groups.items():
+        inventory.add_group(group)
+        for name in names:
+            inventory.add_host(name, group)
+    try:
+        return bool(inventory.get_hosts(pattern))
+    except AnsibleError:
+        # There is no such host of a group, as in web[9].
+        return False
+
+
+def _shown(target):
+    return ",".join(map(str, target)) if isinstance(target, (list, tuple)) else str(target)
+
+
+def _resolve(target, groups, variables, ignore_unknown):
     hosts = list(groups["all"])
     azure = {}
     for name in hosts:
@@ -155,7 +191,7 @@ def resolve(target, groups, variables=None, ignore_unknown=False):
         for key in sorted({name.lower(), str(bears).lower()}):
             azure.setdefault(key, []).append(name)
     parts = _split(target, {*groups, *hosts}, azure)
-    shown = target if isinstance(target, str) else ",".join(map(str, target)) if isinstance(target, (list, tuple)) else str(target)
+    shown = _shown(target)
     found, unknown = [], []
     for part in parts:
         body = _body(part)
@@ -179,7 +215,7 @@ def resolve(target, groups, variables=None, ignore_unknown=False):
         raise TargetError(f"target {shown}: {', '.join(narrowing)} matches no host; {said}")
     if unknown and not (ignore_unknown and any(part[0] not in "!&" for part in found)):
         what = f"target {shown}" if not found else f"target {shown}: {', '.join(_body(part) or part for part in unknown)}"
-        raise TargetError(f"{what} matches no host, by its name in the inventory or by graceful_azure_resource_name")
+        raise TargetError(f"{what} {NO_HOST}")
     if variables and _means_everybody(parts):
         found.extend(f"!{_hosts_pattern([name])}" for name in _balancers_of_others(hosts, variables))
     return ",".join(found)

@@ -13,8 +13,6 @@ nothing of it is seen in the machine's own network. Several beds may be up at on
     bed.py reboot NAME        as the guest itself would
     bed.py reset NAME         as when the power fails
     bed.py wipe NAME          the same, from an empty disk
-    bed.py pause NAME         the whole guest stands still; resume
-    bed.py silence NAME       the guest's network is dead; unsilence
     bed.py event JSON         a new event, the body of the simulator's POST /events; prints the answer
     bed.py events             all events so far
     bed.py impact             reads an event, and does to its VMs what Azure would; the simulator calls this
@@ -29,7 +27,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import csv
 import fcntl
 import json
 import os
@@ -40,17 +37,15 @@ import sys
 import threading
 import time
 import urllib.parse
-import urllib.request
 from pathlib import Path
 
-import doors
-import image
-import kernel
-from guest import BALANCER_PORT, Guest
-
 ROOT = Path(__file__).resolve().parents[2]
-SIMULATOR = ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
-LOAD = ROOT / "tests" / "demo" / "load.py"
+sys.path.insert(0, str(ROOT))
+
+from tests.bed import doors, image, kernel  # noqa: E402
+from tests.bed.guest import BALANCER_PORT, Guest  # noqa: E402
+from tests.support import load, simulator  # noqa: E402
+
 LOCKS = Path("/run/graceful-azure-beds")
 MOST_BEDS = 100
 
@@ -175,11 +170,10 @@ class Bed:
         subprocess.run([self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command], check=False)
 
     def ask_simulator(self, path, body=None):
+        """The answer to a GET, or to a POST of a text."""
         kernel.enter_network(self.namespace)
-        request = urllib.request.Request(self.control + path, data=body and body.encode())
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=10) as answer:
-            return answer.read().decode()
+        method, data = ("GET", None) if body is None else ("POST", body.encode())
+        return json.dumps(simulator.Control(self.control).ask(method, path, data))
 
 
 # The supervisor
@@ -278,10 +272,8 @@ async def keep(bed):
 
 async def run_simulator(bed):
     vms = [guest for guest in bed.guests if guest.vm]
-    command = [sys.executable, str(SIMULATOR), "--control", "127.0.0.1:0"]
-    for guest in vms:
-        command += ["--vm", f"{guest.vm}=127.0.0.1:0"]
-    command += ["--on-start", f"{sys.executable} {Path(__file__).resolve()} --folder {bed.folder} impact"]
+    impact_command = f"{sys.executable} {Path(__file__).resolve()} --folder {bed.folder} impact"
+    command = simulator.command([guest.vm for guest in vms], on_start=impact_command)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, preexec_fn=kernel.die_with_parent)
     if line := await process.stdout.readline():
         addresses = json.loads(line)
@@ -364,11 +356,9 @@ def load_start(bed):
     balancer = next(guest for guest in bed.guests if guest.kind == "balancer")
     records = bed.folder / "load.csv"
     records.unlink(missing_ok=True)
-    command = [sys.executable, LOAD, "--address", balancer.address, "--port", BALANCER_PORT, "--rate", LOAD_RATE, "--limit", LOAD_LIMIT]
+    command = load.command(BALANCER_PORT, LOAD_RATE, LOAD_LIMIT, records, balancer.address)
     with (bed.folder / "load.log").open("w") as log:
-        process = subprocess.Popen(
-            [*map(str, command), "--records", str(records)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     (bed.folder / "load.pid").write_text(str(process.pid))
 
 
@@ -376,14 +366,13 @@ def load_stop(bed):
     """The counts of the load, and each request that failed."""
     pid = int((bed.folder / "load.pid").read_text())
     with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
-        if str(LOAD) not in stream.read():
+        if load.__file__ not in stream.read():
             raise Mistake("the load has ended before its time")
     os.kill(pid, signal.SIGTERM)
     while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/cmdline").read_text():
         time.sleep(0.05)
-    with (bed.folder / "load.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    failures = [{"time": float(row["start"]), "outcome": row["outcome"]} for row in rows if row["outcome"] != "ok"]
+    rows = load.read_requests(bed.folder / "load.csv")
+    failures = [{"time": row["start"], "outcome": row["outcome"]} for row in rows if row["outcome"] != load.OK]
     return {"requests_total": len(rows), "requests_failed": len(failures), "failures": failures}
 
 
@@ -398,14 +387,14 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in ("up", "supervise", "down", "events", "impact", "load-start", "load-stop"):
         commands.add_parser(name)
-    for name in ("reboot", "reset", "wipe", "pause", "resume", "silence", "unsilence"):
+    for name in ("reboot", "reset", "wipe"):
         commands.add_parser(name).add_argument("name")
     commands.add_parser("event").add_argument("json")
     arguments = parser.parse_args()
     bed = Bed(arguments.folder.resolve())
     try:
         run(bed, arguments)
-    except (Mistake, OSError, subprocess.CalledProcessError) as mistake:
+    except (Mistake, OSError, subprocess.CalledProcessError, simulator.SimulatorError) as mistake:
         sys.exit(f"bed: {mistake}")
 
 

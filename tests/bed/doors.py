@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 
-import kernel
+from tests.bed import kernel
 
 ADDRESS = "169.254.169.254"
 PORT = 80

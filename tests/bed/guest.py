@@ -12,11 +12,11 @@ import time
 import uuid
 from pathlib import Path
 
-import kernel
+from tests.bed import kernel
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE / "files"
-BACKEND = HERE.parent / "demo" / "backend.py"
+BACKEND = HERE.parent / "support" / "backend.py"
 
 SSH_PORT = 22
 WEB_PORT = 8080

@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support.processes import kill
+
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 MS_REC = 0x4000
@@ -171,13 +173,6 @@ class ControlGroup:
                 below.rmdir()
             if path.exists():
                 path.rmdir()
-
-
-def kill(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def missing_programs():

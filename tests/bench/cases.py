@@ -23,7 +23,7 @@ class Clinger:
     def __init__(self, stage, host):
         """Asks until the answer comes from that host."""
         for _attempt in range(200):
-            self.connection = socket.create_connection(("127.0.0.1", stage.bed.port("haproxy")), 5)
+            self.connection = socket.create_connection(("127.0.0.1", stage.world.port("haproxy")), 5)
             self.connection.sendall(b"GET /endless HTTP/1.1\r\nHost: bench\r\n\r\n")
             if "x-backend: {0}\r".format(host) in self.connection.recv(4096).decode().lower():
                 return

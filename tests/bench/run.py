@@ -26,8 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 from tests.bench import cases, figures, scale, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
-from tests.demo.bed import BedError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
+from tests.support.simulator import SimulatorError  # noqa: E402
+from tests.support.world import WorldError  # noqa: E402
 
 PEER = "community.general"
 
@@ -105,7 +106,7 @@ def main():
                     print("   {what}: {ours}  (peer: {peer})".format(**row), flush=True)
                 rows += [dict(row, part=name, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())) for row in new]
                 print("   took {0:.0f} s".format(time.monotonic() - begun), flush=True)
-    except BedError as error:
+    except (WorldError, SimulatorError) as error:
         print("bench: {0}".format(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -23,12 +23,13 @@ import time
 import uuid
 from pathlib import Path
 
-from tests.demo import playbook
+from tests.support import playbook, sshd
 from tests.support.haproxy import Haproxy, free_port
+from tests.support.inventory import state_dir, write_inventory
+from tests.support.processes import cpu_seconds, kill, marked
 from tests.support.simulator import Simulator
 
 ROOT = Path(__file__).resolve().parents[2]
-SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
 SIZES = (5, 20, 100)
 FORKS = 50
 LISTENS = 16
@@ -63,7 +64,7 @@ class Hosts:
             closing.callback(self.haproxy.stop)
             closing.callback(self._end_all)
             self._write_inventory()
-            playbook.write_configuration(self.folder)
+            self.configuration = playbook.write_configuration(self.folder)
             self.closing = closing.pop_all()
         return self
 
@@ -72,28 +73,19 @@ class Hosts:
 
     def _start_sshds(self, closing):
         """The port of each address. One sshd listens on so many at most."""
-        if not SSHD:
+        if not sshd.SSHD:
             raise ScaleError("no sshd: apt-get install openssh-server")
-        if os.geteuid() == 0:
-            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        for name in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
-        (self.folder / "user.pub").rename(self.folder / "authorized_keys")
+        sshd.make_keys(self.folder)
         addresses = [*self.addresses.values(), BALANCER]
         ports = {}
         for first in range(0, len(addresses), LISTENS):
             some, port = addresses[first:first + LISTENS], free_port()
             ports.update(dict.fromkeys(some, port))
-            configuration = self.folder / f"sshd_config-{port}"
-            configuration.write_text(
-                "".join(f"ListenAddress {address}:{port}\n" for address in some)
-                + f"HostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nMaxStartups 1000\n"
-                "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n"
-            )
+            words = sshd.command(self.folder, *(f"{address}:{port}" for address in some), name=f"sshd_config-{port}", more="MaxStartups 1000\n")
             with (self.folder / "sshd.log").open("ab") as log:
-                sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", configuration], stdin=subprocess.DEVNULL, stderr=log)
-            closing.callback(sshd.wait)
-            closing.callback(sshd.terminate)
+                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log)
+            closing.callback(process.wait)
+            closing.callback(process.terminate)
         return ports
 
     def _write_inventory(self):
@@ -102,23 +94,13 @@ class Hosts:
                 "ansible_host": address,
                 "ansible_port": self.ports[address],
                 "graceful_azure_imds_url": self.simulator.urls[name],
-                "graceful_azure_state_dir": str(self.folder / "state" / name),
+                **state_dir(self.folder, name),
             }
             for name, address in self.addresses.items()
         }
-        reached = {
-            "ansible_ssh_private_key_file": str(self.folder / "user"),
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes",
-            "ansible_python_interpreter": sys.executable,
-        }
-        balancer = {"ansible_host": BALANCER, "ansible_port": self.ports[BALANCER], "graceful_azure_state_dir": str(self.folder / "state" / "balancer")}
-        settings = {
-            "load_balancer_provider": "haproxy",
-            "load_balancer_hosts": ["balancer"],
-            "load_balancer_haproxy_socket": self.haproxy.socket,
-        }
-        groups = {"web": {"hosts": hosts, "vars": settings}, "machines": {"hosts": {"balancer": balancer}}}
-        (self.folder / "inventory.json").write_text(json.dumps({"all": {"vars": reached, "children": groups}}), encoding="utf-8")
+        everybody = {**sshd.reached(self.folder), "ansible_python_interpreter": sys.executable}
+        balancer = {"ansible_host": BALANCER, "ansible_port": self.ports[BALANCER], **state_dir(self.folder, "balancer")}
+        write_inventory(self.folder / "inventory.json", hosts, self.haproxy.socket, {"balancer": balancer}, everybody=everybody)
 
     @contextlib.contextmanager
     def watching(self):
@@ -126,11 +108,11 @@ class Hosts:
         journal = self.folder / "journal.jsonl"
         journal.unlink(missing_ok=True)
         short = Path("/tmp" if len(str(self.folder)) > 60 else self.folder)
-        environment = playbook.surroundings(self.folder, short)
         control = short / f"cp{os.getpid()}"
-        environment.update({MARK: self.mark, "ANSIBLE_FORKS": str(min(len(self.names), FORKS)), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)})
-        program = Path(sys.executable).with_name("ansible-playbook")
-        command = [program, "-i", self.folder / "inventory.json", "graceful.azure.watch_events", "-e", "target=web", "-e", f"handle_events_journal={journal}"]
+        settings = {MARK: self.mark, "ANSIBLE_FORKS": str(min(len(self.names), FORKS)), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)}
+        environment = playbook.surroundings(self.configuration, short, **settings)
+        words = ["-e", "target=web", "-e", f"handle_events_journal={journal}"]
+        command = [playbook.program(), "-i", self.folder / "inventory.json", "graceful.azure.watch_events", *words]
         with (self.folder / "playbook.log").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True)
         try:
@@ -145,25 +127,15 @@ class Hosts:
 
     def _marked(self):
         """The controller's processes, ssh's lasting connections among them."""
-        mark = f"{MARK}={self.mark}".encode()
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if mark in (entry / "environ").read_bytes():
-                        yield int(entry.name)
+        return marked(f"{MARK}={self.mark}")
 
     def cpu(self):
         """CPU seconds that the controller's processes have spent, those that were waited for included."""
-        ticks = 0
-        for pid in self._marked():
-            with contextlib.suppress(OSError):
-                ticks += sum(map(int, Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[11:15]))
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._marked())
 
     def _end_all(self):
         for pid in self._marked():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            kill(pid)
 
     def is_out(self, name):
         return self.haproxy.flags("web", name)[0] != 0

@@ -23,6 +23,9 @@ COMPANY = ("none", "none", "none", "after", "along")
 """A second controller: none, one that starts with the run after the kill, one that runs all along."""
 DELAYS = (0.0, 0.0, 0.1, 0.3, 0.7)
 """Seconds between the beginning of the task and the kill: before anything is done, or in the midst of it."""
+TURN = "Act on hosts and balancers and look at them"
+"""The task in which most steps are taken, a module after the other, each some 0.3 s."""
+DELAYS_OF_TURN = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.2)
 
 EVERY_POINT = "reboot"
 """The one scenario with a kill at each point."""
@@ -31,19 +34,14 @@ KILLS = {name: 50 if name == EVERY_POINT else 10 if scenario.variables == OWN_TA
 MOMENTS = {name: 0 if name in VARIANTS else 10 for name in SCENARIOS}
 """Kills at random moments in each scenario."""
 ROLES = "graceful.azure."
-PASS = (ROLES, "Observe the ", "Plan", "Take the step", "Give the host back")
+PASS = (ROLES, "Plan", "Take the step")
 """How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
 CHANGES = (
-    "load_balancer : Put or release the hold",
     "drain_host : Put the hold",
     "drain_host : Record that they are done",
     "drain_host : Record that it is drained",
-    "approve_event : Approve the events",
-    "restore_service : Note that the tasks of drain_host are done no more",
-    "restore_service : Remember the user's tasks",
-    "restore_service : Forget what is over",
 )
-"""The tasks that change or record something where HAProxy is the balancer and there are no services to stop."""
+"""The tasks that change or record something, where a step needs its role, and that only runs if there are task files of the user's own."""
 WAITING = ("Ask what is not given", "Begin to wait", "Wait for each event", "See that it is done")
 """The tasks of a role that is used alone, which a step skips."""
 STRIDE = 3
@@ -60,13 +58,14 @@ class Case:
     occurrence: int = 1
     delay: float = 0.0
     at: float | None = None  # seconds after the start of the controller, instead of a task
+    once_approved: bool = False  # as soon as a metadata service has taken an approval, instead of both
     who: str = "all"  # dies: the controller alone, or all its processes
     company: str = "none"
     fault: dict | None = None  # see faults.py
 
     @property
     def kind(self):
-        kill = f"task, {self.who}" if self.task else f"moment, {self.who}" if self.at is not None else ""
+        kill = f"task, {self.who}" if self.task else f"moment, {self.who}" if self.at is not None or self.once_approved else ""
         return ", ".join(filter(None, ["fault" if self.fault else "", kill])) or "no kill"
 
     def replay(self):
@@ -92,19 +91,21 @@ def undisturbed(scenario, seed, suite, play):
 
 
 def points(scenario, tasks, seed):
-    """Where to kill, as (task, occurrence): the first and the last occurrence of every task of one scenario; of the others a share.
+    """Where to kill, as (task, occurrence): the first and the last occurrence of every task of one scenario, and each turn but the first, which only
+    looks, again and again; of the others a share.
 
-    A share has whatever changes or records something, and so many of the other points of a pass, beginning where the share of
+    A share has whatever changes or records something in a role, and so many of the other points of a pass, beginning where the share of
     the scenario before ends, that together they have them all.
     """
-    found = [(task, occurrence) for task, last in tasks.items() for occurrence in sorted({1, last})]
+    found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
+    turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
     if scenario == EVERY_POINT:
-        assert len(found) <= KILLS[scenario], "there are more points than cases"
-        return found
+        assert len(found) + len(turns) <= KILLS[scenario], "there are more points than cases"
+        return found + [turns[number % len(turns)] for number in range(KILLS[scenario] - len(found) if turns else 0)]
     turn = [name for name in SCENARIOS if name != EVERY_POINT].index(scenario)
     needed = [point for point in found if point[0].removeprefix(ROLES) in CHANGES]
     assert len(needed) <= KILLS[scenario], "there are more steps than cases"
-    others = [point for point in found if point[0].startswith(PASS) and not point[0].endswith((*CHANGES, *WAITING))]
+    others = turns + [point for point in found if point[0].startswith(PASS) and not point[0].endswith((*CHANGES, *WAITING))]
     begin = (random.Random(seed).randrange(100) + STRIDE * turn) % len(others)
     return (needed + others[begin:] + others[:begin])[: KILLS[scenario]]
 
@@ -117,6 +118,7 @@ def case(scenario, number, seed, record):
     wanted = points(scenario, record["trace"], seed)
     if number < len(wanted):
         task, occurrence = wanted[number]
+        delay = dice.choice(DELAYS_OF_TURN) if task == TURN else delay
         return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=who, company=company)
     # No run takes as long as another.
     longest = 0.9 * (record["controllers"][0]["end"] - record["controllers"][0]["begin"])

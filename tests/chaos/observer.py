@@ -21,7 +21,8 @@ hosts, least (the minimum in service), yields (seconds before an event from whic
 
 from __future__ import annotations
 
-from tests.demo.balancer import BACKEND, DRAIN, MAINTENANCE
+from tests.support.haproxy import DRAIN, MAINTENANCE
+from tests.support.world import BACKEND
 
 ENOUGH = 15.0  # seconds of notice with a controller running, which are enough for everything
 REQUEST_LIMIT = 4.0  # after which the load generator gives up

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a case is played: the demo's bed with a load, handle_events in the surroundings of a user, and a record of it all.
+"""Where a case is played: a world under load, handle_events in the surroundings of a user, and a record of it all.
 
 As in the demo there are no threads: everything happens between two looks at the balancer, twenty times a second.
 """
@@ -13,11 +13,9 @@ import contextlib
 import fcntl
 import http.client
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -28,9 +26,10 @@ from tests.chaos.killer import FOLDER, HERE, ROOT
 from tests.chaos.observer import read_balancer, read_log
 from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.strike import strike
-from tests.demo import balancer
-from tests.demo.bed import TICK, Bed
-from tests.support.playbook import ansible_settings
+from tests.support.playbook import ansible_settings, program, run_facts, surroundings
+from tests.support.processes import kill, marked
+from tests.support.simulator import SimulatorError
+from tests.support.world import BACKEND, TICK, World
 
 RATE = 40.0  # requests per second
 RUN_LIMIT = 150.0
@@ -39,7 +38,7 @@ CASE_LIMIT = 300.0
 LATE = 20.0  # for which workers of a killed run may live on
 AT_ONCE = 3  # controllers, wherever they run: with more of them two cores are late for a deadline
 
-# What the collection has no business with: these servers lead to no host of the bed. Nobody connects to them.
+# What the collection has no business with: these servers lead to no host of the world. Nobody connects to them.
 OTHERS = """
 backend others
     server spare 127.0.0.1:9 weight 7
@@ -54,24 +53,11 @@ LOG = """\
 """
 
 
-class ChaosBed(Bed):
-    """The demo's bed. Impacts may overlap here, on one host too."""
-
-    def configuration(self):
-        logging = super().configuration().replace("frontend demo\n", "frontend demo\n" + LOG)
-        # Of two threads that write at once one gives its line up, and the log is a witness.
-        logging = logging.replace("global\n", "global\n    nbthread 1\n")
-        return logging + OTHERS
-
-    def recover(self, impact):
-        impact["end"] = time.time()
-        if any(other is not impact and other["host"] == impact["host"] and other["end"] > impact["end"] for other in self.impacts):
-            return
-        web = self.web[impact["host"]]
-        if web.poll() is None:
-            web.send_signal(signal.SIGCONT)
-        else:
-            self.start_web(impact["host"])
+def watched(configuration):
+    """HAProxy's configuration with the log, and the others."""
+    logging = configuration.replace("frontend demo\n", "frontend demo\n" + LOG)
+    # Of two threads that write at once one gives its line up, and the log is a witness.
+    return logging.replace("global\n", "global\n    nbthread 1\n") + OTHERS
 
 
 class Controller:
@@ -91,10 +77,6 @@ class Controller:
 
     def record(self):
         output = self.output.read_text(encoding="utf-8", errors="replace")
-        result = None
-        for line in output.splitlines():
-            if line.strip().startswith("RUN: "):
-                result = json.loads(line.strip()[len("RUN: "):]).get("graceful_azure")
         return {
             "name": self.name,
             "begin": self.begin,
@@ -102,7 +84,7 @@ class Controller:
             "hung": self.end is None,
             "killed": self.killed,
             "status": self.process.returncode,
-            "result": result,
+            "result": run_facts(output).get("graceful_azure"),
             "limit": self.limit,
             "output": output,
         }
@@ -115,49 +97,47 @@ class Stage:
         self.folder = Path(folder)
         self.case = case
         self.scenario = SCENARIOS[case.scenario]
-        self.bed = ChaosBed(self.folder, self.scenario.hosts)
+        self.world = World(self.folder, self.scenario.hosts, adapt=watched)
         self.limit = RUN_LIMIT + (REPEAT if case.fault else 0.0)
         self.token = uuid.uuid4().hex
         self.controllers = []
         self.announced = {}  # ids by the number of the event
         self.cancelled = set()
-        self.hit = set()
         self.samples = []
         self.lasting = {}
         self.events = []
 
     def play(self):
         """The record of the run; see the observer."""
-        with self.bed:
+        with self.world:
             try:
                 return self._play()
             finally:
                 self._end_all()
 
     def _play(self):
-        self.bed.start()
-        self.bed.start_simulator()
+        self.world.start()
         for command in self.scenario.operator:
-            balancer.ask(self.bed.socket, command)
-        self._write_inventory()
-        self.bed.start_load("load", RATE)
+            self.world.haproxy.ask(command)
+        self.inventory = self.world.write_inventory(self.folder / "inventory.json", self.scenario.variables)
+        self.world.start_load("load", RATE)
         self._look()
         before = dict(self.lasting)
         self._let(0.7)
         for order in faults.orders(self.case.fault, self.scenario.hosts) if self.case.fault else ():
-            self.bed.ask_simulator("/faults", order)
+            self.world.simulator.ask("POST", "/faults", order)
         for number, announced in enumerate(self.scenario.events):
             if announced.once_started is None and announced.once_out is None:
                 self._announce(number)
         if self.case.company == "along":
             self._start("along")
         self._start("first", kill=self.case)
-        struck = self.case.at is None
+        struck = self.case.at is None and not self.case.once_approved
         deadline = time.time() + CASE_LIMIT
         while not self._over():
             self.tick()
             first = self.controllers[-1] if len(self.controllers) == 1 or self.case.company == "along" else None
-            if not struck and first is not None and time.time() - first.begin >= self.case.at:
+            if not struck and first is not None and self._strikes(first):
                 struck = True
                 if first.process.poll() is None:
                     strike(first.process.pid, self.case.who)
@@ -165,11 +145,11 @@ class Stage:
                 break
         self._await_leftovers()
         # The balancer's checks notice a server's return within two seconds.
-        self.bed.await_servers(4)
+        self.world.await_servers(4)
         self._let(0.5)
         deaf = [host for host in self.scenario.hosts if not self._answers(host)]
-        load = self.bed.stop_load()
-        requests = self.bed.ask_simulator("/requests")
+        load = self.world.stop_load()
+        requests = self.world.simulator.requests()
         for request, _fault in faults.meetings(self.case.fault, requests) if self.case.fault else ():
             request["Fault"] = True
         return {
@@ -192,31 +172,28 @@ class Stage:
             "reached": any(controller.killed for controller in self.controllers),
         }
 
+    def _strikes(self, controller):
+        if self.case.once_approved:
+            return any(event["Approvals"] for event in self.events)
+        return time.time() - controller.begin >= self.case.at
+
     # What happens
 
     def tick(self):
         self._look()
-        self.events = self.bed.ask_simulator("/events")
-        for event in self.events:
-            started = any(step["Status"] == "Started" for step in event["History"])
-            if started and event["EventId"] not in self.hit:
-                self.hit.add(event["EventId"])
-                for host in event["Resources"]:
-                    self.bed.hit(event["EventType"], host, event["ImpactSeconds"])
+        self.events = self.world.simulator.events()
+        self.world.hit_started(self.events)
         self._azure()
         self._controllers()
-        now = time.time()
-        for item in [item for item in self.bed.due if item[0] <= now]:
-            self.bed.due.remove(item)
-            item[1](*item[2:])
+        self.world.do_what_is_due()
         time.sleep(TICK)
 
     def _look(self):
-        sample, self.lasting = read_balancer(balancer.ask(self.bed.socket, "show servers state; show stat"))
+        sample, self.lasting = read_balancer(self.world.haproxy.ask("show servers state; show stat"))
         self.samples.append([time.time(), sample])
 
     def _out(self, host):
-        return self.samples[-1][1][f"{balancer.BACKEND}/{host}"][0] != "ready"
+        return self.samples[-1][1][f"{BACKEND}/{host}"][0] != "ready"
 
     def _azure(self):
         """Events that wait for something, and the end of those that are cancelled."""
@@ -230,11 +207,11 @@ class Stage:
             elif announced.cancelled and number not in self.cancelled and all(map(self._out, announced.hosts)):
                 self.cancelled.add(number)
                 # It may have been approved, and started, between two looks.
-                with contextlib.suppress(Exception):
-                    self.bed.ask_simulator(f"/events/{event['EventId']}/cancel", method="POST")
+                with contextlib.suppress(SimulatorError):
+                    self.world.simulator.cancel(event["EventId"])
 
     def _announce(self, number):
-        self.announced[number] = self.bed.ask_simulator("/events", self.scenario.events[number].document())["EventId"]
+        self.announced[number] = self.world.simulator.post_event(**self.scenario.events[number].document())
 
     def _controllers(self):
         for controller in list(self.controllers):
@@ -247,7 +224,7 @@ class Stage:
 
     def _over(self):
         gone = all(event["History"][-1]["Status"] in ("Completed", "Cancelled") for event in self.events)
-        return bool(self.events) and gone and not self.bed.due and all(controller.end is not None for controller in self.controllers)
+        return bool(self.events) and gone and not self.world.due and all(controller.end is not None for controller in self.controllers)
 
     def _let(self, seconds):
         until = time.time() + seconds
@@ -256,7 +233,7 @@ class Stage:
             time.sleep(TICK)
 
     def _answers(self, host):
-        connection = http.client.HTTPConnection("127.0.0.1", self.bed.port(host), timeout=3)
+        connection = http.client.HTTPConnection("127.0.0.1", self.world.port(host), timeout=3)
         try:
             connection.request("GET", "/")
             return connection.getresponse().status == 200
@@ -267,38 +244,14 @@ class Stage:
 
     # The controllers
 
-    def _write_inventory(self):
-        hosts = {
-            name: {
-                "graceful_azure_imds_url": self.bed.urls[name],
-                "graceful_azure_state_dir": str(self.folder / "state" / name),
-                "drain_host_ports": [self.bed.port(name)],
-                "restore_service_url": f"http://127.0.0.1:{self.bed.port(name)}/",
-            }
-            for name in self.scenario.hosts
-        }
-        variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["balancer"], "load_balancer_haproxy_socket": self.bed.socket}
-        inventory = {
-            "all": {
-                "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
-                "children": {
-                    "web": {"hosts": hosts, "vars": dict(variables, **self.scenario.variables)},
-                    "machines": {"hosts": {"balancer": {"graceful_azure_state_dir": str(self.folder / "state" / "balancer")}}},
-                },
-            }
-        }
-        (self.folder / "inventory.json").write_text(json.dumps(inventory), encoding="utf-8")
-
     def _start(self, name, kill=None):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "CHAOS_"))}
-        environment.update(
-            ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
+        environment = surroundings(
+            ROOT / "tests" / "ansible.cfg",
+            self.world.socket_folder,
             ANSIBLE_HOME=str(ROOT / "build" / "ansible-home"),
             ANSIBLE_COLLECTIONS_PATH=str(ROOT / "build" / "collections"),
             ANSIBLE_SHOW_CUSTOM_STATS="1",
             **ansible_settings(self.folder),
-            LC_ALL="C.UTF-8",
-            TMPDIR=str(self.bed.socket_folder),
             # By this, whatever a killed controller leaves is found.
             CHAOS_TOKEN=self.token,
         )
@@ -312,8 +265,8 @@ class Stage:
         journal = self.folder / f"journal-{name}.jsonl"
         variables = {"target": "web", "handle_events_timeout": self.limit - 20, "handle_events_journal": str(journal)}
         command = [
-            Path(sys.executable).with_name("ansible-playbook"),
-            *("-i", str(self.folder / "inventory.json"), "graceful.azure.handle_events", "-e", json.dumps(variables)),
+            program(),
+            *("-i", str(self.inventory), "graceful.azure.handle_events", "-e", json.dumps(variables)),
         ]
         output = self.folder / f"{name}.txt"
         with output.open("wb") as stream:
@@ -325,11 +278,9 @@ class Stage:
     def _leftovers(self):
         """Processes of our controllers that live: {pid: command}."""
         found = {}
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                with contextlib.suppress(OSError):
-                    if b"CHAOS_TOKEN=" + self.token.encode() in Path("/proc", entry, "environ").read_bytes():
-                        found[int(entry)] = Path("/proc", entry, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+        for pid in marked(f"CHAOS_TOKEN={self.token}"):
+            with contextlib.suppress(OSError):
+                found[pid] = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
         return found
 
     def _await_leftovers(self):
@@ -341,8 +292,7 @@ class Stage:
 
     def _end_all(self):
         for pid in self._leftovers():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            kill(pid)
         for controller in self.controllers:
             controller.process.wait()
 

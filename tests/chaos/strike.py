@@ -7,40 +7,23 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
+from pathlib import Path
 
+# It is started with neither site packages nor a path of its own.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-def offspring(pid):
-    """The processes below one, also those that made a session of their own."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stream:
-                    parent = int(stream.read().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            children.setdefault(parent, []).append(int(entry))
-    found, wanted = [], [pid]
-    while wanted:
-        below = children.get(wanted.pop(), [])
-        found += below
-        wanted += below
-    return found
+from tests.support.processes import descendants, kill
 
 
 def strike(pid, who):
     """SIGKILL, as the kernel does that is out of memory, or a container that is stopped (all)."""
     # The controller first: it must not see its workers die.
-    victims = [pid, *(offspring(pid) if who == "all" else ())]
+    victims = [pid, *(descendants(pid) if who == "all" else ())]
     for victim in victims:
         if victim != os.getpid():
-            try:
-                os.kill(victim, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill(victim)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ The whole matrix is marked long: some 350 runs, for three processes on two cores
     build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 3 --dist worksteal tests/chaos
 
 What is sampled, in the scenarios of scenarios.py:
-- kills at a task: in `reboot` at the first and the last occurrence of every task. In the others, at those of each task that
-  changes or records something, and at so many more of a pass (killer.points) that over the scenarios each is killed at several
-  times; not the tasks that a pass skips or that lie around the passes. Those of drain_host, which has a step in two scenarios
-  alone, and that change nothing, are killed at now and then
+- kills at a task: in `reboot` at the first and the last occurrence of every task, and in each turn, in which steps are taken, at several
+  moments. In the others, at those of each task of a role that changes or records something, and at so many more of a pass
+  (killer.points) that over the scenarios each is killed at several times; not the tasks that a pass skips or that lie around the
+  passes. Those of drain_host, which has a step in two scenarios alone, and that change nothing, are killed at now and then
 - kills at ten moments, but in variants, and at more where a scenario has fewer points than kills
 - a fault at every second request: in `reboot` with five of the thirty ways in which faults and requests can meet, in the
   others with one
@@ -34,7 +34,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.killer import EVERY_POINT, KILLS, MOMENTS, Case
 from tests.chaos.observer import judge
 from tests.chaos.scenarios import SCENARIOS
-from tests.demo.balancer import BACKEND
+from tests.support.world import BACKEND
 
 # One run may last as long as the stage lets it, may need an undisturbed one before it to learn the tasks, and a second try.
 pytestmark = pytest.mark.timeout(3 * stage.CASE_LIMIT + 120)
@@ -76,9 +76,8 @@ def run(case, record_property, play=stage.play):
 
 def test_killed_before_the_approval_is_known_while_a_service_errs(record_property):
     """Both in one run, since a run takes half a minute."""
-    task = "graceful.azure.approve_event : Give the result"
     fault = {"vm": "web2", "method": "GET", "nth": 3, "times": 4, "fault": FAULTS["status_500"]}
-    record = run(Case("reboot", "sample", task=task, who="alone", company="after", fault=fault), record_property)
+    record = run(Case("reboot", "sample", once_approved=True, who="alone", company="after", fault=fault), record_property)
     assert record["reached"]
     assert [request["Status"] for request in record["requests"] if request["Vm"] == "web2"].count(500) == 4
 

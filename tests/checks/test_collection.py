@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 
 import pytest
@@ -15,12 +16,16 @@ import yaml
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
 KINDS = ("callback", "filter", "lookup")
+INTERNAL = "Internal to the playbooks of this collection. Options and results may change with every release."
 
-PLUGINS = [
-    ("module" if path.parts[1] == "modules" else path.parts[1], f"graceful.azure.{path.stem}")
-    for path in checkout_files()
-    if path.parts[0] == "plugins" and path.parts[1] in ("modules", *KINDS) and path.suffix == ".py"
-]
+# A plugin's documentation is in its Python file, or in a file .yml beside it.
+PLUGINS = sorted(
+    {
+        ("module" if path.parts[1] == "modules" else path.parts[1], f"graceful.azure.{path.stem}")
+        for path in checkout_files()
+        if path.parts[0] == "plugins" and path.parts[1] in ("modules", *KINDS) and path.suffix in (".py", ".yml")
+    }
+)
 
 
 @pytest.mark.timeout(300)
@@ -54,6 +59,31 @@ def test_package(tmp_path):
         assert named, kind
         shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))
         assert set(shown) == set(named)
+
+
+def test_what_the_readme_does_not_list_is_said_to_be_internal():
+    """In the list of ansible-doc, and in the first words of its page. Callbacks are not called by name."""
+    kinds = [kind for kind in ("module", *KINDS) if kind != "callback"]
+    shown = {
+        (kind, name.rpartition(".")[2]): page["doc"]
+        for kind in kinds
+        for name, page in json.loads(must_pass("ansible-doc", "--json", "--type", kind, *(name for a_kind, name in PLUGINS if a_kind == kind))).items()
+    }
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", readme, re.MULTILINE | re.DOTALL)
+    listed = {
+        (found[1] or "module", name)
+        for row in table.splitlines()[2:]
+        for found in [re.match(r"\| (?:(lookup|filter) )?", row)]
+        for name in re.findall(r"`(\w+)`", row.split(" | ")[0])
+    }
+    assert listed <= set(shown)
+    wrong = [
+        name
+        for name, doc in shown.items()
+        if {doc["short_description"].startswith("Internal: "), doc["description"][0].startswith(INTERNAL)} != {name not in listed}
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("playbook", ["handle_events", "holds"])

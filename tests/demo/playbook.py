@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The collection's part of the demo: its inventory, and ansible-playbook that waits for events and handles them."""
+"""The collection's part of the demo: ansible-playbook that waits for events and handles them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import json
 import os
 import re
 import signal
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.playbook import ROOT, program, surroundings, write_configuration
+
 PLAYBOOK = "graceful.azure.watch_events"
 
 
@@ -21,76 +20,6 @@ PLAYBOOK = "graceful.azure.watch_events"
 ACCOUNT = re.compile(r"\d\d:\d\d:\d\d(?: \S+)?  (.+)")
 TROUBLE = ("fatal:", "[ERROR]", "ERROR", "Traceback")
 LONGEST = 160
-
-
-def inventory(bed, folder):
-    """What a user would write, with each host's own address of the metadata service since all share one machine."""
-    lines = [
-        "---",
-        "all:",
-        "  vars:",
-        "    ansible_connection: local",
-        '    ansible_python_interpreter: "{{ ansible_playbook_python }}"',
-        "  children:",
-        "    balancers:",
-        "      hosts:",
-        "        balancer:",
-        "          graceful_azure_state_dir: {0}".format(json.dumps(str(folder / "state" / "balancer"))),
-        "    web:",
-        "      vars:",
-        "        load_balancer_provider: haproxy",
-        "        load_balancer_hosts: [balancer]",
-        "        load_balancer_haproxy_socket: {0}".format(json.dumps(bed.socket)),
-        "      hosts:",
-    ]
-    for name in bed.names:
-        lines += [
-            "        {0}:".format(name),
-            "          graceful_azure_imds_url: {0}".format(bed.urls[name]),
-            "          graceful_azure_state_dir: {0}".format(json.dumps(str(folder / "state" / name))),
-            "          drain_host_ports: [{0}]".format(bed.port(name)),
-            "          restore_service_url: http://127.0.0.1:{0}/".format(bed.port(name)),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def write_inventory(folder, bed):
-    path = folder / "inventory.yml"
-    path.write_text(inventory(bed, folder), encoding="utf-8")
-    return path
-
-
-CONFIGURATION = """\
-[defaults]
-home = {build}/ansible-home
-collections_path = {build}/collections
-local_tmp = {folder}/ansible
-remote_tmp = {folder}/ansible
-nocolor = true
-display_ok_hosts = false
-display_skipped_hosts = false
-
-[connection]
-pipelining = true
-"""
-
-
-def write_configuration(folder):
-    """Ansible's configuration: the checkout as a collection, and nothing in the user's home folder."""
-    path = folder / "ansible.cfg"
-    path.write_text(CONFIGURATION.format(build=ROOT / "build", folder=folder), encoding="utf-8")
-    return path
-
-
-def surroundings(folder, temporary):
-    """The environment of ansible-playbook: no settings but those of its configuration.
-
-    The folder for temporary files needs a short path: Ansible puts a Unix socket there.
-    """
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    # What multiprocessing leaves behind in an interrupted run goes with the folder.
-    environment.update(ANSIBLE_CONFIG=str(folder / "ansible.cfg"), LC_ALL="C.UTF-8", TMPDIR=str(temporary))
-    return environment
 
 
 def account(line, numbers):
@@ -118,19 +47,18 @@ def start_playbook(processes, command, environment):
 class Playbook:
     """Runs the playbook as a service would: it waits for an event, handles that round and ends, and is started again."""
 
-    def __init__(self, bed, folder, inventory_path, screen):
-        self.processes = bed.processes
+    def __init__(self, world, folder, inventory_path, screen):
+        self.processes = world.processes
         self.folder = folder
-        self.temporary = bed.socket_folder
+        self.temporary = world.socket_folder
         self.screen = screen
         self.journal = folder / "journal.jsonl"
         self.log = folder / "playbook.log"
         self.position = 0
         self.process = None
         self.failed = False
-        write_configuration(folder)
-        program = Path(sys.executable).with_name("ansible-playbook")
-        self.command = [program, "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal)]
+        self.configuration = write_configuration(folder)
+        self.command = [program(), "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal)]
 
     @property
     def running(self):
@@ -146,7 +74,7 @@ class Playbook:
         if self.process is None:
             if wanted and not self.failed:
                 self.screen.say("ansible", "ansible-playbook -i {0} {1} -e target=web".format(os.path.relpath(self.command[2]), PLAYBOOK))
-                self.process = start_playbook(self.processes, self.command, surroundings(self.folder, self.temporary))
+                self.process = start_playbook(self.processes, self.command, surroundings(self.configuration, self.temporary))
             return
         code = self.process.poll()
         self.show(numbers)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.demo.load import OK
+from tests.support.load import OK
 
 IN_SERVICE = "in service"
 DRAINING = "draining"

@@ -24,9 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.demo import records, schedule, timeline  # noqa: E402
-from tests.demo.bed import REQUESTS_PER_SECOND, TICK, Bed, BedError  # noqa: E402
-from tests.demo.playbook import Playbook, write_inventory  # noqa: E402
+from tests.demo.playbook import Playbook  # noqa: E402
 from tests.demo.screen import Screen, table  # noqa: E402
+from tests.support.simulator import SimulatorError  # noqa: E402
+from tests.support.world import REQUESTS_PER_SECOND, TICK, World, WorldError  # noqa: E402
 
 # Load before the first and after the last event, so that the picture shows the ordinary state on both sides.
 QUIET_SECONDS = 2.0
@@ -54,14 +55,14 @@ def take_folder(wanted):
             else:
                 entry.unlink()
         return folder
-    raise BedError("A hundred demos are running in {0} already.".format(wanted.parent))
+    raise WorldError("A hundred demos are running in {0} already.".format(wanted.parent))
 
 
 class Azure:
-    """Announces the events of the schedule, and carries their impacts out on the bed's servers."""
+    """Announces the events of the schedule, and carries their impacts out on the world's servers."""
 
-    def __init__(self, bed, screen):
-        self.bed = bed
+    def __init__(self, world, screen):
+        self.world = world
         self.screen = screen
         self.zero = None
         self.planned = {}  # by event id
@@ -70,9 +71,9 @@ class Azure:
         self.events = []
 
     def announce(self, planned):
-        told = self.bed.ask_simulator("/events", schedule.document(planned))
-        self.planned[told["EventId"]] = planned
-        self.seen[told["EventId"]] = 0
+        event_id = self.world.simulator.post_event(**schedule.document(planned))
+        self.planned[event_id] = planned
+        self.seen[event_id] = 0
         if self.zero is None:
             self.zero = self.screen.zero = time.time()
 
@@ -97,7 +98,7 @@ class Azure:
         for planned in schedule.SCHEDULE:
             if self.is_due(planned):
                 self.announce(planned)
-        self.events = self.bed.ask_simulator("/events")
+        self.events = self.world.simulator.events()
         for event in self.events:
             planned = self.planned[event["EventId"]]
             for step in event["History"][self.seen[event["EventId"]] :]:
@@ -111,7 +112,7 @@ class Azure:
             by = "approved, starts" if event["Approvals"] else "starts by itself"
             self.screen.say("azure", "{0}: {1}".format(name, by))
             for host in planned.hosts:
-                self.bed.hit(planned.event_type, host, planned.impact)
+                self.world.hit(planned.event_type, host, planned.impact)
                 done = "frozen for {0} s" if planned.event_type == "Freeze" else "killed, back in {0} s"
                 self.screen.say("host", "{0} {1}".format(host, done.format(planned.impact)))
         else:
@@ -125,7 +126,7 @@ class Azure:
         if all(servers[host].admin != "ready" for host in planned.hosts):
             since = self.out_since.setdefault(planned.number, time.time())
             if time.time() - since >= 1.0:
-                self.bed.ask_simulator("/events/{0}/cancel".format(event["EventId"]), method="POST")
+                self.world.simulator.cancel(event["EventId"])
 
     def finished(self):
         return len(self.events) == len(schedule.SCHEDULE) and all(event["History"][-1]["Status"] in ("Completed", "Cancelled") for event in self.events)
@@ -134,15 +135,15 @@ class Azure:
 class Watcher:
     """Tells on the screen what HAProxy does with the servers, and now and then how the load fares."""
 
-    def __init__(self, bed, screen):
-        self.bed = bed
+    def __init__(self, world, screen):
+        self.world = world
         self.screen = screen
         self.servers = None
         self.told = time.time()
 
     def tick(self):
         INTERRUPTION.check()
-        servers = self.bed.tick()
+        servers = self.world.tick()
         for name, server in servers.items():
             before = self.servers[name] if self.servers else server
             if before == server:
@@ -155,7 +156,7 @@ class Watcher:
         self.servers = servers
         if time.time() - self.told >= LOAD_REPORT_SECONDS:
             self.told = time.time()
-            so_far = self.bed.load_so_far()
+            so_far = self.world.load_so_far()
             self.screen.say("load", "{requests:,} requests, {failed:,} failed".format(**so_far))
         return servers
 
@@ -166,22 +167,22 @@ class Watcher:
             time.sleep(TICK)
 
 
-def run_with_collection(bed, screen, playbook):
+def run_with_collection(world, screen, playbook):
     """The events of the schedule, with the playbook; what was recorded."""
     screen.plain()
     screen.say("demo", "with graceful.azure: {0} requests/s, {1} events".format(REQUESTS_PER_SECOND, len(schedule.SCHEDULE)))
-    bed.forget()
-    bed.start_load("load-with")
+    world.forget()
+    world.start_load("load-with")
     begin = time.time()
-    watcher = Watcher(bed, screen)
-    azure = Azure(bed, screen)
+    watcher = Watcher(world, screen)
+    azure = Azure(world, screen)
     deadline = time.time() + PATIENCE_SECONDS
     while not (playbook.watching and time.time() >= begin + QUIET_SECONDS) and not playbook.failed and time.time() < deadline:
         watcher.tick()
         playbook.tick(True, {})
         time.sleep(TICK)
     if not playbook.watching:
-        raise BedError("The playbook did not come to look at the hosts. See {0}".format(playbook.log))
+        raise WorldError("The playbook did not come to look at the hosts. See {0}".format(playbook.log))
     trouble = None
     while trouble is None:
         servers = watcher.tick()
@@ -197,9 +198,9 @@ def run_with_collection(bed, screen, playbook):
     playbook.stop()
     watcher.wait(QUIET_SECONDS)
     end = time.time()
-    if trouble is None and not all(records.in_service(server) for server in bed.observe().values()):
+    if trouble is None and not all(records.in_service(server) for server in world.observe().values()):
         trouble = "not every server is back in service"
-    requests = bed.stop_load()
+    requests = world.stop_load()
     return {
         "axis": records.Axis(azure.zero),
         # What came before is the playbook's start.
@@ -207,25 +208,25 @@ def run_with_collection(bed, screen, playbook):
         "end": end,
         "events": azure.events,
         "numbers": azure.numbers(),
-        "states": bed.states,
-        "impacts": bed.impacts,
+        "states": world.states,
+        "impacts": world.impacts,
         "requests": requests,
         "journal": playbook.read_journal(),
         "trouble": trouble,
     }
 
 
-def run_control(bed, screen, recorded):
+def run_control(world, screen, recorded):
     """The impacts that were recorded, again at the same times, with nobody acting; what was recorded."""
     screen.zero = None
     screen.plain()
     screen.say("demo", "control: the same impacts at the same times, the collection absent")
     impacts = sorted(recorded["impacts"], key=lambda impact: impact["begin"])
-    bed.await_servers()
-    bed.forget()
-    bed.start_load("load-control")
+    world.await_servers()
+    world.forget()
+    world.start_load("load-control")
     begin = time.time()
-    watcher = Watcher(bed, screen)
+    watcher = Watcher(world, screen)
     axis = None
     for impact in impacts:
         due = recorded["axis"].at(impact["begin"])
@@ -235,16 +236,16 @@ def run_control(bed, screen, recorded):
         while axis.at(time.time()) < due:
             servers = watcher.tick()
             now = time.time()
-            if not bed.due and all(records.in_service(server) for server in servers.values()) and due - axis.at(now) > LEAD_SECONDS + 1:
+            if not world.due and all(records.in_service(server) for server in servers.values()) and due - axis.at(now) > LEAD_SECONDS + 1:
                 # Nothing is wrong, and nothing will be for a while: on to the next impact.
                 axis.jump(now, due - LEAD_SECONDS)
                 screen.zero = now - axis.at(now)
             time.sleep(TICK)
         seconds = impact["end"] - impact["begin"]
-        bed.hit(impact["type"], impact["host"], seconds)
+        world.hit(impact["type"], impact["host"], seconds)
         done = "frozen for {0:.0f} s" if impact["type"] == "Freeze" else "killed, back in {0:.0f} s"
         screen.say("host", "{0} {1}".format(impact["host"], done.format(seconds)))
-    while bed.due:
+    while world.due:
         watcher.wait(TICK)
     deadline = time.time() + 10
     while not all(records.in_service(server) for server in watcher.tick().values()) and time.time() < deadline:
@@ -252,7 +253,7 @@ def run_control(bed, screen, recorded):
     watcher.wait(QUIET_SECONDS)
     end = time.time()
     axis = axis or records.Axis(begin)
-    return {"axis": axis, "begin": begin, "end": end, "states": bed.states, "impacts": bed.impacts, "requests": bed.stop_load()}
+    return {"axis": axis, "begin": begin, "end": end, "states": world.states, "impacts": world.impacts, "requests": world.stop_load()}
 
 
 def result(rows, requests, control):
@@ -282,14 +283,14 @@ def picture(rows, collection, control):
 def demo(folder, screen):
     """The whole demo; whether it showed what it is for."""
     begun = time.monotonic()
-    with Bed(folder, schedule.HOSTS) as bed:
-        bed.start()
-        bed.start_simulator()
-        inventory = write_inventory(folder, bed)
-        screen.say("demo", "HAProxy at http://127.0.0.1:{0}, {1} web servers, a metadata service for each".format(bed.port("haproxy"), len(bed.names)))
-        playbook = Playbook(bed, folder, inventory, screen)
-        recorded = run_with_collection(bed, screen, playbook)
-        control = run_control(bed, screen, recorded)
+    with World(folder, schedule.HOSTS) as world:
+        world.start()
+        everybody = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        inventory = world.write_inventory(folder / "inventory.yml", everybody=everybody)
+        screen.say("demo", "HAProxy at http://127.0.0.1:{0}, {1} web servers, a metadata service for each".format(world.port("haproxy"), len(world.names)))
+        playbook = Playbook(world, folder, inventory, screen)
+        recorded = run_with_collection(world, screen, playbook)
+        control = run_control(world, screen, recorded)
     collection, control = records.on_axis(recorded), records.on_axis(control)
     rows = records.event_rows(collection["events"], collection["journal"], collection["states"], collection["requests"], collection["end"])
     for row in rows:
@@ -357,7 +358,7 @@ def main():
     INTERRUPTION.install()
     try:
         return 0 if demo(take_folder(output), Screen()) else 1
-    except BedError as error:
+    except (WorldError, SimulatorError) as error:
         print("demo: {0}".format(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:

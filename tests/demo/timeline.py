@@ -10,7 +10,7 @@ from html import escape
 from typing import NamedTuple
 
 from tests.demo import records
-from tests.demo.load import OK
+from tests.support.load import OK
 
 WIDTH = 1280
 LEFT = 76

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo import bed
+from tests.support.checkout import ROOT
+from tests.support.processes import descendants, start_of
 
 pytestmark = pytest.mark.timeout(400)
 
-RUN = Path(bed.HERE, "run.py")
+RUN = ROOT / "tests" / "demo" / "run.py"
 
 
 class Demo:
@@ -72,7 +73,7 @@ def start(tmp_path):
 
 def all_gone(processes):
     deadline = time.monotonic() + 10
-    while any(bed.start_of(pid) == started for pid, started in processes):
+    while any(start_of(pid) == started for pid, started in processes.items()):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.1)
@@ -88,7 +89,7 @@ def test_interrupted_in_the_middle_of_an_event(start, inherited):
     finally:
         signal.signal(signal.SIGINT, before)
     demo.until("web1 out, drain")
-    processes = bed.descendants(demo.process.pid)
+    processes = descendants(demo.process.pid)
     assert len(processes) >= 8
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(60) == 130
@@ -104,7 +105,7 @@ def test_two_side_by_side_one_of_them_killed(start, tmp_path):
     second.until("event 1, Reboot of web1: announced")
     assert (tmp_path / "output" / "inventory.yml").exists()
     assert (tmp_path / "output-2" / "inventory.yml").exists()
-    ours = [process for process in bed.descendants(first.process.pid) if "ansible" not in command_of(process[0])]
+    ours = {pid: started for pid, started in descendants(first.process.pid).items() if "ansible" not in command_of(pid)}
     first.process.kill()
     first.process.wait(10)
     # Servers, HAProxy, simulator and load go with it; the playbook ends when it finds nobody to talk to.

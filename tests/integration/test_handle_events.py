@@ -45,14 +45,13 @@ def test_a_reboot_from_notice_to_the_end(site):
     run = site.see_a_reboot_through()
     # The closing table is made of lines.
     assert re.search(r"^Reboot \S+ \(web1\): completed\n    web1: restored, back as it was found$", run.output, re.MULTILINE), run.output
-    passes = run.output.partition("PLAY [Tell ")[0].split("TASK [Observe the hosts]")[1:]
+    passes = run.output.partition("PLAY [Tell ")[0].split("TASK [Act on hosts and balancers and look at them]")[1:]
     assert len(passes) > 3
     for output in passes:
-        # What ends the passes and what goes around them is no host's; what comes after a step is its role's.
+        # What ends the passes and what goes around them is no host's.
         tasks = re.findall(r"^TASK \[((?!Pass by pass|End the passes).*)\]", output, re.MULTILINE)
-        assert tasks[:2] == ["Observe the balancers", "Plan"] and sum(task.startswith("Take the step") for task in tasks) <= 1, tasks
-        assert len(tasks) == 2 or tasks[2].startswith("Take the step"), tasks
-    assert sum("TASK [Take the step" in output for output in passes) >= 3
+        assert tasks == ["Plan"], tasks
+    assert sum("changed: [web1" in output for output in passes) >= 3
 
 
 def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
@@ -183,7 +182,7 @@ def test_a_target_by_the_names_that_azure_gives(site):
 
 def test_a_part_of_the_target_that_nobody_knows(site):
     run = site.run("handle_events", "--check", target="web1,webb")
-    assert run.status != 0 and "target web1,webb: webb matches no host" in run.output and "Observe" not in run.output, run.output
+    assert run.status != 0 and "target web1,webb: webb matches no host" in run.output and "Act on" not in run.output, run.output
 
 
 def test_all_means_no_balancers_of_others(site):
@@ -281,8 +280,7 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     rules = [{"name": "as it is", "action": "approve"}]
-    variables = {"graceful_azure_rules": rules, "graceful_azure_min_in_service": 0, "__approve_event_seconds": 2}
-    process = site.start("handle_events", handle_events_timeout=20, **variables)
+    process = site.start("handle_events", handle_events_timeout=40, graceful_azure_rules=rules, graceful_azure_min_in_service=0)
     wait_until(lambda: list(site.records()), 60, "the record of the approval")
     run = site.finish(process)
     failed = re.findall(r"^\d\d:\d\d:\d\d \S+  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
@@ -572,3 +570,33 @@ def test_one_of_two_balancers_cannot_be_reached(site):
     assert run.event(second)["outcome"] == "completed"
     assert site.simulator.event(first)["Approvals"] == []
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
+    """Out of both before it is approved, and back in both; the one of the two by its own name there, and through its own socket."""
+    folder = tmp_path / "edge"
+    folder.mkdir()
+    servers = "".join(f"  server shop_{name} 127.0.0.1:{listener.port}\n" for name, listener in site.listeners.items())
+    edge = Haproxy(folder, f"frontend in\n  bind unix@{folder}/front.sock\n  default_backend shop\nbackend shop\n{servers}")
+    try:
+        alone = dict.fromkeys(("load_balancer_provider", "load_balancer_hosts", "load_balancer_haproxy_socket"), "")
+        entries = [
+            {"provider": "haproxy", "hosts": ["edge"], "haproxy_socket": str(edge.socket), "server": "shop_{{ inventory_hostname }}"},
+            {"provider": "haproxy", "hosts": ["lb1"], "haproxy_socket": str(site.haproxy.socket)},
+        ]
+        site.write_inventory({**alone, "load_balancer_list": entries}, balancers=("lb1", "edge"))
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=0)
+        process = site.start("handle_events", handle_events_timeout=200)
+        wait_until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")
+        assert site.admin_states() == {"web1": "drain", "web2": "ready"}
+        assert (edge.flags("shop", "shop_web1")[0], edge.flags("shop", "shop_web2")[0]) == (8, 0)
+        held = site.run("holds")
+        assert held.status == 0 and "haproxy_server shop/shop_web1" in held.output and "haproxy_server www/web1" in held.output, held.output
+        assert "lb1, held for no host" not in held.output and "edge, held for no host" not in held.output, held.output
+        site.simulator.complete(event_id)
+        run = site.finish(process)
+        assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+        assert site.admin_states() == {"web1": "ready", "web2": "ready"} and edge.flags("shop", "shop_web1")[0] == 0
+        assert site.records() == []
+    finally:
+        edge.stop()

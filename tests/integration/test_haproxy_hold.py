@@ -23,7 +23,7 @@ import urllib.request
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 
 from tests.support.dns import Dns
@@ -62,7 +62,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def hold(tmp_path):
-    def hold(haproxy, ids=("A",), state="present", check=False, **more):
+    def hold(haproxy, ids=("A",), state="present", check=False, sleep=time.sleep, **more):
         params = {
             "state": state,
             "event_ids": None if ids is None else list(ids),
@@ -75,7 +75,7 @@ def hold(tmp_path):
             "out_state": None,
             "min_in_service": None,
         }
-        return haproxy_hold.run(dict(params, **more), check)
+        return haproxy_hold.run(dict(params, **more), check, sleep=sleep)
 
     return hold
 
@@ -1183,6 +1183,20 @@ class TestAbsent:
         assert released["diff"]["before"] == {"www/web1": held, "api/web1": held}
         assert released["diff"]["after"] == {"www/web1": dict(held, held_by=[]), "api/web1": dict(held, held_by=[])}
         assert list((tmp_path / "state").iterdir()) == []
+
+    def test_a_hold_that_is_put_while_a_release_waits_stays(self, start, hold, nobody, tmp_path):
+        """The hold comes for the same event, and then HAProxy ends."""
+        haproxy = start("backend www\n  server web1 127.0.0.1:1 check inter 1h\n")
+        hold(haproxy, out_state="maint")
+
+        def meanwhile(_seconds):
+            hold(haproxy)
+            self.stopped(haproxy)
+
+        result = hold(haproxy, ["A"], "absent", timeout=30.0, absent="no_traffic", sleep=meanwhile)
+        assert result["absent"] and result["diff"]["after"]["www/web1"]["held_by"] == ["A"]
+        (record,) = (tmp_path / "state").iterdir()
+        assert json.loads(record.read_text())["phase"] == "held"
 
     def test_another_haproxy_on_the_machine_is_one(self, start, hold):
         haproxy = self.stopped(start())

@@ -20,8 +20,8 @@ from collections import Counter
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
@@ -646,7 +646,7 @@ class TestArrivals:
         assert one.info(timeout=4.0, quiet=1.0)["idle"] and one.server()["arrived"] == 0
 
     def test_use_server_that_cannot_be_read_goes_on_to_maint(self, served, monkeypatch):
-        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy.backends_served_in_drain", lambda pid: set())
+        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold.backends_served_in_drain", lambda pid: set())
         one = served(USE_SERVER, {"path": "/mine"})
         assert one.hold()["servers"][0]["admin_state"] == "drain"
         seen = one.info(timeout=2.0, quiet=1.0)

@@ -12,7 +12,8 @@ import signal
 
 import pytest
 
-from tests.support.far_host import NEEDS, FarHost
+from tests.support.far_host import FarHost
+from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.playbook import Playbook
 
 pytestmark = NEEDS

@@ -108,9 +108,9 @@ def test_an_event_that_does_not_begin(bed):
 
 
 BAD = [
-    ({"approve_event_event_ids": []}, "approve_event_event_ids is an empty list. Name at least one event, or leave it out."),
-    ({"approve_event_ready_resources": []}, "approve_event_ready_resources is an empty list. Name what is ready, or leave it out"),
-    ({"approve_event_timeout": -5}, "approve_event_timeout is -5. It must be a number of seconds above 0."),
+    ({"approve_event_event_ids": []}, "approve_event_event_ids: an empty list; name at least one, or leave it out"),
+    ({"approve_event_ready_resources": []}, "approve_event_ready_resources: an empty list; name at least one, or leave it out"),
+    ({"approve_event_timeout": -5}, "approve_event_timeout: -5 is not a number of seconds from 0.001 up"),
     ({"approve_event_event_ids": ["no-such-event"], "graceful_azure_imds_url": "ftp://127.0.0.1"}, "imds_url"),
 ]
 

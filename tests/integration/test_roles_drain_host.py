@@ -49,7 +49,7 @@ def test_it_waits_for_the_request_that_is_under_way(bed):
         run = bed.run(drain(load_balancer_hosts=["lb1", "lb2"]), lambda: take_out(bed, "lb2"), drain(load_balancer_hosts=["lb1", "lb2"]))
     assert status == [200]
     # At first lb2 still sent requests here.
-    assert run.steps[0].failure == "web1 is not drained; in rotation on lb2, www/web1"
+    assert run.steps[0].failure == "web1 is not drained; www/web1 on lb2 is in rotation"
     assert (run.status, run.changed) == (0, 0), run.output
     assert run.steps[1].result == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": []}
 
@@ -60,7 +60,7 @@ def test_a_time_out_says_what_is_left(bed):
         unit(bed, "app", "active")
         run = bed.run(drain(drain_host_timeout=1, drain_host_services=["app"], drain_host_event_ids=["E1"]))
     port = bed.webs["web1"].port
-    assert run.step.failure == f"web1 is not drained; 1 session on lb1, www/web1; 2 connections on port {port}"
+    assert run.step.failure == f"web1 is not drained; 1 session, 0 queued at www/web1 on lb1; 2 connections on port {port}"
     # Nothing is rolled back, and nothing was stopped.
     assert bed.admin() == 8 and unit(bed, "app") == "active"
 
@@ -75,7 +75,7 @@ def test_steps(bed):
             step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, load_balancer_hosts=["lb1", "dead"]), rolespec=False
         )
     busy, connected, idle, unreachable = [one.result for one in run.steps]
-    assert (busy["done"], busy["left"]) == (False, ["1 session on lb1, www/web1"]), run.output
+    assert (busy["done"], busy["left"]) == (False, ["1 session, 0 queued at www/web1 on lb1"]), run.output
     assert (connected["done"], connected["left"]) == (False, [f"1 connection on port {bed.webs['web1'].port}"])
     assert (idle["done"], idle["left"]) == (True, [])
     assert (unreachable["done"], unreachable["failed_hosts"], unreachable["left"]) == (False, ["dead"], ["dead cannot be reached"])
@@ -138,14 +138,15 @@ def test_the_users_own_tasks(bed, tasks):
 
 BAD = [
     ({"drain_host_state": "gone"}, "drain_host_state must be one of: drained, running, got: gone"),
-    ({"drain_host_timeout": -1}, "drain_host_timeout is -1. It must be a number of seconds from 0 up."),
-    ({"drain_host_timeout": "nan"}, "drain_host_timeout is nan. It must be a number of seconds from 0 up."),
+    ({"drain_host_timeout": -1}, "drain_host_timeout: -1 is not a number of seconds from 0 up"),
+    ({"drain_host_timeout": "nan"}, "drain_host_timeout: 'nan' is not a number of seconds from 0 up"),
+    ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
     ({"drain_host_ports": ["http"]}, "drain_host_ports"),
-    ({"drain_host_services": "app,db"}, "drain_host_ports and drain_host_services must be lists"),
-    ({"drain_host_ports": [70000]}, "ports: 70000 is not a TCP port, which goes from 1 to 65535"),
-    ({"drain_host_event_ids": []}, "drain_host_event_ids is an empty list. Name at least one event, or leave it out."),
-    ({"drain_host_before": "/nowhere/before.yml"}, "There is no task file /nowhere/before.yml (drain_host_before, drain_host_after)."),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
+    ({"drain_host_services": "app,db"}, "drain_host_services: 'app,db' is a text; it must be a list"),
+    ({"drain_host_ports": [70000]}, "drain_host_ports: 70000 is not a TCP port from 1 to 65535"),
+    ({"drain_host_event_ids": []}, "drain_host_event_ids: an empty list; name at least one, or leave it out"),
+    ({"drain_host_before": "/nowhere/before.yml"}, "drain_host_before: there is no task file /nowhere/before.yml"),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"),
     ({"load_balancer_server": "web9"}, "lb1: No backend of HAProxy on socket"),
     ({"drain_host_services": ["app"]}, "No scheduled event names this host"),
 ]

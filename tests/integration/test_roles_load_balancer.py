@@ -66,13 +66,16 @@ def test_check_and_diff_mode_and_the_second_run(bed):
     assert (second.status, second.changed) == (0, 0)
 
 
-def test_a_step_is_one_module_and_no_question(bed):
-    run = bed.run(out(load_balancer_wait=False), back(load_balancer_wait=False), rolespec=False)
+@pytest.mark.parametrize("variables", [{}, {"__graceful_azure_step": {}}], ids=["alone", "of handle_events"])
+def test_a_step_is_one_module_and_no_question(bed, variables):
+    run = bed.run(out(load_balancer_wait=False, **variables), back(load_balancer_wait=False, **variables), rolespec=False)
     assert run.status == 0, run.output
     assert [step.result["done"] for step in run.steps] == [True, True]
     assert bed.simulator.requests() == []
-    # What ran in two steps: the provider's file, the hold, the result.
-    assert run.output.count("TASK [graceful.azure.load_balancer : ") - run.output.count("skipping: [web1]") == 2 * 3
+    # What ran in two steps: the provider's file, the hold, the result. A role that is used alone checks its variables first.
+    each = 3 if variables else 5
+    assert run.output.count("TASK [graceful.azure.load_balancer : ") - run.output.count("skipping: [web1]") == 2 * each
+    assert ("Refuse what cannot be right" in run.output) is not bool(variables)
 
 
 def test_a_dead_balancer_does_not_stop_the_others(bed):
@@ -92,7 +95,7 @@ def test_no_haproxy_on_any_balancer(bed):
     namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     run = bed.run(out(**order), out(**order, load_balancer_wait=False), back(**order), within=namespace)
     alone, step, returned = run.steps
-    assert alone.failure == step.result["reason"] == "No HAProxy runs on any of lb1."
+    assert alone.failure == step.result["reason"] == "No HAProxy runs on any of its balancers (lb1)."
     assert not step.result["done"]
     assert returned.result["done"] and returned.result["reason"] == "web1 is not held (no HAProxy runs on lb1)"
 
@@ -159,22 +162,56 @@ def test_the_service_is_asked_which_events_name_the_host(bed):
     assert '"event_type": "Reboot"' in next(bed.state_dir("lb1").glob("*.json")).read_text()
 
 
+def test_several_balancers(bed):
+    entries = [{"provider": "haproxy", "hosts": [name], "server": "web1", "haproxy_socket": "$HAPROXY_SOCKET"} for name in ("lb1", "lb2")]
+    several = {"load_balancer_list": entries}
+    with_dead = {"load_balancer_list": [{"provider": "haproxy", "hosts": ["dead"]}, {"provider": "none"}, entries[1]]}
+    with_wrong = {"load_balancer_list": [dict(entries[0], haproxy_socket="/nowhere"), entries[1]]}
+
+    def stays():
+        assert bed.admin("lb1") == bed.admin("lb2") == 0 and bed.records("lb2") == {}
+        bed.haproxy["lb1"].ask("set server www/web2 state ready")
+
+    def is_out():
+        assert (bed.admin("lb1"), bed.admin("lb2")) == (8, 8)
+
+    def only_inner():
+        assert (bed.admin("lb1"), bed.admin("lb2")) == (0, 8)
+
+    bed.haproxy["lb1"].ask("set server www/web2 state maint")
+    drain, restore = ("drain_host", several), ("restore_service", several)
+    run = bed.run(
+        *(out(**several, load_balancer_min_in_service=1, load_balancer_timeout=0), stays, drain, out(**several), is_out, drain, restore),
+        *(out("E2", **with_dead), only_inner, back("E2", **several), out("E3", **with_wrong), only_inner, back("E3", **several)),
+        host="web3",
+    )
+    refused, serves, taken, drained, restored, dead, _back, wrong, last = run.steps
+    assert refused.failure == "lb1: web1 stays: 1 of 2 in service in www, 1 must stay.", run.output
+    assert serves.result["left"] == ["www/web1 on lb1 is in rotation", "www/web1 on lb2 is in rotation"]
+    assert taken.failure == "" and taken.result["reason"] == "web1 is held (www on lb1: drain); web1 is held (www on lb2: drain)"
+    assert drained.failure == "" and drained.result["done"] and restored.failure == "" and restored.result["done"], run.output
+    assert (dead.failure, dead.result["failed_hosts"]) == ("dead cannot be reached.", ["dead"])
+    assert wrong.failure.startswith("lb1: There is no HAProxy socket /nowhere.") and wrong.result["failed_hosts"] == ["lb1"]
+    assert last.result["done"] and bed.admin("lb1") == bed.admin("lb2") == 0
+    assert bed.records("lb1") == bed.records("lb2") == {}
+
+
 BAD = [
     ({"load_balancer_provider": "nginx"}, "load_balancer_provider must be one of: haproxy, custom, none, got: nginx"),
     ({"load_balancer_state": "away"}, "load_balancer_state must be one of: out, in, got: away"),
     ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state must be one of: drain, maint, got: stop"),
     ({"load_balancer_timeout": "soon"}, "load_balancer_timeout"),
-    ({"load_balancer_timeout": -1}, "load_balancer_timeout is -1. It must be a number of seconds from 0 up."),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts is empty. Name the machines on which HAProxy runs, as the inventory calls them."),
-    ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts names lb8, lb9, which the inventory does not have."),
-    ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts is lb1. It must be a list of names from the inventory."),
+    ({"load_balancer_timeout": -1}, "load_balancer_timeout: -1 is not a number of seconds from 0 up"),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"),
+    ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts: 'lb8' is not in the inventory; load_balancer_hosts: 'lb9' is not in the inventory"),
+    ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
     ({"load_balancer_min_in_service": "many"}, "min_in_service: 'many' is neither a number of servers from 0 up nor a percentage"),
-    ({"load_balancer_event_ids": []}, "load_balancer_event_ids is an empty list. Name at least one event, or leave it out."),
+    ({"load_balancer_event_ids": []}, "load_balancer_event_ids: an empty list; name at least one, or leave it out"),
     ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
-    ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in must both be set for the provider custom."),
+    ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom"),
     (
-        {"load_balancer_provider": "custom", "load_balancer_custom_out": "/nowhere/out.yml", "load_balancer_custom_in": "play.yml"},
-        "There is no task file /nowhere/out.yml (load_balancer_custom_out, load_balancer_custom_in).",
+        {"load_balancer_provider": "custom", "load_balancer_custom_out": "/nowhere/out.yml", "load_balancer_custom_in": "/nowhere/in.yml"},
+        "load_balancer_custom_out: there is no task file /nowhere/out.yml; load_balancer_custom_in: there is no task file /nowhere/in.yml",
     ),
 ]
 
@@ -189,9 +226,9 @@ def test_bad_input(bed):
 
 def test_bad_input_is_refused_without_argument_specs_too(bed):
     bad = [
-        ({"load_balancer_provider": "nginx"}, "load_balancer_provider is nginx. It must be haproxy, custom, or none where no load balancer knows this host."),
-        ({"load_balancer_state": "away"}, "load_balancer_state is away. It must be out or in."),
-        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout is soon. It must be a number of seconds from 0 up."),
+        ({"load_balancer_provider": "nginx"}, "value of load_balancer_provider must be one of: haproxy, custom, none, got: nginx"),
+        ({"load_balancer_state": "away"}, "value of load_balancer_state must be one of: out, in, got: away"),
+        ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
     ]
     run = bed.run(*(out(**variables) for variables, _message in bad), rolespec=False)
     assert [step.failure for step in run.steps] == [message for _variables, message in bad]

@@ -155,7 +155,8 @@ def test_steps_of_a_host_that_cannot_be_reached(bed):
         restore_service_port=80,
     )
     common.update({f"{role}_event_ids": ["E1"] for role in ("load_balancer", "drain_host", "approve_event", "restore_service")})
-    files = {"restore_service_after": "play.yml", **SERVICES}
+    (bed.folder / "after.yml").write_text("[]\n")
+    files = {"restore_service_after": "after.yml", **SERVICES}
     run = bed.run(
         ("load_balancer", {"load_balancer_state": "out", **common}),
         ("drain_host", common),
@@ -178,13 +179,13 @@ def test_steps_of_a_host_that_cannot_be_reached(bed):
 
 
 BAD = [
-    ({"restore_service_timeout": -1}, "restore_service_timeout is -1. It must be a number of seconds from 0 up."),
-    ({"restore_service_event_ids": []}, "restore_service_event_ids is an empty list. Name at least one event, or leave it out."),
-    ({"restore_service_after": "nowhere.yml"}, "nowhere.yml (restore_service_before, restore_service_after)."),
+    ({"restore_service_timeout": -1}, "restore_service_timeout: -1 is not a number of seconds from 0 up"),
+    ({"restore_service_event_ids": []}, "restore_service_event_ids: an empty list; name at least one, or leave it out"),
+    ({"restore_service_after": "nowhere.yml"}, "restore_service_after: there is no task file"),
     ({"restore_service_port": "http"}, "restore_service_port"),
-    ({"restore_service_port": 70000}, "restore_service_port is 70000. It must be a TCP port, from 1 to 65535."),
-    ({"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts names lb9, which the inventory does not have."),
-    ({"restore_service_url": "localhost:80"}, "url must be like http://localhost:8080/health, not 'localhost:80'"),
+    ({"restore_service_port": 70000}, "restore_service_port: 70000 is not a TCP port from 1 to 65535"),
+    ({"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts: 'lb9' is not in the inventory"),
+    ({"restore_service_url": "localhost:80"}, "restore_service_url: url must be like http://localhost:8080/health, not 'localhost:80'"),
 ]
 
 

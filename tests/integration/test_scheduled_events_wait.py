@@ -12,9 +12,10 @@ import time
 
 import pytest
 
-from tests.support.far_host import NEEDS, FarHost
+from tests.support.far_host import FarHost
+from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.playbook import Playbook
-from tests.support.site import descendants
+from tests.support.processes import descendants
 
 pytestmark = NEEDS
 

@@ -102,6 +102,20 @@ def test_holds_does_not_take_what_is_undefined_for_not_set(site, name):
     assert "Look at the hosts" not in run.output
 
 
+def test_holds_tells_where_it_cannot_look_before_anything_is_looked_at(site):
+    site.write_inventory(web1={"load_balancer_hosts": ["lb1", "nowhere"]}, web2={"load_balancer_server": "{{ my_own }}"}, lb1={"holds_release": True})
+    run = site.run("holds")
+    assert run.status == 2 and "web1: load_balancer_hosts: 'nowhere' is not in the inventory. Nothing is released for web1." in run.output, run.output
+    assert "web2: load_balancer_server: '{{ my_own }}' cannot be resolved:" in run.output and "'my_own' is undefined" in run.output
+    assert "Look at the hosts" not in run.output
+    site.write_inventory(lb1={"graceful_azure_state_dir": "{{ my_own }}"}, web2={"holds_servers": ["web4"]})
+    run = site.run("holds", target="web1")
+    assert run.status == 2 and "lb1: graceful_azure_state_dir: '{{ my_own }}' cannot be resolved" in run.output, run.output
+    run = site.run("holds")
+    assert run.status == 2 and "holds_servers differs between the targets; give it once for all of them. Nothing is released." in run.output, run.output
+    assert "Find where the records are" not in run.output
+
+
 @pytest.mark.parametrize("given", ["ingore", True])
 def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
     run = site.run("handle_events", "--check", handle_events_unknown_targets=given)

@@ -14,8 +14,8 @@ import urllib.parse
 from datetime import datetime, timezone
 
 from tests.support.awx import PREFIX, Awx
+from tests.support.processes import kill_all
 from tests.support.programs import Job
-from tests.support.site import kill_all
 
 
 class JobsAwx(Awx):

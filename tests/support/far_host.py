@@ -7,31 +7,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
-import pytest
-
+from tests.bed.kernel import ip
+from tests.support import sshd
+from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
-from tests.support.site import descendants
-
-SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-
-NEEDS = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made by root alone: sudo make test"),
-    pytest.mark.skipif(not (SSHD and shutil.which("ip")), reason="no sshd or ip: apt-get install openssh-server iproute2"),
-]
 
 # Of the range for benchmarks, one pair for each process.
 NUMBER = os.getpid() % 60
 NEAR, FAR = f"198.18.77.{4 * NUMBER + 1}", f"198.18.77.{4 * NUMBER + 2}"
-
-
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True)
 
 
 class FarHost:
@@ -41,43 +29,22 @@ class FarHost:
         self.folder = folder
         self.name = f"ga-wait-{NUMBER}"
         self.link = f"gaw{NUMBER}"
-        ip("netns", "add", self.name)
-        ip("link", "add", self.link, "type", "veth", "peer", "name", "inner", "netns", self.name)
-        ip("addr", "add", f"{NEAR}/30", "dev", self.link)
-        ip("link", "set", self.link, "up")
-        for arguments in (["link", "set", "lo", "up"], ["addr", "add", "169.254.169.254/32", "dev", "lo"], ["link", "set", "inner", "up"]):
-            ip("-n", self.name, *arguments)
-        ip("-n", self.name, "addr", "add", f"{FAR}/30", "dev", "inner")
-        for name in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-        (folder / "user.pub").rename(folder / "authorized_keys")
-        (folder / "sshd_config").write_text(
-            f"ListenAddress {FAR}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\nPidFile none\n"
-            "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n"
-        )
-        self.variables = {
-            "ansible_host": FAR,
-            "ansible_user": "root",
-            "ansible_ssh_private_key_file": str(folder / "user"),
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes",
-        }
+        ip(f"netns add {self.name}")
+        ip(f"link add {self.link} type veth peer name inner netns {self.name}", f"addr add {NEAR}/30 dev {self.link}", f"link set {self.link} up")
+        inside = ("link set lo up", "addr add 169.254.169.254/32 dev lo", "link set inner up", f"addr add {FAR}/30 dev inner")
+        ip(*inside, namespace=self.name)
+        sshd.make_keys(folder)
+        self.variables = {"ansible_host": FAR, "ansible_user": "root", **sshd.reached(folder)}
         self.sshd = None
         self.boot()
         self.simulator = Simulator({"vm-1": "169.254.169.254:80"}, control=f"{FAR}:8000", prefix=["ip", "netns", "exec", self.name])
 
     def boot(self):
-        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        self.sshd = subprocess.Popen(
-            ["ip", "netns", "exec", self.name, SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=subprocess.DEVNULL
-        )
+        self.sshd = subprocess.Popen(["ip", "netns", "exec", self.name, *sshd.command(self.folder, FAR)], stderr=subprocess.DEVNULL)
 
     def signal(self, number):
         """To everything that runs there but the metadata service."""
-        for pid in [self.sshd.pid, *descendants(self.sshd.pid)]:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
+        kill_all(self.sshd.pid, number)
 
     def shut_down(self):
         self.signal(signal.SIGTERM)
@@ -86,10 +53,10 @@ class FarHost:
         self.sshd.wait()
 
     def silence(self):
-        ip("link", "set", self.link, "down")
+        ip(f"link set {self.link} down")
 
     def speak(self):
-        ip("link", "set", self.link, "up")
+        ip(f"link set {self.link} up")
 
     def go_through(self, event_id):
         """The event starts, and is over 2 s later; also while nobody can reach the host."""

@@ -12,8 +12,7 @@ import os
 import re
 import subprocess
 import sys
-
-import pytest
+import unittest
 
 from tests.support.checkout import BUILD, ROOT, must_pass
 from tests.support.watcher import parse
@@ -102,7 +101,7 @@ class Guests:
 def booted(folder, web=1, balancers=0, packages=()):
     """Guests that are up, for as long as it lasts."""
     if os.geteuid() != 0:
-        pytest.skip("real hosts are booted by root alone: sudo make test-long")
+        raise unittest.SkipTest("real hosts are booted by root alone: sudo make test-long")
     guests = Guests(folder, web, balancers, packages)
     try:
         guests.bed("up")

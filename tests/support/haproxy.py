@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real HAProxy for tests, with a configuration, sockets and ports of its own."""
+"""A real HAProxy with a configuration and sockets of its own, and what it says of its servers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import signal
 import socket
 import subprocess
 import time
+from typing import NamedTuple
 
 # The program under test: another one than the machine's where tests/matrix says so.
 PROGRAM = os.environ.get("GRACEFUL_AZURE_HAPROXY", "haproxy")
+START_SECONDS = 20
 
 GLOBAL = """\
 global
@@ -37,13 +39,48 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Haproxy:
-    """HAProxy in the foreground. ``sections`` is the configuration below the defaults, ``more`` goes into global, ``program`` is what runs."""
+class Server(NamedTuple):
+    """What HAProxy says of one server."""
 
-    def __init__(self, folder, sections, more="", master=False, program=None):
+    admin: str  # ready, drain or maint
+    up: bool  # what the health check says
+
+
+# Bits of srv_admin_state in the answer to "show servers state".
+MAINTENANCE = 0x01 | 0x02 | 0x04 | 0x20 | 0x40
+DRAIN = 0x08 | 0x10
+
+
+def read_state(text, backend):
+    """The servers of a backend in the answer to "show servers state": a dict of name and Server."""
+    servers = {}
+    columns = []
+    for line in text.splitlines():
+        if line.startswith("# "):
+            columns = line[2:].split()
+        row = dict(zip(columns, line.split()))
+        if row.get("be_name") != backend:
+            continue
+        bits = int(row["srv_admin_state"])
+        admin = "maint" if bits & MAINTENANCE else "drain" if bits & DRAIN else "ready"
+        servers[row["srv_name"]] = Server(admin, row["srv_op_state"] != "0")
+    return servers
+
+
+class Haproxy:
+    """HAProxy in the foreground. ``sections`` is the configuration below the defaults, ``more`` goes into global, ``program`` is what runs.
+
+    ``whole`` is a configuration in place of all that, with a socket whose path it names as ``{socket}``. It lies in the folder
+    ``sockets``, where that is another one: the path of a socket may have 107 characters, and HAProxy adds to it.
+    ``start`` starts a process as Processes.start does. Whoever gives that ends the process, too.
+    """
+
+    def __init__(self, folder, sections="", more="", master=False, program=None, whole=None, sockets=None, start=None):
         self.folder = folder
         self._program = program or PROGRAM
-        self.socket = str(folder / "admin.sock")
+        self._whole = whole
+        self._start_process = start or self._popen
+        self.socket = str((sockets or folder) / "admin.sock")
         self.operator_socket = str(folder / "operator.sock")
         self.user_socket = str(folder / "user.sock")
         self._configuration = folder / "haproxy.cfg"
@@ -54,18 +91,20 @@ class Haproxy:
         self.start()
 
     def configure(self, sections, more=""):
-        self._configuration.write_text(GLOBAL.format(folder=self.folder, more=more) + sections)
+        text = GLOBAL.format(folder=self.folder, more=more) + sections if self._whole is None else self._whole.replace("{socket}", self.socket)
+        self._configuration.write_text(text)
 
     def start(self, *arguments):
         """Start a process; with ``-sf`` it takes over from the one that runs."""
         before = self._pid()
         command = [self._program, "-f", str(self._configuration), "-W" if self._master else "-db", *arguments]
-        with self._log.open("ab") as log:
-            self._processes.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            )
+        self._processes.append(self._start_process("haproxy", *command))
         self._await(lambda: self._pid() not in (None, before))
         self._settle()
+
+    def _popen(self, _name, *command):
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def reload(self):
         before = self._pid()
@@ -106,6 +145,10 @@ class Haproxy:
                     return answer.decode()
                 answer += piece
 
+    def states(self, backend):
+        """Every server of a backend: a dict of name and Server."""
+        return read_state(self.ask(f"show servers state {backend}"), backend)
+
     def flags(self, backend, server):
         """(srv_admin_state, srv_uweight) as HAProxy itself shows them."""
         return {(one[0], one[1]): one[2:] for one in self.servers()}[backend, server]
@@ -128,7 +171,7 @@ class Haproxy:
             time.sleep(0.15)
 
     def _await(self, condition):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + START_SECONDS
         while not condition():
             died = self._processes[-1].poll() if self._processes else None
             if died or time.monotonic() > deadline:

@@ -56,7 +56,7 @@ class Model:
         self.outcome = None
         self.incarnation = 1
         self.seen = {}
-        self.rest_more = 0.0  # seconds by which a rest is longer than the plan wants it, as where others take long
+        self.news_for = 0.0  # seconds after a look within which news of another end the next one that waits
         self.skew = {}  # seconds by which a machine's clock is ahead
 
     @staticmethod
@@ -75,7 +75,9 @@ class Model:
         }
         given = copy.deepcopy(given)
         base["drain_host"].update(given.pop("drain_host", {}))
-        base["load_balancer"].update(given.pop("load_balancer", {}))
+        balancer = base.pop("load_balancer")
+        balancer.update(given.pop("load_balancer", {}))
+        base["load_balancers"] = [dict(balancer, **entry) for entry in given.pop("load_balancers", [{}])]
         base.update(given)
         return base
 
@@ -107,8 +109,12 @@ class Model:
         self.incarnation += 1
         del self.events[event_id]
 
+    def balancer_of(self, name):
+        """The settings of its balancer, or of the outermost of several."""
+        return self.settings[name]["load_balancers"][0]
+
     def provider(self, name):
-        return self.settings[name]["load_balancer"]["provider"]
+        return self.balancer_of(name)["provider"]
 
     def idle(self, name):
         """Whether nobody is connected to it but the balancers' pools, and none has anything for it to do."""
@@ -160,7 +166,8 @@ class Model:
             "connections": copy.deepcopy(host["connections"]),
             "holds": [self._task_record(name, task, entry) for task, entry in host["tasks"].items()],
         }
-        expected = self.outcome["pace"][name]["expected"] if self.outcome and self.number > 1 else []
+        turn = self.turn(name)
+        expected = turn["look"]["expected"] if turn else []
         if not set(expected) <= {event["event_id"] for event in seen["events"]}:
             seen["steady"] = 1.0  # the look reads once more
         if host["empty_body"]:
@@ -171,7 +178,7 @@ class Model:
 
     def observe_balancer(self, lb):
         if lb in self.down_balancers:
-            return dict(self.down_balancers[lb], at=self.now, servers=None)
+            return dict({"at": self.now, "began": self.now, "servers": None}, **self.down_balancers[lb])
         servers, holds = [], []
         for name, server in self.servers[lb].items():
             record = server["record"]
@@ -197,17 +204,44 @@ class Model:
             )
         process = {"pid": max([server["process"] for server in self.servers[lb].values()], default=1), "started": 1}
         return {
-            "reached": True, "at": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
+            "reached": True, "at": self.now, "began": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
             "clock": self.now, "process": process, "absent": False,
         }
 
     def _look(self, name):
         """What the pass knows of a host: a new look, or the former one where the plan leaves the host in peace."""
-        rest = self.outcome["pace"][name]["rest"] if self.outcome and self.number > 1 else 0.0
         last = self.seen.get(name)
-        if last is None or self.now - last["at"] >= (rest + self.rest_more if rest else 0.0):
-            self.seen[name] = self.observe_host(name)
+        turn = self.turn(name)
+        if last and self.outcome and self.number > 1:
+            if turn is None:
+                return dict(copy.deepcopy(last), rested=True)
+            if turn.get("unless_back") and (self.results[name].get("restore_service") or {}).get("done"):
+                # The modules that brought it back have told what a look would tell.
+                self.seen[name] = dict(last, holds=self.observe_host(name).get("holds", last.get("holds")))
+                return copy.deepcopy(self.seen[name])
+            if turn["look"]["wait"] and self.now - last["at"] < self.news_for:
+                return dict(copy.deepcopy(last), ended=True)
+        self.seen[name] = dict(self.observe_host(name), began=self.now)
         return copy.deepcopy(self.seen[name])
+
+    def turn(self, name):
+        """The turn in which the plan has a host looked at; None where it leaves it in peace, and in the first pass."""
+        if not self.outcome or self.number <= 1:
+            return None
+        return next((turn for turn in self.outcome["turns"][name] if "machine" not in turn and "look" in turn), None)
+
+    def rests(self, name):
+        """The plan is to leave a host in peace in the next pass, although it does not want that."""
+        self.outcome["turns"][name] = [turn for turn in self.outcome["turns"][name] if "machine" in turn]
+
+    def expects_nothing(self, name):
+        """The look at a host is not to read its metadata service again where an event is gone."""
+        self.turn(name)["look"]["expected"] = []
+
+    def machine_turns(self, machine=None):
+        """The turns of the next pass that look at that machine, or at any."""
+        turns = [turn for mine in self.outcome["turns"].values() for turn in mine if "machine" in turn and "look" in turn]
+        return [turn for turn in turns if machine in (None, turn["machine"])]
 
     def world(self):
         return {
@@ -268,6 +302,7 @@ class Model:
 
     def _take(self, name, step):
         self.steps.append((self.now, name, step["role"], tuple(step["event_ids"])))
+        self.results[name].pop(step["role"], None)
         said = self.refuse.get((name, step["role"]))
         if said:
             self.results[name]["failure"] = {"pass": self.number, "message": said}
@@ -313,11 +348,11 @@ class Model:
             record["events"] = dict(self._entries(step, lb), **kept)
             record.pop("restoring", None)
             came = server["total"] > record.get("total", server["total"]) and record["process"] == server["process"]
-            onward = came and server["admin_state"] == "drain" and self.settings[name]["load_balancer"]["state"] is None
+            onward = came and server["admin_state"] == "drain" and self.balancer_of(name)["state"] is None
             if onward or record["process"] != server["process"] or "total" not in record:
                 record["total"] = server["total"]
             record["process"] = server["process"]
-            given = self.settings[name]["load_balancer"]["state"] or "drain"
+            given = self.balancer_of(name)["state"] or "drain"
             record["left"] = server["admin_state"] = "maint" if onward or server["admin_state"] == "maint" else given
         self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "reason": "as far as enough others serve"}
 

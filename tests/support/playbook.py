@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Small playbooks of tasks, run by the real ansible-playbook."""
+"""The real ansible-playbook: its settings and surroundings, what a run tells, and small playbooks of tasks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def ansible_settings(folder):
@@ -21,6 +24,50 @@ def ansible_settings(folder):
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
         "ANSIBLE_REMOTE_TEMP": str(folder / "tmp"),
     }
+
+
+CONFIGURATION = """\
+[defaults]
+home = {build}/ansible-home
+collections_path = {build}/collections
+local_tmp = {folder}/ansible
+remote_tmp = {folder}/ansible
+nocolor = true
+display_ok_hosts = false
+display_skipped_hosts = false
+
+[connection]
+pipelining = true
+"""
+
+
+def write_configuration(folder):
+    """Ansible's configuration: the checkout as a collection, and nothing in the user's home folder."""
+    path = folder / "ansible.cfg"
+    path.write_text(CONFIGURATION.format(build=ROOT / "build", folder=folder), encoding="utf-8")
+    return path
+
+
+def surroundings(configuration, temporary, **more):
+    """The environment of ansible-playbook: no settings but those of its configuration, and ``more``.
+
+    The folder for temporary files needs a short path: Ansible puts a Unix socket there.
+    """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    # What multiprocessing leaves behind in an interrupted run goes with the folder.
+    environment.update(ANSIBLE_CONFIG=str(configuration), LC_ALL="C.UTF-8", TMPDIR=str(temporary), **more)
+    return environment
+
+
+def program():
+    """The ansible-playbook of the Python that runs this."""
+    return Path(sys.executable).with_name("ansible-playbook")
+
+
+def run_facts(output):
+    """What a run's set_stats carried, by its output: the events and what is said about the run; empty where there was none."""
+    told = [line.strip()[len("RUN: ") :] for line in output.split("\n") if line.strip().startswith("RUN: ")]
+    return json.loads(told[-1]) if told else {}
 
 
 class Done:

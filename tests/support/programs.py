@@ -12,7 +12,7 @@ import shutil
 import subprocess
 
 from tests.support.checkout import BUILD
-from tests.support.site import kill_all
+from tests.support.processes import kill_all
 
 PROJECT = {"handle_events.yml": "- import_playbook: graceful.azure.handle_events"}
 

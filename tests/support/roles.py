@@ -25,8 +25,10 @@ import time
 import yaml
 
 from tests.support.haproxy import Haproxy, free_port
+from tests.support.inventory import state_dir, web_host
 from tests.support.playbook import ansible_settings
 from tests.support.simulator import Simulator
+from tests.support.web import Web
 
 RUN_SECONDS = 100
 HOSTS = ("web1", "web2")
@@ -58,45 +60,6 @@ for unit; do
   esac
 done
 """
-
-
-class Web:
-    """A web server that answers with its status, if need be later."""
-
-    def __init__(self):
-        web = self
-        web.status = 200
-        web.held = {}
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                # Until the test lets it go, or as long as the query says.
-                query = self.path.partition("?")[2]
-                if query in web.held:
-                    web.held[query].wait(60)
-                else:
-                    time.sleep(float(query or 0))
-                self.send_response(web.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_POST = do_GET
-
-            def log_message(self, *_arguments):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        # A connection that HAProxy resets is none of the tests' business.
-        self._server.handle_error = lambda *_arguments: None
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class Errands:
@@ -188,22 +151,15 @@ class RoleBed:
 
     def _write_inventory(self):
         machines = {
-            name: {
-                "ansible_connection": "local",
-                "ansible_python_interpreter": str(self.folder / f"python-{name}"),
-                "graceful_azure_state_dir": str(self.state_dir(name)),
-            }
+            name: {"ansible_connection": "local", "ansible_python_interpreter": str(self.folder / f"python-{name}"), **state_dir(self.folder, name)}
             for name in (*HOSTS, *BALANCERS)
         }
         for name, web in self.webs.items():
-            machines[name].update(
-                graceful_azure_imds_url=self.simulator.urls[name],
-                load_balancer_provider="haproxy",
-                load_balancer_hosts=["lb1"],
-                load_balancer_haproxy_socket="$HAPROXY_SOCKET",
-                drain_host_ports=[web.port],
-                restore_service_url=f"http://127.0.0.1:{web.port}/",
-            )
+            machines[name].update(web_host(self.folder, name, self.simulator.urls[name], web.port))
+            machines[name].update(load_balancer_provider="haproxy", load_balancer_hosts=["lb1"], load_balancer_haproxy_socket="$HAPROXY_SOCKET")
+        # A host that has no balancer in the inventory.
+        machines["web3"] = {key: machines["web1"][key] for key in ("ansible_connection", "ansible_python_interpreter", "graceful_azure_imds_url")}
+        machines["web3"]["graceful_azure_state_dir"] = str(self.state_dir("web3"))
         machines["dead"] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
         self.inventory.write_text(json.dumps({"all": {"hosts": machines, "children": {"web": {"hosts": dict.fromkeys(HOSTS)}}}}))
 

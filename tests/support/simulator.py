@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulator of the role imds_simulator, started as a process of its own, and its control address.
+"""The simulator of the role imds_simulator, started as a process of its own, and whoever talks to its control address.
 
 For example::
 
@@ -15,25 +15,22 @@ For example::
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import select
 import shutil
 import subprocess
 import sys
+import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 CODE = SCRIPT.with_name("graceful_azure_simulator")
 START_SECONDS = 30
 PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
-
-# The proxies of the environment are none of ours.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def copy_simulator(folder):
@@ -42,7 +39,11 @@ def copy_simulator(folder):
     shutil.copytree(CODE, folder / CODE.name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-class ControlError(Exception):
+class SimulatorError(Exception):
+    """The simulator did not start, or does not answer."""
+
+
+class ControlError(SimulatorError):
     """The control address answered with an error."""
 
     def __init__(self, status, message):
@@ -50,68 +51,51 @@ class ControlError(Exception):
         self.status = status
 
 
-class Simulator:
-    """A running simulator.
+def command(vms, control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, options=()):
+    """The words that start a simulator; see Simulator."""
+    addresses = vms if isinstance(vms, dict) else dict.fromkeys(vms, "127.0.0.1:0")
+    words = [python, str(SCRIPT)]
+    for name, address in addresses.items():
+        words += ["--vm", f"{name}={address}"]
+    for option, value in (("--control", control), ("--scenario", scenario), ("--on-start", on_start), ("--on-gone", on_gone)):
+        if value is not None:
+            words += [option, str(value)]
+    return [*words, *map(str, options)]
 
-    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses; ``options`` are more of
-    the command line. ``urls`` are the base URLs of the metadata services by name, ``control`` is the URL of the control
-    address, ``process`` the process.
-    """
 
-    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), **popen):
-        addresses = vms if isinstance(vms, dict) else dict.fromkeys(vms, "127.0.0.1:0")
-        command = [*prefix, python, str(SCRIPT)]
-        for name, address in addresses.items():
-            command += ["--vm", f"{name}={address}"]
-        for option, value in (("--control", control), ("--scenario", scenario), ("--on-start", on_start), ("--on-gone", on_gone)):
-            if value is not None:
-                command += [option, str(value)]
-        command += map(str, options)
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, **popen)
-        try:
-            if not select.select([self.process.stdout], [], [], START_SECONDS)[0]:
-                raise RuntimeError(f"The simulator did not start within {START_SECONDS} s.")
-            line = self.process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"The simulator ended with status {self.process.wait()}.")
-        except BaseException:
-            self.close()
-            raise
-        self.started = json.loads(line)
-        self.urls = self.started["vms"]
-        self.control = self.started["control"]
+class Control:
+    """Talks to a simulator's control address. Each thread has a connection of its own, which stays open."""
 
-    def __enter__(self):
-        return self
+    urls = {}
 
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        """Ends the process."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
+    def __init__(self, control):
+        self.control = control
+        self._lines = threading.local()
 
     def ask(self, method, path, value=None):
         """The answer of the control address; raises ControlError."""
-        body = None if value is None else json.dumps(value).encode()
-        request = urllib.request.Request(self.control + path, body, {"Content-Type": "application/json"}, method=method)
-        try:
-            with _opener.open(request, timeout=30) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ControlError(error.code, error.read().decode(errors="replace")) from None
+        if not hasattr(self._lines, "line"):
+            self._lines.line = http.client.HTTPConnection(urllib.parse.urlsplit(self.control).netloc, timeout=30)
+        line = self._lines.line
+        body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        for attempt in (1, 2):
+            try:
+                line.request(method, path, body, {"Content-Type": "application/json"})
+                answer = line.getresponse()
+                told = answer.read().decode(errors="replace")
+                break
+            except (OSError, http.client.HTTPException) as error:
+                line.close()
+                # A connection that was idle for long may have been closed at the other end.
+                if attempt == 2 or not isinstance(error, (ConnectionError, http.client.RemoteDisconnected)):
+                    raise SimulatorError(f"The simulator does not answer: {error!r}") from error
+        if answer.status >= 300:
+            raise ControlError(answer.status, told)
+        return json.loads(told)
 
     def post_event(self, **fields):
         """Adds an event, by default a reboot of the first VM; returns its id."""
-        return self.ask("POST", "/events", {"EventType": "Reboot", "Resources": [next(iter(self.urls))], **fields})["EventId"]
+        return self.ask("POST", "/events", {"EventType": "Reboot", "Resources": list(self.urls)[:1], **fields})["EventId"]
 
     def events(self):
         """Every event ever."""
@@ -176,3 +160,47 @@ class Simulator:
     def play(self, scenario):
         """Plays a scenario, by its name or as it stands in a file."""
         return self.ask("POST", "/scenarios", {"Name": scenario} if isinstance(scenario, str) else scenario)
+
+
+class Simulator(Control):
+    """A running simulator.
+
+    ``vms`` are names, each with a free port of 127.0.0.1, or a dictionary of names and addresses; ``options`` are more of
+    the command line. ``urls`` are the base URLs of the metadata services by name, ``control`` is the URL of the control
+    address, ``process`` the process. ``start`` starts it as Processes.start does; whoever gives that ends it, too.
+    """
+
+    def __init__(
+        self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), start=None, **popen
+    ):
+        words = [*prefix, *command(vms, control, scenario, on_start, on_gone, python, options)]
+        self.process = start("simulator", *words, stdout=subprocess.PIPE) if start else subprocess.Popen(words, stdout=subprocess.PIPE, **popen)
+        try:
+            if not select.select([self.process.stdout], [], [], START_SECONDS)[0]:
+                raise SimulatorError(f"The simulator did not start within {START_SECONDS} s.")
+            line = self.process.stdout.readline()
+            if not line:
+                raise SimulatorError(f"The simulator ended with status {self.process.wait()}.")
+        except BaseException:
+            self.close()
+            raise
+        started = json.loads(line)
+        self.urls = started["vms"]
+        super().__init__(started["control"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the process."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()

@@ -8,41 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
-from tests.support.playbook import ansible_settings
+from tests.support.inventory import LOCAL, state_dir, web_host, write_inventory
+from tests.support.playbook import ansible_settings, run_facts
+from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
+from tests.support.web import Web
 
 RUN_SECONDS = 180
-
-
-class Listener:
-    """A web server of one host, of a few lines; it counts nothing and always answers."""
-
-    def __init__(self):
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        while True:
-            try:
-                connection, _peer = self.socket.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-
-    def close(self):
-        self.socket.close()
 
 
 class Run:
@@ -51,11 +29,8 @@ class Run:
     def __init__(self, status, output):
         self.status = status
         self.output = output
-        self.events = self.about = None
-        for line in output.split("\n"):
-            if line.strip().startswith("RUN: "):
-                stats = json.loads(line.strip()[len("RUN: "):])
-                self.events, self.about = stats["graceful_azure"], stats["graceful_azure_run"]
+        facts = run_facts(output)
+        self.events, self.about = facts.get("graceful_azure"), facts.get("graceful_azure_run")
 
     def event(self, event_id):
         (found,) = [event for event in self.events if event["event_id"].lower() == event_id.lower()]
@@ -73,7 +48,8 @@ class Site:
         self.python = str(python)
         self.program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
         self.names = list(names)
-        self.listeners = {name: Listener() for name in names}
+        # No connection stays open where nobody asks: a drained host has none.
+        self.listeners = {name: Web("HTTP/1.0") for name in names}
         self.simulator = Simulator(list(names))
         servers = "".join(f"  server {name} 127.0.0.1:{listener.port}\n" for name, listener in self.listeners.items())
         proxy = folder / "proxy"
@@ -85,37 +61,12 @@ class Site:
 
     def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
         hosts = {
-            name: dict(
-                {
-                    "graceful_azure_imds_url": self.simulator.urls[name],
-                    "graceful_azure_state_dir": str(self.folder / "state" / name),
-                    "drain_host_ports": [listener.port],
-                    "restore_service_url": f"http://127.0.0.1:{listener.port}/",
-                },
-                **of_hosts.get(name, {}),
-            )
+            name: {**web_host(self.folder, name, self.simulator.urls[name], listener.port), **of_hosts.get(name, {})}
             for name, listener in self.listeners.items()
         }
-        common = {
-            "load_balancer_provider": "haproxy",
-            "load_balancer_hosts": list(balancers),
-            "load_balancer_haproxy_socket": self.haproxy.socket,
-        }
-        machines = {name: dict({"graceful_azure_state_dir": str(self.folder / "state" / name)}, **of_hosts.get(name, {})) for name in balancers}
-        everybody = {"ansible_connection": "local", "ansible_python_interpreter": self.python}
-        self.inventory.write_text(
-            json.dumps(
-                {
-                    "all": {
-                        "vars": everybody,
-                        "children": {
-                            "web": {"hosts": hosts, "vars": dict(common, **(variables or {}))},
-                            "machines": {"hosts": machines},
-                        },
-                    }
-                }
-            )
-        )
+        machines = {name: {**state_dir(self.folder, name), **of_hosts.get(name, {})} for name in balancers}
+        everybody = {**LOCAL, "ansible_python_interpreter": self.python}
+        write_inventory(self.inventory, hosts, self.haproxy.socket, machines, variables, everybody)
 
     def start(self, playbook, *arguments, **variables):
         command = [self.program, "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
@@ -169,34 +120,6 @@ class Site:
         self.haproxy.stop()
         for listener in self.listeners.values():
             listener.close()
-
-
-def descendants(pid):
-    """Every process below one, also those that made a session of their own."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
-                    parent = int(stat.read().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            children.setdefault(parent, []).append(int(entry))
-    found = []
-    queue = [pid]
-    while queue:
-        queue.extend(children.get(queue[0], ()))
-        found.extend(children.get(queue.pop(0), ()))
-    return found
-
-
-def kill_all(pid):
-    """Kills a process and everything below it."""
-    for one in [pid, *descendants(pid)]:
-        try:
-            os.kill(one, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def wait_until(condition, seconds, what):

@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import threading
 import time
-import urllib.request
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.support.guests import install_ansible
 from tests.support.pages import HEALTH, files_of, start_nginx
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
+from tests.support.simulator import Control
 from tests.support.watcher import until
 
 KINDS = ("run", "awx", "eda", "file")
@@ -220,14 +220,12 @@ class Watched:
 
     def ask_simulator(self, path, body=None):
         """Its control address is in the guests' network."""
-        control = json.loads((self.guests.folder / "bed.json").read_text())["control"]
+        control = Control(json.loads((self.guests.folder / "bed.json").read_text())["control"])
         told = []
 
         def ask():
             kernel.enter_network(self.namespace)
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(control + path, None if body is None else json.dumps(body).encode(), timeout=10) as answer:
-                told.append(json.load(answer))
+            told.append(control.ask("GET" if body is None else "POST", path, body))
 
         # A thread that has moved stays there, and ends.
         thread = threading.Thread(target=ask)

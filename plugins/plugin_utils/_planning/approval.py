@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_ready, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_fresh, is_ready, out_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Wait, step
@@ -107,6 +107,9 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
     if not all(_is_timed_out(host, event, now, found) for host in unready):
         return False
     for host in members if not event.prepares else ():
+        if not (is_fresh(host, now) or must_yield(host, [event], now)):
+            found.waiting[host.name, event.key] = Wait("its balancer is looked at once more", None)
+            return False
         short = None if must_yield(host, [event], now) else below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
             found.waiting[host.name, event.key] = Wait(short, yields_at(host, [event]))

@@ -57,6 +57,8 @@ class Run:
     look_twice: bool = False   # whether a run of one step may look again
     forks: int = 1
     sleep: float = 1.0         # seconds between passes
+    task_timeout: float = 0.0  # seconds after which Ansible ends a task; 0: never
+    observe_timeout: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Restore:
     timeout: float
     unanswered: str = "refuse"
     ask: dict | None = None    # None: a journal of a version that did not ask
+    before: bool = False       # whether there is a task file of the user's own
+    after: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Settings:
     rules: list
     min_in_service: object
     unknown_resources: str
-    load_balancer: dict        # read by the provider, but for C(provider) and C(quiet)
+    load_balancers: list       # one or more, the outermost first; each read by its provider, but for C(provider) and C(quiet)
     drain_host: Drain
     restore_service: Restore
     may_be_off: bool = False
@@ -94,7 +98,7 @@ class Settings:
     @property
     def quiet(self):
         """Seconds without a new request after which a host that is out counts as idle."""
-        return self.load_balancer.get("quiet", 0.0)
+        return max(balancer.get("quiet", 0.0) for balancer in self.load_balancers)
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,11 @@ class Look:
     error: str | None = None
     passing: bool = True          # whether the error may be over soon
     at: float | None = None       # when it was made, by the controller's clock
+    began: float | None = None    # the same of its beginning
+    cut_off: float = 0.0          # seconds after which it was cut off, if it did not come to its end
+    ended: bool = False           # whether it was ended because another one had news: then this is what the one before told
+    rested: bool = False          # whether there was none in this pass: then this is an earlier one, too
+    fingerprint: str = ""         # a digest of the events that it showed
     age: float = 0.0              # seconds between the host's clock and the end of the look
     time: str | None = None       # the host's clock
     events: list | None = None    # None: its metadata service was not read
@@ -164,6 +173,15 @@ class Look:
     unanswered: str | None = None  # why it did not answer that
 
     @property
+    def is_new(self):
+        """Whether it was made in this pass."""
+        return not (self.ended or self.rested)
+
+    def seen_at(self, now):
+        """When the host's clock showed C(time)."""
+        return now if self.is_new or self.at is None else self.at + self.age
+
+    @property
     def is_silent(self):
         """Whether the host was looked at and could not be reached."""
         return self.reached is not None and not self.reached
@@ -176,6 +194,15 @@ class Machine:
     key: str
     look: dict                 # all of it; only the provider of the machine reads it
     records: list | None       # None: not read
+
+    @property
+    def is_new(self):
+        """Whether it was looked at in this pass."""
+        return not (self.look.get("ended") or self.look.get("rested"))
+
+    def seen_at(self, now):
+        """When the machine's clock showed what the look tells of it."""
+        return now if self.is_new else self.look.get("at", now)
 
 
 @dataclass(frozen=True)
@@ -220,7 +247,8 @@ def read_document(found):
 
 def _read_settings(found, where):
     inner = {key: typed(kind, found.get(key), f"{key} in {where}") for key, kind in (("drain_host", Drain), ("restore_service", Restore))}
-    return typed(Settings, found, where, **inner)
+    # A journal of a version before knows one balancer alone.
+    return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
 
 
 def _read_look(found, where):

@@ -83,11 +83,6 @@ def result(decided, told, event):
     }
 
 
-def longest_wait_for_quiet(settings):
-    """Seconds after which a run that takes one step waits for no host any more until no request has come for a while. C(settings): per host."""
-    return max((_wait_for_quiet(values["load_balancer"].get("quiet", 0.0)) for values in settings.values()), default=0.0)
-
-
 def is_doubtful(host, observed):
     """Whether an event of the host was seen to be gone once, so that the next look may end it."""
     gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASKED, rule_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 
 LAG = 10.0
 """Seconds after which a VM that does not show the event of another one is not of its set."""
-RESERVE = 15.0
-"""Seconds before NotBefore at which an event's deadline lies."""
 
 
 def fold(event_id):

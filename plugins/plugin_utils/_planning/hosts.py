@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Traffic
 
 DRAINED = "drained"
 """Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
@@ -27,7 +27,7 @@ class Host:
     settings: Settings
     look: Look
     memory: HostMemory            # what the former pass left
-    provider: Provider
+    balancers: list               # pairs of a provider and the settings that it reads, the outermost first
     resource_name: str | None = None
     addresses: list | None = None  # its IP addresses at the last look of this run that told them
     traffic: Traffic = field(default_factory=Traffic)

@@ -16,6 +16,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 
 LOOKS = 2
 """Idle looks in a row after which a host is drained, if no request came meanwhile for as long as C(load_balancer_quiet) says."""
+FRESH = 10.0
+"""Seconds for which a look counts as one of this moment."""
 PATIENCE = 30.0
 """Seconds for which anything but a mistake must stand that only a person can mend, before a run gives up on it."""
 DELETED = ("Preempt", "Terminate")
@@ -41,20 +43,40 @@ def judge_drain(host, now):
     loud = {name: seen for name, seen in arrivals.items() if seen["span"] < quiet}
     by_name = {place.name: place for place in host.places}
     busy = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
-    busy.extend(host.provider.arrived(host, by_name[name], seen["came"], seen["begun"]) for name, seen in loud.items() if seen["came"])
+    busy.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
     busy.extend(_connections(host))
     if host.look.is_silent:
         busy.append(f"silent: {host.why_silent}")
     # A look that waited for the end of the last request or connection has looked twice.
-    looked = [place.looks for place in host.places if place.looks is not None] + ([host.look.looks] if host.ports else [])
+    own = [0 if host.look.ended else host.look.looks] if host.ports else []
+    looked = [place.looks for place in host.places if place.looks is not None] + own
     looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
     too_early = bool(loud) or any(at - not_running[machine] < quiet for machine, at in host.traffic.not_running.items())
-    if too_early:
+    if too_early or not is_fresh(host, now):
         # Too short a time for a second look to tell anything.
         looks = min(looks, LOOKS - 1)
     left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left)
+
+
+def is_fresh(host, now):
+    """Whether what is known of the host and of its balancers was seen in this pass or a moment ago. Nothing is approved otherwise.
+
+    The pass in which its event appears may have begun long before that, with a look at the balancer, and an idle look has lasted a minute.
+    """
+    if not host.look.is_new:
+        return False  # it may have gone silent since
+    appears = any(event.first_seen == now for event in host.events)
+    seen = [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
+    if host.ports:
+        seen.append((host.look.is_new, None if host.look.ended else host.look.at))
+    return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
+
+
+def _came(place, seen):
+    provider, balancer = place.balancer
+    return provider.arrived(balancer, place, seen["came"], seen["begun"])
 
 
 def _arrivals(host, place, now):

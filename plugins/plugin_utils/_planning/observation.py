@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import read_memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
@@ -81,12 +81,12 @@ def observe(document):
 
 def _meet_host(name, document, memory):
     settings, look = document.settings[name], document.looks[name]
-    provider = settings.load_balancer["provider"]
-    if provider not in PROVIDERS:
-        raise DocumentError(f"settings of {name}: {provider!r} is no provider; there is {', '.join(PROVIDERS)}")
+    for balancer in settings.load_balancers:
+        if balancer["provider"] not in PROVIDERS:
+            raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(PROVIDERS)}")
     resource_name = look.resource_name or settings.resource_name or memory.resource_name
     host = Host(
-        name, settings, look, memory, PROVIDERS[provider],
+        name, settings, look, memory, [(PROVIDERS[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
         addresses=look.addresses or memory.addresses,
         answer=memory.answer,
@@ -103,7 +103,7 @@ def _meet_host(name, document, memory):
 
 def _meet_traffic(host, hosts, document, addresses):
     """Where traffic reaches the host, and which balancers could not be read."""
-    host.traffic = host.provider.traffic(host, hosts, document.machines, addresses)
+    host.traffic = joined([(balancer, balancer[0].traffic(balancer[1], host, hosts, document.machines, addresses)) for balancer in host.balancers])
     host.fatal.extend(host.traffic.mistakes)
     host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
     if host.blind:

@@ -9,13 +9,14 @@ What one pass must remember for the next is part of its document and of its outc
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import decide
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, listed, result
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import next_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import known_events, next_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
 
@@ -29,11 +30,14 @@ def plan(document):
     end = ending(decided, told)
     decisions = {host.name: decision(decided, told, host) for host in hosts}
     expected = {host.name: [event.event_id for event in observed.events_of(host) if not is_over(event, observed)] for host in hosts}
-    pace, looks = next_pace(decided, decisions, expected, {host.name for host in hosts if is_doubtful(host, observed)}, end.end)
+    steps = {} if observed.run.check else {name: found["step"] for name, found in decisions.items() if found["step"]}
+    acts = {name: acts_of(step, observed.hosts[name], observed.run) for name, step in steps.items()}
+    doubtful = {host.name for host in hosts if is_doubtful(host, observed)}
     return {
         "hosts": decisions,
-        "pace": pace,
-        "looks": looks,
+        "turns": next_turns(decided, decisions, {name: found for name, found in acts.items() if found is not None}, expected, doubtful, end.end),
+        "known": known_events(observed),
+        "by_role": {name: step for name, step in steps.items() if acts[name] is None},
         "unread": {host.name: why_unread(host) for host in hosts if not host.observed},
         "events": [result(decided, told, event) for event in listed(observed)],
         "finished": end.finished,

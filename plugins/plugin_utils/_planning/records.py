@@ -34,11 +34,12 @@ class Clock:
 
     shows: str | None
     now: float     # by the controller's clock
+    at: float      # when it showed that, by the same: long ago for a machine that was left in peace
 
     def ours(self, moment):
         """A date by this clock as Unix seconds of the controller's; None where either is unknown."""
         moment, shows = seconds(moment), seconds(self.shows)
-        return None if moment is None or shows is None else self.now + moment - shows
+        return None if moment is None or shows is None else self.at + moment - shows
 
 
 def read_holds(hosts, events, machines, now, ours):
@@ -47,9 +48,11 @@ def read_holds(hosts, events, machines, now, ours):
     C(ours): the names of the task records that the roles leave. Any other is a user's own.
     """
     for host in hosts.values():
-        records = [(record, host.look.time) for record in host.look.holds or ()]
-        records.extend(host.provider.records(host, machines))
-        for record, shows in records:
+        own = Clock(host.look.time, now, host.look.seen_at(now))
+        records = [(record, own) for record in host.look.holds or ()]
+        found = (pair for provider, balancer in host.balancers for pair in provider.records(balancer, machines))
+        records.extend((record, Clock(machine.look.get("time"), now, machine.seen_at(now))) for record, machine in found)
+        for record, clock in records:
             if record.kind == "task" and record.name not in ours:
                 continue
             for event_id, entry in record.events.items():
@@ -58,7 +61,6 @@ def read_holds(hosts, events, machines, now, ours):
                     continue
                 host.held_ids.add(fold(event_id))
                 _recall_answer(host, entry.details)
-                clock = Clock(shows, now)
                 event = _recall_event(events, event_id, entry.details, clock)
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
                 _note_hold(host, event, record, entry, clock)
@@ -129,13 +131,14 @@ def _note_hold(host, event, record, entry, clock):
 
 def _note_since(host, event, record, entry, clock):
     """Since when the host is out for the event, by the clock of the machine that holds it: so a run that was killed is no new beginning."""
-    dates = host.provider.out_since(record, entry, event.first_seen == clock.now)
-    if dates is None:
+    told = ((provider, provider.out_since(record, entry, event.first_seen == clock.now)) for provider, _balancer in host.balancers)
+    provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))
+    if provider is None:
         return
     out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
     known = host.held_since.setdefault(event.key, out)
     # A balancer that forgot it has it in rotation again, and its time begins anew; so it does where another run saw that.
     if host.in_rotation:
         host.held_since[event.key] = clock.now
-    elif host.provider.may_forget and out > known + RESERVE:
+    elif provider.may_forget and out > known + RESERVE:
         host.held_since[event.key] = out

@@ -76,8 +76,8 @@ def warnings(decided):
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (
-                f"{host.name}: nothing tells whether it serves again after the event: {host.provider.title} has no health check of"
-                f" {', '.join(unchecked)}, and neither restore_service_url nor restore_service_port is set."
+                f"{host.name}: nothing tells whether it serves again after the event: {unchecked[0].balancer[0].title} has no health check of"
+                f" {', '.join(place.name for place in unchecked)}, and neither restore_service_url nor restore_service_port is set."
                 " It gets requests as soon as the event is over"
             )
 
@@ -91,7 +91,7 @@ def unchecked_places(host):
     ask = host.settings.restore_service.ask
     if ask is None or ask or not any(event.prepares for event in host.events):
         return []
-    return [place.name for place in host.places if not place.checked]
+    return [place for place in host.places if not place.checked]
 
 
 def why_unread(host):

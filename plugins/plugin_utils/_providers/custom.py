@@ -19,7 +19,7 @@ class Custom(Provider):
     name = "custom"
     tasks = (TASK,)
 
-    def traffic(self, host, hosts, machines, addresses):
+    def traffic(self, settings, host, hosts, machines, addresses):
         held_by = frozenset(host.task_holds(TASK))
         if held_by:
             place = Place("", condition=HELD, held_by=held_by)
@@ -32,3 +32,6 @@ class Custom(Provider):
         if record.name != TASK or not record.done or not is_new:
             return None
         return entry.since, record.done_since
+
+    def acts(self, settings, direction, hold, step):
+        return None

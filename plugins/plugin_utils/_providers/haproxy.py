@@ -9,11 +9,14 @@ from __future__ import annotations
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, Place, Provider, Traffic
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, MachineLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """What the conditions of a server that haproxy_info tells mean for the plan."""
+TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
+"""What haproxy_hold tells of a server as haproxy_info does."""
 NOT_LOOKED_AT = Machine("", {}, None)
 
 
@@ -49,8 +52,7 @@ class Haproxy(Provider):
     title = "HAProxy"
     may_forget = True
 
-    def traffic(self, host, hosts, machines, addresses):
-        settings = host.settings.load_balancer
+    def traffic(self, settings, host, hosts, machines, addresses):
         places, unread, mistakes, absent = [], [], [], []
         helpless = True
         for name, key in _keys(settings):
@@ -61,21 +63,19 @@ class Haproxy(Provider):
                 helpless = helpless and bool(machine.look.get("fatal"))
                 unread.append(f"balancer {name}: {machine.look.get('fatal') or machine.look.get('error') or 'not observed'}")
             else:
-                found = _places(host, hosts, name, machine, addresses)
+                found = _places(settings, host, hosts, name, machine, addresses)
                 places.extend(found)
                 if not any(place.by_name for place in found):
-                    where = f"none of the backends {', '.join(settings['backends'])}" if settings["backends"] else "no backend"
-                    mistakes.append(f"balancer {name}: {where} has a server {settings['server']!r} (load_balancer_server)")
+                    mistakes.append(words.has_no_server(settings, name))
         if absent and len(absent) == len(set(settings["hosts"])):
             # One of a pair is to be active, and is perhaps about to become so.
-            unread.append(f"no HAProxy runs on any of its balancers ({', '.join(absent)})")
+            unread.append(words.runs_nowhere(absent))
             helpless = False
         keys = dict(_keys(settings))
         not_running = {name: machines[keys[name]].look["clock"] for name in absent}
         return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), not_running)
 
-    def records(self, host, machines):
-        settings = host.settings.load_balancer
+    def records(self, settings, machines):
         keys = {key for _name, key in _keys(settings)}
         for key in (key for key in machines if key in keys):
             machine = machines[key]
@@ -88,28 +88,22 @@ class Haproxy(Provider):
                     # Where no HAProxy runs, a hold of the time before has to be released.
                     is_mine = (record.subject.get("backend"), name) in named or _carries_nothing(settings, machine) and name == settings["server"]
                 if is_mine:
-                    yield record, machine.look.get("time")
+                    yield record, machine
 
     def out_since(self, record, entry, is_new):
         return (entry.since,) if record.kind == "haproxy_server" else None
 
-    def arrived(self, host, place, came, begun):
-        told = (
-            f"{plural(came, 'session')} came to {place.name} since {clock(begun)} although it is in {place.state}:"
-            " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
-        )
-        if place.state == "drain" and host.settings.load_balancer.get("state") == "drain":
-            told += "; load_balancer_haproxy_state: drain keeps it from going on to maint"
-        return told
+    def arrived(self, settings, place, came, begun):
+        return words.came(settings, place.name, place.state, came, clock(begun))
 
     def looks(self, settings, waits, searched):
         found, draining = {}, {}
-        for name, values in settings.items():
+        for name, values in settings:
             if name in waits:
                 draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
             for machine, key in _keys(values):
-                first = {"key": key, "balancer": machine, "socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
-                look = found.setdefault(key, first)
+                first = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
+                _machine, look = found.setdefault(key, first)
                 if values.get("hard_stop_after") is not None:
                     look["hard_stop_after"] = values["hard_stop_after"]
                 if values.get("absent") == "no_traffic":
@@ -117,42 +111,82 @@ class Haproxy(Provider):
                 if values["server"] not in look["servers"]:
                     look["servers"].append(values["server"])
                 look["addresses"].extend(searched(name, key))
-        for look in found.values():
+        for key, (machine, look) in found.items():
             wait_for = [server for server in look["servers"] if server in draining]
-            look.update(wait_for=wait_for, quiet=max((draining[server] for server in wait_for), default=0.0))
-        return list(found.values())
+            quiet = max((draining[server] for server in wait_for), default=0.0)
+            yield MachineLook(key, machine, "haproxy_info", look, wait_for, quiet)
+
+    def acts(self, settings, direction, hold, step):
+        known = {
+            "server": settings["server"],
+            "socket": settings["socket"],
+            "backends": settings["backends"] or None,
+            "out_state": settings.get("state"),
+            "absent": settings.get("absent"),
+            "min_in_service": step.get("min_in_service"),
+            "timeout": 0,
+        }
+        for machine in settings["hosts"]:
+            # Where the host is, when other servers lead there as well.
+            addresses = (step.get("addresses") or {}).get(machine) or None
+            yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
+
+    def shows(self, look, act):
+        def held(servers):
+            return {(server["backend"], server["server"]): set(map(fold, server["held_by"])) for server in servers or ()}
+
+        told, seen = held(act.get("servers")), held(look.get("servers"))
+        return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
+
+    def after_release(self, look, act, event_ids):
+        told = {(server["backend"], server["server"]): server for server in act.get("servers") or ()}
+        if not told or act.get("process") != look.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
+            return None
+        released, holds, held = set(map(fold, event_ids)), [], dict.fromkeys(told, frozenset())
+        for record in look["holds"]:
+            key = record["subject"].get("backend"), record["subject"].get("server")
+            left = {event_id: entry for event_id, entry in record["events"].items() if key not in told or fold(event_id) not in released}
+            held[key] = frozenset(map(fold, left))
+            holds.extend([dict(record, events=left)] if left else [])
+        if any(held[key] != set(map(fold, server["held_by"])) for key, server in told.items()):
+            return None  # somebody else holds it meanwhile, and only a look tells for what
+        servers = []
+        for server in look["servers"]:
+            news = told.get((server["backend"], server["server"]))
+            now = {**{key: news[key] for key in TOLD_BY_ACTS}, "in_service": news["admin_state"] == "ready"} if news else {}
+            servers.append(dict(server, **now))
+        return dict(look, servers=servers, holds=holds)
 
 
-def _places(host, hosts, name, machine, addresses):
+def _places(settings, host, hosts, name, machine, addresses):
     """The host's places on one machine: its servers by name, then those of other names that lead to it.
 
     A name may lead elsewhere since the hold was put (C(set server addr), C(server-template)), or have led elsewhere all along.
     """
-    settings, servers = host.settings.load_balancer, _servers(machine)
-    places = [_place(host, name, machine, server) for server in servers if _is_named(settings, server)]
+    servers = _servers(machine)
+    places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record)]
     named = {server.get("address") for server in servers if _is_named(settings, server)}
     for server in servers:
         if _is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.look):
-            places.append(_place(host, name, machine, server, address_text(server["address"], server.get("port")), _owner(host, hosts, machine.key, server)))
+            leads_to = address_text(server["address"], server.get("port"))
+            places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine.key, server)))
     return places
 
 
 def _owner(host, hosts, key, server):
     """The other target to which a server belongs by its name, or None."""
     for other in hosts.values():
-        settings = other.settings.load_balancer
-        if other is not host and settings["provider"] == Haproxy.name and _is_named(settings, server):
-            if key in [known for _name, known in _keys(settings)]:
-                return other.name
+        mine = (settings for provider, settings in other.balancers if provider.name == Haproxy.name)
+        if other is not host and any(_is_named(settings, server) and key in dict(_keys(settings)).values() for settings in mine):
+            return other.name
     return None
 
 
-def _place(host, name, machine, server, leads_to="", owner=None):
-    settings = host.settings.load_balancer
-    label = f"{server['backend']}/{server['server']} on {name}"
+def _place(settings, name, machine, server, leads_to="", owner=None):
+    label = words.place_name(name, server)
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = state == "ready"
     count = None
@@ -166,9 +200,10 @@ def _place(host, name, machine, server, leads_to="", owner=None):
         in_rotation=in_rotation,
         state=state,
         serves=server["in_service"],
-        busy=_busy(label, server, leads_to),
+        busy=words.still_there(label, server, leads_to),
         count=count,
-        looks=2 if is_waited_for and server["idle"] else 1,
+        seen=None if machine.look.get("ended") else machine.look.get("at", machine.look.get("began")),
+        looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
         must_go_out=_must_go_out(settings, server, condition, owner),
@@ -187,15 +222,6 @@ def _place(host, name, machine, server, leads_to="", owner=None):
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
     )
-
-
-def _busy(label, server, leads_to):
-    if server["admin_state"] == "ready":
-        too = f", which leads to {leads_to} too," if leads_to else ""
-        return (f"{label}{too} is in rotation",)
-    if server["sessions"] or server["queue"]:
-        return (f"{plural(server['sessions'], 'session')}, {server['queue']} queued at {label}",)
-    return (f"{label}: {server['uncounted']}",) if server.get("uncounted") else ()
 
 
 def _must_go_out(settings, server, condition, owner):

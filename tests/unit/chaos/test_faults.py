@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.chaos.faults import FAULTS, in_turn, met, orders
+from tests.chaos.faults import met, orders
 from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.test_chaos import EVERY_POINT, OF_APPROVALS, faults_of_approvals
 
@@ -20,36 +20,6 @@ PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 def asked(*told):
     """The simulator's list of requests, each as (VM, method, status)."""
     return [{"Vm": vm, "Method": method, "Path": PATH, "Status": status} for vm, method, status in told]
-
-
-def answers(found, count):
-    """What requests of one VM meet, as the simulator has it: a fault that answers is the last that a request passes."""
-    left = [dict(order) for order in found]
-    for _number in range(count):
-        faults = []
-        for order in list(left):
-            if order["Skip"]:
-                order["Skip"] -= 1
-                continue
-            left.remove(order)
-            faults.append(order["Fault"])
-            if order["Fault"].keys() & {"Status", "Drop"}:
-                break
-        yield faults
-
-
-@pytest.mark.parametrize("offset", range(2 * len(FAULTS)))
-def test_every_second_request_meets_the_next_fault(offset):
-    fault = {"turns": list(FAULTS.values()), "offset": offset}
-    expected = [[wrong] if wrong else [] for wrong in (in_turn(fault, number) for number in range(1, 101))]
-    assert list(answers(orders(fault, ["web1"]), 100)) == expected
-    assert [bool(faults) for faults in expected] == [(number + offset) % 2 == 0 for number in range(1, 101)]
-
-
-def test_the_offsets_together_are_each_fault_at_each_request():
-    for number in (1, 4, 9):
-        found = [in_turn({"turns": list(FAULTS), "offset": offset}, number) for offset in range(2 * len(FAULTS))]
-        assert sorted(filter(None, found)) == sorted(FAULTS)
 
 
 def test_a_fault_of_some_requests():

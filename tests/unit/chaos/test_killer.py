@@ -15,45 +15,33 @@ import pytest
 import yaml
 
 from tests.chaos import killer
-from tests.chaos.killer import CHANGES, EVERY_POINT, KILLS, MOMENTS, ROLES, WAITING, Case
+from tests.chaos.killer import CHANGES, DELAYS_OF_TURN, EVERY_POINT, KILLS, MOMENTS, ROLES, TURN, WAITING, Case
 from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
 
 AROUND = ["Check the settings before anything is done", "Pass by pass", "End the passes", "Tell what became of each event"]
-LOOKS = ["Observe the hosts", "Observe the balancers", "Plan"]
-STEPS = {
-    "load_balancer": ["Take one step with the provider", "Put or release the hold", "Give the result", "See that it is done"],
-    "drain_host": [
-        *("Go in the direction asked for", "Begin", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file"),
-        *("Record that they are done", "Wait until nobody is connected", "Stop the services", "Record that it is drained", "Give the result"),
-    ],
-    "approve_event": [
-        *("Approve, or refuse what cannot be right", "Ask what is not given", "Approve the events", "Give the result", "Begin to wait"),
-        "Wait for each event",
-    ],
-    "restore_service": [
-        *("Restore, or refuse what cannot be right", "Prepare what a plain step does not need", "Start the services", "Ask the host itself"),
-        *("Run the user's tasks that come last", "Forget what is over", "Give the result", "See that it is done"),
-    ],
-}
-HELD = ["Put or release the hold", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file", "Record that they are done"]
-AGAIN = {"Pass by pass": 5, "End the passes": 5, **dict.fromkeys(HELD, 2), **dict.fromkeys(LOOKS, 5)}
+LOOKS = [TURN, "Plan"]
+DRAIN = [
+    *("Go in the direction asked for", "Begin", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file"),
+    *("Record that they are done", "Wait until nobody is connected", "Stop the services", "Record that it is drained", "Give the result"),
+]
+HELD = ["Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file", "Record that they are done"]
+AGAIN = {"Pass by pass": 4, "End the passes": 6, **dict.fromkeys(HELD, 2), **dict.fromkeys(LOOKS, 6)}
 
 
 def tasks(scenario):
     """What a run of a scenario may consist of: every task with its last occurrence."""
-    with_tasks, approved = scenario.variables == OWN_TASKS, scenario.approvals
-    left_out = {role for role, there in (("drain_host", with_tasks), ("approve_event", approved)) if not there}
-    found = [*AROUND[:2], *LOOKS, "Give the host back to its load balancer"]
-    for role, names in STEPS.items():
-        if role not in left_out:
-            found += [f"Take the step: {role}", *(f"{ROLES}{role} : {name}" for name in names)]
-    last = {task: AGAIN.get(task.partition(" : ")[2] or task, 1) for task in [*found, *AROUND[2:]]}
-    if approved > 1:
-        last[ROLES + "approve_event : Approve the events"] = approved
-    return last
+    found = [*AROUND[:2], *LOOKS]
+    if scenario.variables == OWN_TASKS:
+        # Only what has task files of its own needs a role.
+        found += ["Take the step: drain_host", *(f"{ROLES}drain_host : {name}" for name in DRAIN)]
+    return {task: AGAIN.get(task.partition(" : ")[2] or task, 1) for task in [*found, *AROUND[2:]]}
 
 
 KNOWN = {name: {"trace": tasks(scenario), "controllers": [{"begin": 100.0, "end": 140.0}]} for name, scenario in SCENARIOS.items()}
+
+
+def scenario_has_no_role(scenario):
+    return SCENARIOS[scenario].variables != OWN_TASKS
 
 
 def points(scenario, seed="1"):
@@ -64,18 +52,25 @@ class TestPoints:
     def test_one_scenario_has_them_all(self):
         known = KNOWN[EVERY_POINT]["trace"]
         found = points(EVERY_POINT)
-        assert len(found) == len(set(found)) <= KILLS[EVERY_POINT]
-        assert set(found) == {(task, 1) for task in known} | set(known.items())
+        assert len(found) == KILLS[EVERY_POINT]
+        assert {point for point in found if point[0] != TURN} == {point for point in {(task, 1) for task in known} | set(known.items()) if point[0] != TURN}
+        # Each turn several times, and none in which nothing is done yet.
+        turns = Counter(occurrence for task, occurrence in found if task == TURN)
+        assert set(turns) == set(range(2, known[TURN] + 1)) and min(turns.values()) >= 5
+
+    def test_a_turn_is_killed_at_many_moments(self):
+        cases = [killer.case(EVERY_POINT, number, "1", KNOWN[EVERY_POINT]) for number in range(KILLS[EVERY_POINT])]
+        assert {case.delay for case in cases if case.task == TURN} == set(DELAYS_OF_TURN)
 
     @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != EVERY_POINT])
     def test_the_others_have_all_that_changes_something_and_nothing_around_the_passes(self, scenario):
         known = KNOWN[scenario]["trace"]
         found = points(scenario)
-        assert len(found) == len(set(found)) == KILLS[scenario]
-        assert set(found) <= {(task, 1) for task in known} | set(known.items())
+        assert len(found) == len(set(found)) == min(KILLS[scenario], 2 + known[TURN] - 1 if scenario_has_no_role(scenario) else 99)
         changing = {ROLES + task for task in CHANGES} & set(known)
         assert {(task, occurrence) for task in changing for occurrence in (1, known[task])} <= set(found)
         assert not {task for task, _occurrence in found} & set(AROUND)
+        assert not scenario_has_no_role(scenario) or {occurrence for task, occurrence in found if task == TURN} >= set(range(3, known[TURN] - 1))
 
     @pytest.mark.parametrize("seed", ["1", "2", "abc"])
     def test_together_they_have_each_several_times(self, seed):
@@ -83,9 +78,10 @@ class TestPoints:
         there = Counter()
         for scenario in SCENARIOS:
             known = KNOWN[scenario]["trace"]
-            killed.update((task, "first" if occurrence == 1 else "last") for task, occurrence in points(scenario, seed))
-            there.update((task, which) for task, last in known.items() for which in (("first", "last") if last > 1 else ("first",)))
+            killed.update((task, "turn" if task == TURN else "first" if occurrence == 1 else "last") for task, occurrence in points(scenario, seed))
+            there.update((task, which) for task, last in known.items() if task != TURN for which in (("first", "last") if last > 1 else ("first",)))
         wanted = {point for point in there if point[0] not in AROUND and not point[0].endswith(WAITING)}
+        assert killed[TURN, "turn"] >= 4 * len(SCENARIOS)
         # The role drain_host has a step in two scenarios alone.
         assert not {point for point in wanted if killed[point] < 2 and ("drain_host" not in point[0] or point[0].removeprefix(ROLES) in CHANGES)}
 
@@ -98,13 +94,11 @@ class TestPoints:
                     yield from found(task.get(part, ()))
 
         names = set()
-        for role in STEPS:
-            for path in (killer.ROOT / "roles" / role / "tasks").glob("*.yml"):
-                # Another provider, another direction, and a user's tasks that no scenario has.
-                if path.name not in ("custom.yml", "running.yml") and (role, path.name) != ("restore_service", "user_tasks.yml"):
-                    names |= {f"{role} : {name}" for name in found(yaml.safe_load(path.read_text(encoding="utf-8")))}
-        # One of them is skipped where a restore takes one step, as in every undisturbed run.
-        assert names - {"restore_service : Remember since when it is tried"} == set(CHANGES)
+        for path in (killer.ROOT / "roles" / "drain_host" / "tasks").glob("*.yml"):
+            # The other direction.
+            if path.name != "running.yml":
+                names |= {f"drain_host : {name}" for name in found(yaml.safe_load(path.read_text(encoding="utf-8")))}
+        assert names == set(CHANGES)
 
     def test_too_many_points_are_an_error(self):
         with pytest.raises(AssertionError, match="more points than cases"):

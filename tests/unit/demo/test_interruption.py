@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from tests.demo.bed import Processes
 from tests.demo.run import Interruption
+from tests.support.processes import Processes
 
 # Needs a second to end after the signal that asks it to.
 SLOW = """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.demo import records
-from tests.demo.balancer import Server
 from tests.demo.records import DEAD, DRAINING, IMPACT, IN_SERVICE, OUT, RESTORING, Segment
+from tests.support.haproxy import Server
 
 READY = Server("ready", True)
 DRAIN = Server("drain", True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The demo's HAProxy configuration, the reading of its state, the schedule, the table and the picture."""
+"""The reading of HAProxy's state, the schedule, the table and the picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.demo import balancer, playbook, records, schedule, screen, timeline
+from tests.demo import playbook, records, schedule, screen, timeline
+from tests.support.haproxy import Server, read_state
 
 STATE = """\
 1
@@ -43,18 +44,12 @@ ROW = {
 
 
 def test_state_of_the_servers():
-    assert balancer.read_state(STATE) == {
-        "web1": balancer.Server("ready", True),
-        "web2": balancer.Server("drain", True),
-        "web3": balancer.Server("ready", False),
-        "web4": balancer.Server("maint", False),
+    assert read_state(STATE, "web") == {
+        "web1": Server("ready", True),
+        "web2": Server("drain", True),
+        "web3": Server("ready", False),
+        "web4": Server("maint", False),
     }
-
-
-def test_configuration_names_every_server():
-    text = balancer.configuration("/run/x.sock", 8080, {"web1": 1001, "web2": 1002})
-    assert "stats socket /run/x.sock mode 600 level admin" in text
-    assert text.endswith("    server web1 127.0.0.1:1001\n    server web2 127.0.0.1:1002\n")
 
 
 def test_schedule_shows_what_the_demo_promises():

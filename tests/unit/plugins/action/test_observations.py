@@ -2,31 +2,33 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How often hosts and balancers are looked at; the clock is the test's."""
+"""What a host does in its turn, and how often a metadata service is asked; the clock is the test's."""
 
 from __future__ import annotations
 
 import types
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.action import balancer_observation, host_observation
+from ansible_collections.graceful.azure.plugins.action import balancer_observation, host_observation, turn
+from ansible_collections.graceful.azure.plugins.plugin_utils import _look
 
 KEY = "lb1 /run/haproxy/admin.sock"
+EVENT = {"event_id": "E1", "event_status": "Scheduled", "resources": ["VM_web1"]}
 
 
 class Scene:
-    """Passes of one host. Its module's looks, with what they were told, and at which seconds they began."""
+    """Turns of one host. Its module's looks, with what they were told, and at which seconds they began."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, tmp_path):
         self.now = 1000.0
         self.looks = []
-        self.told = {"fingerprint": "a", "age": 0.0}
-        self.last = None
+        self.told = {"fingerprint": "a", "age": 0.0, "events": [], "servers": [], "level": "admin"}
+        self.news = str(tmp_path / "news")
         clock = types.SimpleNamespace(time=lambda: self.now, sleep=self.sleep, monotonic=lambda: self.now)
-        for module in (host_observation, balancer_observation):
+        for module in (_look, turn):
             monkeypatch.setattr(module, "time", clock)
-        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.plugin_utils._look.time", clock)
         monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
 
     def sleep(self, seconds):
@@ -34,140 +36,210 @@ class Scene:
         self.now += seconds
 
     def execute(self, module_name, module_args, task_vars):
-        self.looks.append((self.now - 1000.0, module_args))
+        self.looks.append((self.now - 1000.0, module_name, module_args))
         return dict(self.told)
 
-    def run(self, module, args, task_vars):
+    def run(self, module, args):
         action = module.ActionModule.__new__(module.ActionModule)
         action._task = types.SimpleNamespace(args=args)
         action._execute_module = self.execute
-        return action.run(task_vars=task_vars)
+        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+        return action.run(task_vars={"inventory_hostname": "web1"})
+
+    def take(self, found, **args):
+        return self.run(turn, dict({"turn": found, "news": self.news, "known": [["e0", "Scheduled"]]}, **args))
+
+    def heard(self):
+        return _look.News(self.news).end()
 
     @property
     def moments(self):
-        return [moment for moment, _args in self.looks]
+        return [moment for moment, _name, _args in self.looks]
 
 
-class HostScene(Scene):
-    def look(self, **args):
-        """One pass, in which nothing takes any time but the look's own waits."""
-        self.last = self.run(host_observation, args, {} if self.last is None else {"graceful_azure_host": self.last})
-        return self.last
-
-
-class BalancerScene(Scene):
-    def look(self, news=False, **args):
-        hosts = {"web1": {"graceful_azure_host": {"news": news}}, "web2": {"graceful_azure_host": {"news": False}}}
-        task_vars = {"look": {"key": KEY}, "hostvars": types.SimpleNamespace(raw_get=hosts.get), "ansible_play_hosts_all": list(hosts)}
-        if self.last:
-            task_vars["graceful_azure_balancers"] = {"results": [dict(self.last, look={"key": KEY})]}
-        self.last = self.run(balancer_observation, dict({"socket": "/run/haproxy/admin.sock"}, **args), task_vars)
-        return self.last
-
-
-@pytest.fixture(name="host")
-def make_host(monkeypatch):
-    return HostScene(monkeypatch)
-
-
-@pytest.fixture(name="balancer")
-def make_balancer(monkeypatch):
-    scene = BalancerScene(monkeypatch)
-    scene.told = {"servers": [], "level": "admin"}
-    return scene
+@pytest.fixture(name="scene")
+def make_scene(monkeypatch, tmp_path):
+    return Scene(monkeypatch, tmp_path)
 
 
 class TestHost:
-    def test_no_more_than_one_read_a_second(self, host):
+    def look(self, scene, read_at=None, **args):
+        return scene.take({"name": "web1", "look": {}, "read_at": read_at}, **args)
+
+    def test_no_more_than_one_read_a_second(self, scene):
+        read_at = None
         for interval in (1, 0, 0.2, 1):
-            host.look(interval=interval)
-        assert host.moments == [0.0, 1.0, 2.0, 3.0]
+            read_at = self.look(scene, read_at, interval=interval)["at"]
+        assert scene.moments == [0.0, 1.0, 2.0, 3.0]
 
-    def test_the_second_counts_from_the_last_read(self, host):
-        host.told["age"] = 0.5
-        host.look()
-        host.look()
-        assert host.moments == [0.0, 0.5]
+    def test_the_second_counts_from_the_last_read(self, scene):
+        scene.told["age"] = 0.5
+        self.look(scene, self.look(scene)["at"])
+        assert scene.moments == [0.0, 0.5]
 
-    def test_passes_that_lie_further_apart(self, host):
+    def test_passes_that_lie_further_apart(self, scene):
+        read_at = None
         for _pass in range(3):
-            host.look(interval=30)
-        assert host.moments == [0.0, 30.0, 60.0]
-
-    def test_whoever_rests_is_not_asked(self, host):
-        seen = host.look()
-        for second in (1.0, 2.0, 3.0):
-            host.now = 1000.0 + second
-            assert host.look(rest=4.0) == dict(seen, rested=True, news=False)
-        host.now = 1004.0
-        assert host.look(rest=4.0)["rested"] is False
-        assert host.moments == [0.0, 4.0]
+            read_at = self.look(scene, read_at, interval=30)["at"]
+        assert scene.moments == [0.0, 30.0, 60.0]
 
     @pytest.mark.parametrize("back", [0.5, 3600.0])
-    def test_a_clock_that_was_set_back_ends_the_rest(self, host, back):
-        host.look()
-        host.now -= back
-        assert host.look(rest=4.0)["rested"] is False
-        assert len(host.looks) == 2 and host.now <= 1001.0 - back
+    def test_a_clock_that_was_set_back_lasts_no_longer_than_an_interval(self, scene, back):
+        read_at = self.look(scene)["at"]
+        scene.now -= back
+        self.look(scene, read_at)
+        assert len(scene.looks) == 2 and scene.now <= 1001.0 - back
 
-    def test_what_is_new_and_what_is_passed_on(self, host):
-        assert host.look()["news"] is True
-        assert host.look(wait=2.0)["news"] is False
-        host.told["fingerprint"] = "b"
-        assert host.look(interval=1, rest=0)["news"] is True
-        assert [args for _moment, args in host.looks] == [{"known": ""}, {"wait": 2.0, "known": "a"}, {"known": "a"}]
+    def test_what_the_module_is_told(self, scene):
+        found = {"name": "web1", "look": {"wait": 2.0, "known": "a"}, "read_at": None}
+        scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/s")
+        told = {"wait": 2.0, "known": "a", "imds_url": "http://127.0.0.1:1", "state_dir": "/s"}
+        assert scene.looks == [(0.0, "graceful.azure.host_observation", told)]
 
-    def test_a_look_that_was_cut_off_is_not_begun_again_at_once(self, host):
-        host.look()
-        host.now += 5
-        host.last.update(began=1000.0, cut_off=5.0, at=1005.0)
-        assert [host.look()["rested"] for _pass in range(6)] == [True] * 5 + [False]
-        assert host.moments == [0.0, 10.0]
-        host.last.update(cut_off=5.0)
-        host.now -= 3600
-        assert host.look()["rested"] is False
+    def test_a_new_event_is_told_to_the_others(self, scene):
+        scene.told.update(fingerprint="b", events=[dict(EVENT, event_id="E0")])
+        self.look(scene)
+        assert not scene.heard()
+        scene.told.update(fingerprint="c", events=[EVENT])
+        self.look(scene)
+        assert scene.heard()
 
-    @pytest.mark.parametrize(("args", "seconds"), [({}, 5.0), ({"timeout": 2}, 2.0), ({"timeout": "2", "wait": "4"}, 8.0)])
-    def test_how_long_it_may_take(self, host, monkeypatch, args, seconds):
+    @pytest.mark.parametrize("events", [None, []])
+    def test_whoever_sees_no_event_has_no_news(self, scene, events):
+        """Be it that one is over, or that the service cannot be read."""
+        scene.told.update(fingerprint="none", events=events)
+        self.look(scene)
+        assert not scene.heard()
+
+    def test_a_host_that_cannot_be_reached_is_told_apart_from_one_that_shows_nothing(self, scene):
+        scene.told = {"unreachable": True, "msg": "no route"}
+        assert self.look(scene)["fingerprint"] == _look.UNREACHED
+
+    def test_a_pause_asks_nobody(self, scene):
+        assert scene.take({"name": "web1", "pause": 1.0}) == {"changed": False}
+        assert scene.looks == [] and scene.now == 1001.0
+
+    @pytest.mark.parametrize(
+        ("args", "seconds"),
+        [({}, 5.0), ({"timeout": 2}, 2.0), ({"timeout": "2", "wait": "4"}, 8.0), ({"timeout": 2, "wait": 60}, 64.0), ({"timeout": 2, "ask": {"port": 1}}, 6.0)],
+    )
+    def test_how_long_it_may_take(self, scene, monkeypatch, args, seconds):
         limits = []
-        monkeypatch.setattr(host_observation.ActionModule, "look", lambda self, name, args, task_vars, seconds: limits.append(seconds) or {})
-        host.look(**args)
+        monkeypatch.setattr(_look.LookAction, "look", lambda self, name, args, task_vars, seconds, until=None: limits.append(seconds) or {})
+        scene.run(host_observation, args)
         assert limits == [seconds]
 
 
+class TestActs:
+    """They are done before the look, each only as long as those before it allow, those of the host's earlier turns among them."""
+
+    SETTINGS = {"provider": "haproxy", "hosts": ["lb1"], "server": "web1"}
+    BACK = {"servers": [], "conflicts": [], "waiting_for": []}
+
+    @pytest.fixture(autouse=True)
+    def _nothing_done(self, monkeypatch):
+        monkeypatch.setattr(turn, "_done", {})
+
+    def take(self, scene, *parts, machine=None, look=None):
+        acts = [{"part": part, "module": f"{part}_module", "args": {"state": "absent"}, "balancer": 0} for part in parts]
+        found = dict({"machine": machine} if machine else {}, name="web1", acts=acts, balancers=[self.SETTINGS])
+        return scene.take(dict(found, look=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
+
+    def test_before_the_look(self, scene):
+        seen = self.take(scene, "services", look={"known": "a"})
+        assert [(name, args) for _moment, name, args in scene.looks] == [
+            ("graceful.azure.services_module", {"state": "absent", "state_dir": "/s"}),
+            ("graceful.azure.host_observation", {"known": "a", "state_dir": "/s", "imds_url": "http://127.0.0.1:1"}),
+        ]
+        assert [act["part"] for act in seen["acts"]] == ["services"] and seen["reached"]
+
+    def test_in_the_order_of_the_turns(self, scene):
+        scene.told = {"done": True, "changed": True}
+        assert self.take(scene, "services")["changed"] is True
+        scene.told = self.BACK
+        (act,) = self.take(scene, "balancer", machine="lb1")["acts"]
+        assert act["item"] == "lb1"
+        assert [act["part"] for act in self.take(scene, "forgotten", "restoring")["acts"]] == ["forgotten"]
+
+    def test_not_after_one_that_did_not_come_about(self, scene):
+        scene.told = {"done": False}
+        self.take(scene, "services")
+        assert self.take(scene, "balancer", machine="lb1") == {"changed": False}
+        assert [act["part"] for act in self.take(scene, "forgotten", "restoring")["acts"]] == ["restoring"]
+
+    @pytest.mark.parametrize(("error", "told"), [(AnsibleConnectionFailure("no route"), "unreachable"), (AnsibleError("no space"), "failed")])
+    def test_what_goes_wrong_is_data(self, scene, error, told):
+        def execute(module_name, module_args, task_vars):
+            raise error
+
+        scene.execute = execute
+        (act,) = self.take(scene, "services")["acts"]
+        assert act[told] is True and act["msg"]
+
+    def test_what_ansible_shows(self, scene):
+        scene.told = {"done": True, "changed": True, "diff": {"before": 1, "after": 2}, "warnings": ["w"], "invocation": {}}
+        seen = self.take(scene, "services")
+        assert seen["diff"] == [{"before": 1, "after": 2}] and seen["warnings"] == ["w"]
+        assert seen["acts"] == [{"done": True, "changed": True, "part": "services", "ended_at": 1000.0}]
+
+
+class TestNews:
+    """When the news of one look end another."""
+
+    @pytest.fixture
+    def news(self, scene):
+        return _look.News(scene.news)
+
+    def test_none(self, news):
+        assert not news.end() and not news.end("vm_web1")
+
+    def test_whoever_is_not_named_is_ended_at_once(self, news):
+        news.tell_events([EVENT])
+        assert news.end() and news.end("vm_web2")
+
+    def test_whoever_is_named_reads_it_first(self, scene, news):
+        news.tell_events([EVENT])
+        assert not news.end("vm_WEB1")
+        scene.now += _look.READ
+        assert news.end("vm_WEB1")
+
+    def test_that_an_event_has_started_is_news(self, news):
+        news.known = [["e1", "Scheduled"]]
+        news.tell_events([EVENT])
+        assert not news.end()
+        news.tell_events([dict(EVENT, event_status="Started")])
+        assert news.end()
+
+    def test_half_a_line_is_read_again(self, scene, news):
+        with open(scene.news, "w", encoding="utf-8") as file:
+            file.write('{"names": ')
+        assert not news.end()
+
+    def test_a_folder_that_is_gone_ends_nothing(self, tmp_path):
+        news = _look.News(str(tmp_path / "gone" / "news"))
+        news.tell()
+        assert not news.end()
+
+
 class TestBalancer:
-    def test_a_look_of_ones_own_outside_the_passes(self, balancer):
-        args = {"socket": "/run/haproxy/admin.sock", "servers": ["web1"]}
-        for _look in range(2):
-            assert balancer.run(balancer_observation, args, {})["rested"] is False
-        assert [asked["servers"] for _moment, asked in balancer.looks] == [["web1"], ["web1"]]
+    def test_it_is_looked_at_with_its_own_module(self, scene):
+        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "look": {"socket": "/s", "timeout": 0.0}}
+        assert scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/lb")["reached"]
+        assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 
-    def test_without_a_rest_it_is_looked_at_in_each_pass(self, balancer):
-        assert [balancer.look()["rested"] for _pass in range(3)] == [False] * 3
-        assert len(balancer.looks) == 3
+    def test_a_look_outside_the_passes(self, scene):
+        scene.run(balancer_observation, {"socket": "/s", "servers": ["web1"]})
+        assert [name for _moment, name, _args in scene.looks] == ["graceful.azure.haproxy_info"]
 
-    def test_while_nobody_sees_anything_new_it_is_left_in_peace(self, balancer):
-        seen = balancer.look(rest=4.0)
-        for second in (0.0, 2.0, 3.9):
-            balancer.now = 1000.0 + second
-            assert balancer.look(rest=4.0) == dict(seen, rested=True)
-        balancer.now = 1004.0
-        assert balancer.look(rest=4.0)["rested"] is False
-        assert balancer.moments == [0.0, 4.0]
-
-    def test_news_of_any_host_ends_the_rest(self, balancer):
-        balancer.look(rest=4.0)
-        assert balancer.look(news=True, rest=4.0)["rested"] is False
-
-    @pytest.mark.parametrize("back", [0.5, 3600.0])
-    def test_a_clock_that_was_set_back_ends_the_rest(self, balancer, back):
-        balancer.look(rest=4.0)
-        balancer.now -= back
-        assert balancer.look(rest=4.0)["rested"] is False
-
-    def test_a_look_that_was_cut_off_is_not_begun_again_at_once(self, balancer):
-        balancer.look()
-        balancer.last.update(cut_off=5.0)
-        for second, rested in ((5.0, True), (9.9, True), (10.0, False)):
-            balancer.now = 1000.0 + second
-            assert balancer.look()["rested"] is rested
+    @pytest.mark.parametrize(
+        ("told", "wanted"),
+        [
+            ({"level": "user"}, {"fatal": "the HAProxy socket /s allows only the level user; admin is needed", "servers": None}),
+            ({"state_dir_problem": "read-only"}, {"fatal": "read-only", "servers": None}),
+            ({"absent": True, "level": None}, {"error": "no HAProxy runs there", "servers": []}),
+        ],
+    )
+    def test_what_makes_it_of_no_use(self, scene, told, wanted):
+        scene.told.update(told)
+        seen = scene.run(balancer_observation, {"socket": "/s", "servers": ["web1"]})
+        assert {key: seen[key] for key in wanted} == wanted

@@ -2,104 +2,65 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the first call of a run says besides its mistakes, and what no pass may stumble over."""
+"""What a pass writes and shows, and what it may not stumble over."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from ansible_collections.graceful.azure.plugins.action import plan
+from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
-ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
-
-
-def check(hosts, forks, **args):
-    known = {f"web{number}": {"graceful_azure_settings": {"load_balancer_provider": "none"}} for number in range(hosts)}
-    return ActionModule._check(dict(ARGS, **args), known, list(known), forks)
+TASKS = Path(__file__).resolve().parents[4] / "playbooks" / "tasks"
 
 
-@pytest.mark.parametrize(("hosts", "forks", "rounds"), [(5, 1, 5), (100, 5, 20), (21, 5, 5)])
-def test_too_few_forks(hosts, forks, rounds):
-    (warning,) = check(hosts, forks)["warnings"]
-    assert f"{forks} forks for {hosts} hosts" in warning and f"in {rounds} rounds" in warning
+def looked(seen):
+    """What a host has registered after its turn."""
+    return {"graceful_azure_turns": {"results": [dict(seen, turn={"name": "web0", "look": {}})]}}
 
 
-@pytest.mark.parametrize(("hosts", "forks"), [(4, 1), (20, 5), (100, 25), (1, None)])
-def test_enough_forks(hosts, forks):
-    assert check(hosts, forks)["warnings"] == []
+def test_there_are_passes_for_more_than_a_day():
+    """One each second for a run that watches, and after that for an event. Each file includes the next one so many times."""
+    for way in (0, 1):
+        number, name = 1, "passes.yml"
+        while name:
+            tasks = yaml.safe_load((TASKS / name).read_text())
+            number *= len(tasks)
+            task = tasks[0]
+            if "block" in task and "ansible.builtin.include_tasks" in task["block"][0]:
+                task = task["block"][way]
+            name = task.get("ansible.builtin.include_tasks")
+        assert number >= WATCH + 3600
 
 
-def test_whether_others_behind_balancers_are_no_targets():
-    class Hostvars(dict):
-        raw_get = dict.get
-
-    settings = {"web1": {"load_balancer": {"hosts": ["lb1"]}}}
-    everybody = Hostvars(web1={}, lb1={"load_balancer_hosts": []}, db1={}, web2={"load_balancer_hosts": ["lb1"]})
-    assert ActionModule._is_partial(settings, {"web1": {}}, everybody)
-    assert not ActionModule._is_partial(settings, {"web1": {}, "web2": {}}, everybody)
-
-
-def test_a_socket_that_is_set_for_the_balancer_alone():
-    class Hostvars(dict):
-        raw_get = dict.get
-
-    class Templar:
-        def copy_with_new_env(self, available_variables):
-            return self
-
-        def template(self, text):
-            return "/run/haproxy/admin.sock" if text == "{{ run_dir }}/admin.sock" else text
-
-    action = ActionModule.__new__(ActionModule)
-    action._templar = Templar()
-    settings = {name: {"load_balancer": {"hosts": ["lb1", "lb2"], "socket": "/run/haproxy/admin.sock"}} for name in ("web1", "web2")}
-    own = {"load_balancer_haproxy_socket": "/run/own.sock"}
-    theirs = {"load_balancer_haproxy_socket": "{{ run_dir }}/admin.sock"}
-    (told,) = action._balancers_sockets(settings, Hostvars(lb1=own, lb2=theirs))
-    assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
-    # One that is a target too is its own.
-    assert list(action._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
-
-
-def test_a_run_of_one_step_may_look_for_as_long_as_no_session_is_to_come():
-    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none", "load_balancer_quiet": 600}}}
-    rounds = ActionModule._check(dict(ARGS, wait=False), known, list(known), 5)["rounds"]
-    assert rounds**4 >= 2 * 600
-
-
-@pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])
-def test_true_is_not_a_second(option, least):
-    assert check(1, 5, **{option: True})["mistakes"] == [f"handle_events_{option}: True is not a number of seconds from {least} up"]
-
-
-def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path):
-    (mistake,) = check(1, 5, journal=str(tmp_path / "none" / "journal"))["mistakes"]
-    assert "handle_events_journal" in mistake and "No such file" in mistake
+def begin(names, check_mode=False, **args):
+    settings, mistakes = read_settings({name: {"load_balancer_provider": "none"} for name in names}, names)
+    begun = begin_run(dict({"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}, **args), settings, mistakes, 5, check_mode)
+    assert mistakes == []
+    return begun
 
 
 def test_check_mode_writes_no_journal(tmp_path):
     journal = tmp_path / "journal"
     host = {"reached": True, "events": [], "resource_name": "vm"}
-    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}, "graceful_azure_host": host}}
-    checked = ActionModule._check(dict(ARGS, journal=str(journal)), known, list(known), 5, check_mode=True)
-    assert checked["mistakes"] == []
-    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, checked)
+    known = {"web0": looked(host)}
+    begun = begin({"web0"}, check_mode=True, journal=str(journal))
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, begun)
     assert not journal.exists()
     # A pass in earnest writes it.
-    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, dict(checked, run=dict(checked["run"], check=False)))
+    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, dict(begun, run=dict(begun["run"], check=False)))
     assert journal.exists()
 
 
-def test_check_mode_tells_a_journal_that_cannot_be_written(tmp_path):
-    known = {"web0": {"graceful_azure_settings": {"load_balancer_provider": "none"}}}
-    (mistake,) = ActionModule._check(dict(ARGS, journal=str(tmp_path / "none" / "journal")), known, list(known), 5, check_mode=True)["mistakes"]
-    assert "handle_events_journal" in mistake and "No such file" in mistake
-
-
 def test_a_journal_that_fills_the_disk_does_not_end_the_run():
-    hosts = {"web0": {"graceful_azure_host": {"reached": True, "events": [], "resource_name": "vm"}}}
+    hosts = {"web0": looked({"reached": True, "events": [], "resource_name": "vm"})}
     action = ActionModule.__new__(ActionModule)
-    result = action._pass({"journal": "/dev/full"}, hosts, check(1, 5))
+    result = action._pass({"journal": "/dev/full"}, hosts, begin(hosts))
     assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
 
 
@@ -140,3 +101,120 @@ def test_the_end_of_a_run_is_shown_in_lines(monkeypatch, planned, result):
     monkeypatch.setattr(plan.display, "display", lambda line, color=None: lines.append(line))
     assert ActionModule._close(dict(planned, table=["Reboot e1 (web1): completed", "    web1: restored"])) == result
     assert lines == ["Reboot e1 (web1): completed", "    web1: restored"]
+
+
+class TestLooksThatAreOlderThanActs:
+    """Whatever was done on a balancer has to be seen there before anybody plans: a look beside it may have been made before, or been ended."""
+
+    KEY = "lb1 /s"
+    SERVER = {"backend": "www", "server": "web0", "admin_state": "drain", "held_by": ["E1"]}
+
+    def older(self, look, servers=(SERVER,)):
+        act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "servers": list(servers)}
+        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "name": "lb1", "acts": []}, "acts": [act]}]}}, "web1": None}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "look": {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}}
+        last = {"turns": {"web0": [], "web1": [turn]}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in known}}
+        return ActionModule._older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
+
+    @pytest.mark.parametrize(
+        "look",
+        [
+            {"began": 100.5, "rested": False, "servers": []},
+            {"began": 99.0, "rested": False, "servers": [dict(SERVER, held_by=["e1"])]},
+        ],
+        ids=["made later", "shows it"],
+    )
+    def test_one_that_tells_enough(self, look):
+        assert self.older(look) == []
+
+    @pytest.mark.parametrize(
+        "look",
+        [
+            None,
+            {"began": 99.0, "rested": False, "servers": [dict(SERVER, held_by=[])]},
+            {"began": 99.0, "rested": False, "servers": [SERVER], "ended": True},
+            {"began": 100.5, "rested": True, "servers": [SERVER]},
+        ],
+        ids=["none", "made before", "ended", "rested"],
+    )
+    def test_one_that_does_not(self, look):
+        (turn,) = self.older(look)
+        assert (turn["machine"], turn["key"], turn["look"]["socket"]) == ("lb1", self.KEY, "/s")
+        assert turn["look"]["timeout"] == 0.0 and turn["look"]["wait_for"] == [], "it waits for nothing, and counts once"
+
+    def test_an_act_that_failed_tells_nothing(self):
+        assert self.older({"began": 99.0, "rested": False, "servers": [self.SERVER]}, servers=())
+
+    def test_nobody_plans_before(self):
+        begun = begin({"web0", "web1"})
+        begun["settings"]["web0"]["load_balancers"][0].update(provider="haproxy", hosts=["lb1"])
+        act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "failed": True, "msg": "no socket"}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "look": {}}
+        step = {"role": "load_balancer", "state": "out", "event_ids": ["E1"]}
+        last = dict(begun, turns={"web0": [], "web1": [turn]}, hosts={"web0": {"step": step}}, number=4, memory={"first_found": 1.0})
+        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "acts": []}, "acts": [act]}]}}, "web1": {}}
+        result = ActionModule.__new__(ActionModule)._pass({}, known, last)
+        assert result["number"] == 4 and result["memory"] == last["memory"] and [turn["key"] for turn in result["turns"]["web0"]] == [self.KEY]
+        # What was done is not forgotten meanwhile.
+        assert result["acted"]["web0"]["failure"] == {"pass": 4, "message": "lb1: no socket"}
+
+
+class TestBroughtBack:
+    """Whoever is back was not looked at since, nor were its balancers."""
+
+    KEY = "lb1 /s"
+    PROCESS = {"pid": 1, "started": 1}
+
+    def seen(self, done=True, **act):
+        told = {"backend": "www", "server": "web0", "admin_state": "ready", "held_by": [], "condition": "none"}
+        told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
+        act = dict({"part": "balancer", "balancer": 0, "item": "lb1", "process": self.PROCESS, "servers": [told]}, **act)
+        holds = [{"kind": "haproxy_server", "subject": {"backend": "www", "server": "web0"}, "events": {"E1": {}}}]
+        server = dict(told, admin_state="drain", held_by=["E1"], condition="held")
+        seen = {
+            "hosts": {"web0": {"rested": True, "at": 5.0, "holds": [{"kind": "task", "subject": {"name": "approved"}, "events": {"e1": {}, "e2": {}}}]}},
+            "balancers": {self.KEY: {"rested": True, "process": self.PROCESS, "servers": [server], "holds": holds}},
+        }
+        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1"}, "acts": [act]}]}}}
+        step = {"role": "restore_service", "event_ids": ["E1"]}
+        last = {"hosts": {"web0": {"step": step}}, "settings": {"web0": {"load_balancers": [{"provider": "haproxy"}]}}}
+        ActionModule._add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
+        return seen["hosts"]["web0"], seen["balancers"][self.KEY]
+
+    def test_what_the_acts_tell_is_a_look(self):
+        host, balancer = self.seen()
+        assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e2"]]
+        assert balancer["rested"] is False and balancer["holds"] == [] and balancer["servers"][0]["admin_state"] == "ready"
+
+    def test_a_balancer_of_which_they_do_not_tell_enough(self):
+        host, balancer = self.seen(process={"pid": 2, "started": 2})
+        assert host["rested"] is False and balancer["rested"] is True and balancer["holds"]
+
+    def test_a_host_that_is_not_back(self):
+        host, balancer = self.seen(done=False)
+        assert host["rested"] is True and balancer["rested"] is True and host["holds"] and balancer["holds"]
+
+
+class TestTheLastActs:
+    """A run that ends takes the steps that it has decided, and looks no more."""
+
+    def last(self, **more):
+        turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "look": {"wait": 0.0}, "read_at": None}
+        step = {"role": "approve_event", "state": "approved", "event_ids": ["E1"]}
+        last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **more)
+        return dict(last, **ActionModule._only_acts({"web0": [turn]}))
+
+    def close(self, act, **more):
+        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"name": "web0", "acts": []}, "acts": [dict(act, part="sent")]}]}}}
+        return ActionModule.__new__(ActionModule)._pass({}, known, self.last(**more))
+
+    def test_they_are_done_without_a_look(self):
+        assert [sorted(turn) for turn in self.last()["turns"]["web0"]] == [["acts", "name", "read_at", "settings"]]
+
+    def test_that_ends_it(self):
+        assert self.close({"approved": ["E1"]})["finished"] is True
+
+    def test_what_failed_is_tried_again(self):
+        result = self.close({"failed": True, "msg": "410"})
+        assert result["finished"] is False and result["number"] == 1 and result["acted"]["web0"]["failure"]["message"] == "410"
+        assert [sorted(turn) for turn in result["turns"]["web0"]] == [["look", "name", "read_at", "settings"]]

@@ -51,7 +51,8 @@ class Screen:
     def see(self, model, last, check_mode):
         action = plan.ActionModule.__new__(plan.ActionModule)
         action._task = types.SimpleNamespace(args={}, check_mode=check_mode)
-        known = {name: {"graceful_azure_host": model.observe_host(name)} for name in model.names}
+        turn = {"name": "web1", "look": {}}
+        known = {name: {"graceful_azure_turns": {"results": [dict(model.observe_host(name), turn=turn)]}} for name in model.names}
         hostvars = types.SimpleNamespace(raw_get=known.get)
         variables = {"ansible_play_hosts": list(known), "ansible_play_hosts_all": list(known), "hostvars": hostvars, "graceful_azure_plan": last}
         result = action.run(task_vars=variables)
@@ -75,7 +76,7 @@ def test_no_line_is_forged(monkeypatch, tmp_path, seed):
         named = chance.sample([*model.names, nasty_text(chance)], 2)
         model.announce(f"{number}{nasty_text(chance)}", *named, event_type=nasty_text(chance), description=nasty_text(chance))
     run = {"started": model.now, "timeout": 60.0, "wait": False, "watch": False, "forks": 5, "sleep": 1.0}
-    last = {"settings": model.settings, "run": run, "rounds": 1, "mistakes": [], "number": 0, "memory": {}}
+    last = {"settings": model.settings, "run": run, "with_roles": False, "turns": {}, "number": 0, "memory": {}, "seen": {"hosts": {}, "balancers": {}}}
     for _pass in range(3):
         last = screen.see(model, last, check_mode=chance.random() < 0.5)
     assert screen.lines

@@ -11,37 +11,29 @@ import tempfile
 from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import (
-    ALREADY_OUT,
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_servers
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import Former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, subject_of
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
-    CHANGED_MEANWHILE,
     DRAIN,
     F_DRAIN,
     F_MAINT,
     I_DRAIN,
     I_MAINT,
-    KIND,
-    LEFT_BEFORE,
-    LOST,
     MAINT,
-    NONE,
     R_MAINT,
     READY,
-    DryHaproxy,
-    Haproxy,
     HaproxyError,
-    Holder,
     Look,
     Process,
-    Refused,
-    condition_of,
     parse_info,
     parse_servers_state,
     parse_stat,
-    subject_of,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import Former
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     CHANGING,
     HELD,
@@ -135,13 +127,27 @@ def store(tmp_path):
     return Store(str(tmp_path / "state"))
 
 
+class Outcome:
+    """What became of one server of one backend."""
+
+    def __init__(self, engine, hold):
+        self._engine, self._hold = engine, hold
+
+    def result(self):
+        return self._engine.driver.describe(self._hold)
+
+    def __getattr__(self, name):
+        return getattr(self._hold, name)
+
+
 def hold(model, store, ids=("A",), present=True, server="web1", backends=None, out_state=None, dry=False):
     request = Request(present, None if ids is None else list(ids), "why", now="T")
     haproxy = DryHaproxy(model) if dry else model
     if dry:
         store = Store(store.state_dir, dry=True)
-    outcomes, dummy = Holder(haproxy, store, request, server, backends, out_state).run()
-    return {outcome.backend: outcome for outcome in outcomes}
+    engine = Engine(Servers(haproxy, store, request, server, backends, out_state), store, request)
+    engine.run()
+    return {hold.name.partition("/")[0]: Outcome(engine, hold) for hold in engine.current}
 
 
 def release(model, store, ids=None, **more):
@@ -565,7 +571,7 @@ def killed_hold(model, store, budget, **more):
     """A hold that is killed when its budget is spent; whether it came to its end."""
     budget = Budget(budget)
     with contextlib.suppress(Killed):
-        hold(Limited(model, budget, ("set_state", "check_first", "look")), Limited(store, budget, ("write", "delete")), **more)
+        hold(Limited(model, budget, ("set_state", "check_first", "look")), Limited(store, budget, ("replace", "write", "delete")), **more)
         return True
     return False
 
@@ -705,6 +711,43 @@ def test_released_held_again_killed_and_released():
             killed_hold(model, store, budget)
             # Wherever it was by then, no check has passed.
             assert release(model, store)["www"].waiting_for and model.flags["www", "web1"] == FLAGS[DRAIN], budget
+
+
+@pytest.mark.parametrize("state", [READY, MAINT])
+def test_changed_by_somebody_while_it_was_released_and_held_again(model, store, state):
+    """It is held from now on: a later event joins those that hold it, and the release of one leaves the other."""
+    model.checked = {("www", "web1")}
+    hold(model, store, backends=["www"], out_state=MAINT)
+    assert release(model, store, backends=["www"])["www"].waiting_for
+    # The second call knows that HAProxy took the command, so maintenance is somebody else's.
+    release(model, store, backends=["www"])
+    model.flags["www", "web1"] = FLAGS[state]
+    outcome = hold(model, store, ["B"], backends=["www"])["www"]
+    assert outcome.condition == CHANGED_MEANWHILE and outcome.conflict
+    (record,) = store.records()
+    assert (record["phase"], list(record["events"]), LEFT_BEFORE in record) == (HELD, ["B"], False)
+    assert hold(model, store, ["C"], backends=["www"])["www"].result()["held_by"] == ["B", "C"]
+    assert release(model, store, ["B"], backends=["www"])["www"].result()["held_by"] == ["C"]
+    assert model.flags["www", "web1"] == FLAGS[state]
+    # The other way round than before: what somebody did is taken back, so that it is as we left it.
+    model.flags["www", "web1"] = F_DRAIN
+    assert hold(model, store, ["C"], backends=["www"])["www"].condition == HELD
+    assert release(model, store, ["C"], backends=["www"])["www"].waiting_for
+
+
+def test_held_again_while_a_release_waits_and_then_removed_from_haproxy(model, store):
+    """The release leaves alone what came later, wherever the server is by then."""
+    model.checked = {("www", "web1")}
+    hold(model, store, backends=["www"], out_state=MAINT)
+
+    def meanwhile(_seconds):
+        hold(model, store, backends=["www"])
+        del model.flags["www", "web1"]
+
+    request = Request(False, ["A"])
+    engine = Engine(Servers(model, store, request, "web1", ["www"], None), store, request, sleep=meanwhile)
+    engine.run(30.0)
+    assert engine.conflicts == [] and [list(record["events"]) for record in store.records()] == [["A"]]
 
 
 class TestFullDisk:
@@ -899,7 +942,7 @@ class TestParsers:
 
     def test_a_number_that_is_none(self):
         with pytest.raises(HaproxyError, match="'many'"):
-            _haproxy.number("many")
+            _haproxy_servers.number("many")
 
 
 class Scripted(Haproxy):
@@ -1011,13 +1054,13 @@ class TestLook:
 
 
 def test_source_address_of_loopback_and_nowhere():
-    assert _haproxy.source_address("127.0.0.1", 80) is None
-    assert _haproxy.source_address("::1", 80) is None
-    assert _haproxy.source_address(None, 80) is None
+    assert _haproxy_servers.source_address("127.0.0.1", 80) is None
+    assert _haproxy_servers.source_address("::1", 80) is None
+    assert _haproxy_servers.source_address(None, 80) is None
 
 
 def test_source_address_whatever_the_port():
-    assert _haproxy.source_address("192.0.2.1", 4294966296) is None
+    assert _haproxy_servers.source_address("192.0.2.1", 4294966296) is None
 
 
 class TestFormerProcess:
@@ -1080,4 +1123,4 @@ class TestFormerProcess:
     def test_the_port_that_is_shown(self):
         for port, shown_port in (("80", 80), ("65535", 65535), ("0", None), ("65536", None), ("4294966296", None)):
             line = {"srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
-            assert _haproxy.Server(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port
+            assert _haproxy_servers.Server(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port

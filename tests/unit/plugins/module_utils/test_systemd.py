@@ -14,17 +14,19 @@ import subprocess
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _systemd
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._holds import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     KIND,
     DrySystemd,
     Refused,
-    ServiceHolder,
+    Services,
     Systemd,
     SystemdError,
     Unit,
     unit_names,
 )
+from ansible_collections.graceful.azure.plugins.modules.service_hold import result_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -141,14 +143,12 @@ def store(tmp_path):
 
 def hold(model, store, services=("shop", "db", "cache"), ids=("A",), present=True, timeout=0.0, dry=False):
     request = Request(present, None if ids is None else list(ids), "why", now="T")
-    return ServiceHolder(
-        DrySystemd(model) if dry else model,
-        Store(store.state_dir, dry=True) if dry else store,
-        request,
-        None if services is None else list(services),
-        monotonic=model.monotonic,
-        sleep=model.sleep,
-    ).run(timeout)
+    clock = {"monotonic": model.monotonic, "sleep": model.sleep}
+    store = Store(store.state_dir, dry=True) if dry else store
+    driver = Services(DrySystemd(model) if dry else model, store, request, None if services is None else list(services), timeout, **clock)
+    engine = Engine(driver, store, request, **clock)
+    engine.run(timeout)
+    return result_of(engine)
 
 
 def release(model, store, ids=None, services=None, **more):
@@ -581,7 +581,7 @@ class Budget:
 def killed_hold(model, store, budget, **more):
     budget = Budget(budget)
     with contextlib.suppress(Killed):
-        hold(Limited(model, budget, ("show", "stop", "start")), Limited(store, budget, ("write", "delete")), **more)
+        hold(Limited(model, budget, ("show", "stop", "start")), Limited(store, budget, ("replace", "write", "delete")), **more)
         return True
     return False
 

@@ -24,7 +24,8 @@ def action(monkeypatch):
     monkeypatch.setattr(_look, "GRACE", 0.1)
     monkeypatch.setattr(_look, "GRACE_EACH", 0.0)
     action = ActionModule.__new__(ActionModule)
-    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"))
+    action.closed = []
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"), close=lambda: action.closed.append(True))
 
     def start():
         action.process = subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE)
@@ -34,10 +35,10 @@ def action(monkeypatch):
     return action
 
 
-def look(action, execute, seconds=0.1):
+def look(action, execute, seconds=0.1, is_unwanted=None):
     action._execute_module = lambda **_args: execute()
     began = time.monotonic()
-    result = action.look("module", {}, TASK_VARS, seconds)
+    result = action.look("module", {}, TASK_VARS, seconds, is_unwanted)
     return result, time.monotonic() - began
 
 
@@ -62,6 +63,33 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
     result, seconds = look(action, execute)
     assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
     assert action.process.wait(5) == -signal.SIGTERM
+
+
+def test_a_look_that_is_not_wanted_any_more_is_ended(action):
+    def exec_command():
+        action.start().communicate()
+
+    result, seconds = look(action, exec_command, seconds=30, is_unwanted=lambda: True)
+    assert seconds < 2 and result["ended"] is True and "reached" not in result and "error" not in result
+    assert action.process.wait(5) == -signal.SIGTERM
+    # The host lives: what Ansible has put there is removed as ever, by a connection of its own.
+    assert action._connection._shell.tmpdir == "/tmp/x" and action.closed
+
+
+def test_what_is_done_before_a_connection_is_waited_for_is_not_ended(action):
+    result, _seconds = look(action, lambda: time.sleep(0.5) or {"events": []}, seconds=30, is_unwanted=lambda: True)
+    assert result["reached"] is True and "ended" not in result
+
+
+def test_a_run_that_is_dead_waits_for_nothing(action, monkeypatch):
+    parents = iter([1, 2])
+    monkeypatch.setattr(_look.os, "getppid", lambda: next(parents, 2))
+
+    def exec_command():
+        action.start().communicate()
+
+    result, seconds = look(action, exec_command, seconds=30)
+    assert seconds < 2 and result["ended"] is True
 
 
 @pytest.fixture
@@ -94,7 +122,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
     limits = []
 
     class Limit:
-        def __init__(self, seconds):
+        def __init__(self, seconds, _is_unwanted):
             limits.append(seconds)
 
         def __enter__(self):
@@ -108,3 +136,12 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
     for forks, hosts in ((5, 100), (50, 20), (None, 1)):
         action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)
     assert limits == pytest.approx([10.1, 25.1, 6.1])
+
+
+def test_news_end_a_look_whose_transfer_hangs(action):
+    """Without pipelining a module is copied first. A host whose disk hangs never answers that; another host has news meanwhile."""
+    def put_file():
+        action.start().communicate()
+
+    result, seconds = look(action, put_file, seconds=8, is_unwanted=lambda: True)
+    assert seconds < 5, (seconds, result)

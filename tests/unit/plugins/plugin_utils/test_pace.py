@@ -7,7 +7,17 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import DRAIN, PAUSE, REST, REST_IDLE, first_pace
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import (
+    DRAIN,
+    IDLE,
+    LEAVE,
+    PAUSE,
+    REST,
+    REST_IDLE,
+    REST_MACHINE,
+    first_turns,
+)
 
 from tests.support.model import Model
 
@@ -20,44 +30,110 @@ def make_model():
 
 
 def waits(outcome):
-    return {name: look["wait"] for name, look in outcome["pace"].items()}
+    """For how long each host that is looked at waits for news."""
+    return {name: turn["look"]["wait"] for name, turns in outcome["turns"].items() for turn in turns if "machine" not in turn and "look" in turn}
 
 
-def rests(outcome):
-    return {name: look["rest"] for name, look in outcome["pace"].items()}
-
-
-def balancer(outcome):
-    (look,) = outcome["looks"]["web1"]
-    return look["wait_for"], look["timeout"], look["rest"]
+def balancer(model):
+    """Which servers the look at the balancer waits for, and for how long; None where nobody looks."""
+    found = [(turn["look"]["wait_for"], turn["look"]["timeout"]) for turn in model.machine_turns()]
+    return found[0] if found else None
 
 
 def test_the_first_pass_looks_at_everything_at_once(model):
-    pace, looks = first_pace(model.settings)
-    assert [(look["wait"], look["rest"]) for look in pace.values()] == [(0.0, 0.0)] * 3
-    assert looks["web1"][0]["servers"] == ["web1", "web2", "web3"] and looks["web2"] == looks["web3"] == []
+    turns = first_turns(model.settings)
+    assert waits({"turns": turns}) == {"web1": 0.0, "web2": 0.0, "web3": 0.0}
+    assert [[turn["name"] for turn in turns[name]] for name in model.names] == [["lb1 /run/haproxy/admin.sock", "web1"], ["web2"], ["web3"]]
+    assert turns["web1"][0]["look"]["servers"] == ["web1", "web2", "web3"]
 
 
 def test_with_nothing_to_do_all_wait_for_news_and_nobody_asks_the_balancer(model):
-    outcome = model.go()
-    assert waits(outcome) == {"web1": PAUSE, "web2": PAUSE, "web3": PAUSE} and set(rests(outcome).values()) == {0.0}
-    assert balancer(outcome) == ([], 0.0, REST_IDLE)
+    assert waits(model.go()) == {"web1": IDLE, "web2": IDLE, "web3": IDLE} and balancer(model) is None
+    former = model.observe_balancer("lb1")
+    model.observe_balancer = lambda lb: former
+    model.now += REST_MACHINE
+    model.go()
+    assert balancer(model) == ([], 0.0)
+
+
+@pytest.mark.parametrize("trouble", [{"error": "connection refused", "reached": False}, {"fatal": "no socket"}])
+def test_a_balancer_that_cannot_be_read_is_looked_at_again(model, trouble):
+    model.down_balancers["lb1"] = trouble
+    model.go()
+    model.go()
+    assert balancer(model) == ([], 0.0)
+
+
+def test_a_balancer_that_hangs_is_left_in_peace_for_a_while(model):
+    model.down_balancers["lb1"] = {"error": "hangs", "reached": False, "cut_off": 6.0, "began": model.now - 6.0, "at": model.now}
+    assert model.go() and balancer(model) is None
+    model.now += 10.0
+    assert model.go() and balancer(model) is not None
+
+
+def test_a_host_that_hangs_is_left_in_peace_for_a_while(model):
+    model.hosts["web2"]["silent"] = True
+    silent = model.observe_host
+    model.observe_host = lambda name: dict(silent(name), **({"cut_off": 6.0} if name == "web2" else {}))
+    assert [turn.get("pause") for turn in model.go()["turns"]["web2"]] == [model.run["sleep"]]
+    model.seen["web2"]["began"] = model.seen["web2"]["at"] = model.now - 12.0
+    model.decide()
+    assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "look" in turn] == ["web2"]
+
+
+@pytest.mark.parametrize("back", [0.5, 3600.0])
+def test_a_clock_that_was_set_back_ends_the_rest(model, back):
+    """Whoever rests is looked at again, be it a host or a balancer."""
+    model.announce("e1", "web1")
+    model.go()
+    assert set(waits(model.outcome)) == {"web1"}
+    model.now -= model.pass_seconds + back
+    assert set(waits(model.go())) == {"web1", "web2", "web3"}
+    model = Model()
+    former = dict(model.observe_balancer("lb1"))
+    model.observe_balancer = lambda lb: former
+    model.go()
+    assert balancer(model) is None
+    model.now -= model.pass_seconds + back
+    model.go()
+    assert balancer(model) == ([], 0.0)
+
+
+def test_while_something_cannot_be_read_passes_follow_each_other_as_long_as_that_may_be_over_soon(model):
+    model.hosts["web2"]["service_silent"] = True
+    assert set(waits(model.go()).values()) == {PAUSE}
+    model.now += PATIENCE
+    assert set(waits(model.go()).values()) == {IDLE}
 
 
 def test_a_new_event_that_not_all_have_shown_has_everybody_looked_at(model):
     # The service of web2 was read a moment before the event appeared.
     model.announce("e1", "web1", "web2", shown_to=["web1"])
-    outcome = model.go()
-    assert waits(outcome) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0} and set(rests(outcome).values()) == {0.0}
+    assert waits(model.go()) == {"web1": DRAIN + LEAVE, "web2": 0.0, "web3": 0.0}
 
 
 def test_a_new_event_is_drained_for(model):
     model.announce("e1", "web1")
     outcome = model.go()
-    assert waits(outcome) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0}
-    assert rests(outcome) == {"web1": 0.0, "web2": REST_IDLE, "web3": REST_IDLE}
-    assert balancer(outcome) == (["web1"], DRAIN, 0.0)
-    assert outcome["pace"]["web1"]["await_idle"] and outcome["pace"]["web1"]["ignored_peers"] == ["10.0.0.4"]
+    # Both others were looked at a moment ago, and one of them has the time to wait at the balancer.
+    assert waits(outcome) == {"web1": DRAIN + LEAVE} and balancer(model) == (["web1"], DRAIN + LEAVE)
+    # It goes out before it is looked at.
+    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["lb1", "web1"]
+    look = outcome["turns"]["web1"][1]["look"]
+    assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
+    model.now += REST_IDLE
+    assert waits(model.go()) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0}
+
+
+def test_what_is_no_news(model):
+    model.announce("E1", "web1")
+    assert model.go()["known"] == [["e1", "Scheduled"]]
+    model.until(lambda outcome: model.posted)
+    model.start("E1")
+    # One service may lag behind another.
+    assert model.go()["known"] == [["e1", "Scheduled"], ["e1", "Started"]]
+    model.over("E1")
+    assert ["e1", "Scheduled"] in model.go()["known"]
 
 
 def test_a_drain_leaves_the_others_in_peace(model):
@@ -69,32 +145,50 @@ def test_a_drain_leaves_the_others_in_peace(model):
     for values in model.settings.values():
         values["min_in_service"] = 0
     model.go()
+    model.go()
+    model.pass_seconds = REST / 2
     outcome = model.go()
     assert outcome["hosts"]["web3"]["state"] == "draining"
-    assert waits(outcome) == {"web1": 0.0, "web2": 0.0, "web3": DRAIN}
-    assert rests(outcome) == {"web1": REST, "web2": REST, "web3": 0.0}
-    assert balancer(outcome) == (["web3"], DRAIN, 0.0)
+    assert waits(outcome) == {"web3": DRAIN} and balancer(model) == (["web3"], DRAIN)
+    # Neither of the others has to wait itself.
+    (looker,) = (name for name, turns in outcome["turns"].items() for turn in turns if "machine" in turn)
+    assert looker != "web3"
+    looked = [waits(model.go()) for _pass in range(4)]
+    assert all("web3" in names for names in looked) and {"web1", "web2"} in [set(names) - {"web3"} for names in looked]
 
 
-def test_while_an_event_only_takes_its_time_its_host_waits_for_news(model):
+def test_during_the_impact_passes_follow_each_other_and_everybody_is_looked_at(model):
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted)
     model.start("e1")
+    assert max(waits(model.go()).values()) <= PAUSE
+    model.now += REST_IDLE
     outcome = model.go()
-    assert waits(outcome) == {"web1": PAUSE, "web2": PAUSE, "web3": PAUSE}
-    assert rests(outcome) == {"web1": 0.0, "web2": REST_IDLE, "web3": REST_IDLE}
-    assert balancer(outcome) == ([], 0.0, 0.0)
+    assert set(waits(outcome)) == {"web1", "web2", "web3"} and max(waits(outcome).values()) <= PAUSE
     model.over("e1")
     outcome = model.go()
-    assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service"
-    assert waits(outcome)["web1"] == 0.0 and rests(outcome) == {"web1": 0.0, "web2": REST_IDLE, "web3": REST_IDLE}
+    assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and waits(outcome)["web1"] == 0.0
+
+
+def test_a_look_that_was_ended_is_not_ended_again(model):
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    model.go()
+    model.news_for = 100.0
+    outcome = model.go()
+    assert waits(outcome)["web1"] == 0.0
+
+
+def test_no_look_lasts_longer_than_a_task_may(model):
+    model.run["task_timeout"] = 30.0
+    assert set(waits(model.go()).values()) == {15.0}
 
 
 def test_whoever_may_be_approved_is_looked_at_anew(model):
     model.announce("e1", "web1", "web2")
     model.servers["lb1"]["web2"]["sessions"] = 1
     outcome = model.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "ready")
-    assert outcome["hosts"]["web2"]["state"] == "draining" and rests(outcome) == {"web1": 0.0, "web2": 0.0, "web3": REST_IDLE}
+    assert outcome["hosts"]["web2"]["state"] == "draining" and waits(outcome) == {"web1": 0.0, "web2": DRAIN, "web3": 0.0}
 
 
 def test_no_wait_goes_past_the_next_act_by_the_clock(model):

@@ -82,6 +82,7 @@ def test_no_other_step_delays_going_out():
     model.go()
     model.go()
     model.now += REST_IDLE
+    model.go()
     model.announce("e2", "web2")
     outcome = model.go()
     assert {name: (d["step"] or {}).get("role") for name, d in outcome["hosts"].items()} == {"web1": None, "web2": "load_balancer", "web3": None}
@@ -479,7 +480,7 @@ def test_a_reloaded_balancer_is_put_right():
 def test_one_of_two_balancers_cannot_be_reached():
     model = Model(hosts=3, balancers=("lb1", "lb2"))
     model.down_balancers["lb2"] = {"reached": False, "error": "no route"}
-    model.settings["web3"]["load_balancer"]["hosts"] = ["lb1"]
+    model.balancer_of("web3")["hosts"] = ["lb1"]
     model.announce("e1", "web1")
     model.announce("e3", "web3")
     for _pass in range(8):
@@ -776,7 +777,7 @@ class TestStrangersIgnored:
     @staticmethod
     def model(**more):
         model = Model(hosts=3, min_in_service=0, unknown_resources="ignore", **more)
-        model.settings["web1"]["load_balancer"]["provider"] = "none"
+        model.balancer_of("web1")["provider"] = "none"
         return model
 
     @staticmethod
@@ -788,12 +789,12 @@ class TestStrangersIgnored:
     @pytest.mark.parametrize("provider", ["none", "haproxy"])
     def test_a_target_that_was_last_read_before_the_event_appeared(self, provider, age):
         model = self.model()
-        model.settings["web1"]["load_balancer"]["provider"] = provider
+        model.balancer_of("web1")["provider"] = provider
         model.servers["lb1"]["web1"]["admin_state"] = "maint"
         for _pass in range(3):
             model.go()
         model.seen["web2"] = dict(model.observe_host("web2"), at=model.now - age)
-        model.outcome["pace"]["web2"]["rest"] = REST_IDLE
+        model.rests("web2")
         model.announce("e1", "web1", "web2")
         outcome = model.go()
         assert model.posted == [] and state(outcome, "web1") == "ready" and "web2" in outcome["hosts"]["web1"]["reason"]
@@ -1183,7 +1184,7 @@ class TestMinimumInService:
     def test_servers_of_one_name_on_different_balancers_are_different_servers(self):
         model = Model(hosts=4, balancers=("lb1", "lb2"))
         for name, site, server in (("web1", "lb1", "a"), ("web2", "lb1", "b"), ("web3", "lb2", "a"), ("web4", "lb2", "b")):
-            model.settings[name]["load_balancer"].update(hosts=[site], server=server)
+            model.balancer_of(name).update(hosts=[site], server=server)
         model.servers = {
             "lb1": {"a": model.servers["lb1"]["web1"], "b": model.servers["lb1"]["web2"]},
             "lb2": {"a": model.servers["lb2"]["web1"], "b": model.servers["lb2"]["web2"]},
@@ -1472,7 +1473,7 @@ class TestAnotherControllersHold:
     @pytest.mark.parametrize("watch", [False, True])
     def test_is_not_released_because_of_a_look_that_is_older(self, watch, shown_to):
         model = self.taken_out_by_another(shown_to, watch=watch)
-        model.outcome["pace"]["web2"]["rest"] = 10.0
+        model.rests("web2")
         for _pass in range(4):
             model.go()
             assert model.in_rotation("web2") == []
@@ -1484,7 +1485,7 @@ class TestAnotherControllersHold:
         past = model.seen["web2"]
         model.killed()
         model.seen["web2"] = past
-        model.outcome["pace"]["web2"]["rest"] = 100.0
+        model.rests("web2")
         model.number = 1
         outcome = model.go()
         assert model.in_rotation("web2") == [] and not outcome["failed_run"]
@@ -1585,11 +1586,11 @@ def test_another_looks_at_the_balancer_for_a_host_that_has_left_the_run():
     model = Model(min_in_service=0)
     model.announce("e2", "web2")
     model.decide()
-    assert model.outcome["looks"]["web1"]
+    assert [turn.get("machine") for turn in model.outcome["turns"]["web1"]] == ["lb1"]
     world = model.world()
     world["hosts"]["web1"] = {"reached": False, "left": True, "fatal": "it has left the run", "error": "it has left the run"}
     outcome = plan(world)
-    assert outcome["looks"]["web1"] == [] and outcome["looks"]["web2"]
+    assert outcome["turns"]["web1"] == [] and [turn.get("machine") for turn in outcome["turns"]["web2"]] == ["lb1", None, "lb1"]
 
 
 class TestNotReadIsNotSettled:
@@ -1760,6 +1761,7 @@ def test_an_event_that_documents_describe_differently_is_not_approved(change, me
     model.incarnation += 1
     for _pass in range(3):
         model.seen["web1"] = dict(older, at=model.now + 10)
+        model.rests("web1")
         model.go()
         assert model.posted == []
     del model.seen["web1"]
@@ -1916,18 +1918,27 @@ class TestOverIsSeenTwice:
         assert state(model.go(), "web1") == "started"
         return model
 
+    def taken_out_on_trust(self, trouble):
+        """web1's own service tells nothing (C(trouble)); it is out because web2 shows the event."""
+        model = Model(hosts=2, min_in_service=0)
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"][trouble] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        return model
+
     def test_one_look_without_the_event(self):
         model = self.in_mid_impact()
         event = model.events.pop("e1")
-        model.outcome["pace"]["web1"]["expected"] = []  # its look did not read again
+        model.expects_nothing("web1")  # its look did not read again
         outcome = model.go()
         assert state(outcome, "web1") == "unobserved" and "second look" in outcome["hosts"]["web1"]["reason"]
-        assert result(outcome, "e1")["outcome"] == "in_progress" and outcome["pace"]["web1"]["wait"] == 0.0
+        assert result(outcome, "e1")["outcome"] == "in_progress" and model.turn("web1")["look"]["wait"] == 0.0
         model.events["e1"] = event
         assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
         # The first of the two looks is forgotten.
         del model.events["e1"]
-        model.outcome["pace"]["web1"]["expected"] = []
+        model.expects_nothing("web1")
         assert state(model.go(), "web1") == "unobserved"
         assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
         assert model.finish()["failed_run"] is False
@@ -2012,11 +2023,7 @@ class TestOverIsSeenTwice:
     @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
     def test_a_service_that_lags_when_it_comes_back_ends_nothing_in_mid_impact(self, trouble):
         """The others have shown the event for long; its own has not had the time."""
-        model = Model(hosts=2, min_in_service=0)
-        model.settings["web1"]["resource_name"] = "vm_web1"
-        model.hosts["web1"][trouble] = True
-        model.announce("e1", "web1", "web2", shown_to=["web2"])
-        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model = self.taken_out_on_trust(trouble)
         for _pass in range(8):
             model.go()
         model.start("e1")
@@ -2055,11 +2062,7 @@ class TestOverIsSeenTwice:
             assert model.posted == []
 
     def test_a_service_that_lags_when_it_comes_back_ends_nothing_although_the_others_are_down(self):
-        model = Model(hosts=2, min_in_service=0)
-        model.settings["web1"]["resource_name"] = "vm_web1"
-        model.hosts["web1"]["service_silent"] = True
-        model.announce("e1", "web1", "web2", shown_to=["web2"])
-        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model = self.taken_out_on_trust("service_silent")
         model.start("e1")
         model.go()
         model.hosts["web2"]["silent"] = True  # it is being rebooted
@@ -2073,11 +2076,7 @@ class TestOverIsSeenTwice:
         assert state(model.outcome, "web1") == "started"
 
     def test_a_witness_that_cannot_be_asked_any_more_keeps_no_run_going(self):
-        model = Model(hosts=2, min_in_service=0)
-        model.settings["web1"]["resource_name"] = "vm_web1"
-        model.hosts["web1"]["service_silent"] = True
-        model.announce("e1", "web1", "web2", shown_to=["web2"])
-        model.until(lambda outcome: model.in_rotation("web1") == [], 6)
+        model = self.taken_out_on_trust("service_silent")
         model.hosts["web2"]["fatal"] = "the record cannot be used"
         model.hosts["web1"]["service_silent"] = False
         model.over("e1")
@@ -2313,7 +2312,7 @@ class TestArrivals:
     @staticmethod
     def quiet(model, seconds):
         for values in model.settings.values():
-            values["load_balancer"]["quiet"] = seconds
+            values["load_balancers"][0]["quiet"] = seconds
         return model
 
     @staticmethod
@@ -2431,7 +2430,7 @@ class TestAbsent:
     def pair(setting="no_traffic"):
         model = Model(balancers=("lb1", "lb2"))
         for values in model.settings.values():
-            values["load_balancer"]["absent"] = setting
+            values["load_balancers"][0]["absent"] = setting
         TestAbsent.passive(model, "lb2")
         return model
 
@@ -2487,7 +2486,7 @@ class TestAbsent:
     def test_one_that_is_only_restarted_is_not_passive_yet(self):
         model = self.pair()
         for values in model.settings.values():
-            values["load_balancer"]["quiet"] = 5.0
+            values["load_balancers"][0]["quiet"] = 5.0
         model.passive = set()
         model.servers["lb2"]["web1"]["sessions"] = 1
         model.announce("e1", "web1")

@@ -26,9 +26,10 @@ class Asked(Model):
 
     def observe_host(self, name):
         seen = super().observe_host(name)
-        pace = self.outcome["pace"][name] if self.outcome and self.number > 1 else {"ask": ASK}
+        turn = self.turn(name)
+        ask = turn["look"]["ask"] if turn else ASK
         coming = any(event["affects_host"] and event["event_status"] != "Started" for event in seen.get("events") or ())
-        if pace["ask"] and not seen.get("holds") and (coming or pace["ask"].get("always")):
+        if ask and not seen.get("holds") and (coming or ask.get("always")):
             self.was_asked.append(name)
             seen["unanswered"] = self.answers.get(name)
         return seen

@@ -50,7 +50,7 @@ class Lives(RuleBasedStateMachine):
         for name in NAMES if named else ():
             self.model.settings[name]["resource_name"] = self.model.hosts[name]["azure_name"]
         if custom:
-            self.model.settings["web3"]["load_balancer"]["provider"] = "custom"
+            self.model.balancer_of("web3")["provider"] = "custom"
         self.rules = rules
         self.least = math.ceil(3 * 0.5) if least == "50%" else least
         self.operators = {(lb, name): "ready" for lb in balancers for name in NAMES}
@@ -174,9 +174,9 @@ class Lives(RuleBasedStateMachine):
     def clock(self, machine, seconds):
         self.model.skew[machine] = seconds
 
-    @rule(seconds=st.sampled_from([0.0, 0.0, 3.0]))
-    def looks_are_old(self, seconds):
-        self.model.rest_more = seconds
+    @rule(seconds=st.sampled_from([0.0, 0.0, 3.0, 30.0]))
+    def looks_are_ended(self, seconds):
+        self.model.news_for = seconds
 
     @rule()
     def killed(self):
@@ -311,7 +311,7 @@ class Lives(RuleBasedStateMachine):
             return
         model = self.model
         model.down_balancers.clear()
-        model.rest_more = 0.0
+        model.news_for = 0.0
         for name in NAMES:
             model.hosts[name].update(silent=name in self.deleted, service_silent=False, fatal=None, connections=[])
             for server in self.servers(name):

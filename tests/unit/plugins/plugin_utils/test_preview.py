@@ -147,8 +147,9 @@ def test_what_is_held_for_an_event_that_stands_in_a_document_and_not_for_us(late
         model.events["e1"]["resources"] = ["vm_elsewhere"]
     else:
         model.seen["web2"] = model.observe_host("web2")
-        model.outcome["pace"]["web2"]["rest"] = 100.0
-        model.outcome["pace"]["web1"]["expected"] = []
+        model.rests("web2")
+        model.number = 2
+        model.expects_nothing("web1")
         model.number = 1
         model.over("e1")
     text = shown(model)

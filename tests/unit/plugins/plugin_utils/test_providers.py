@@ -11,7 +11,7 @@ import copy
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, MachineLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
@@ -26,7 +26,7 @@ class Gates(Provider):
     name = "gates"
     title = "the porter"
 
-    def traffic(self, host, hosts, machines, addresses):
+    def traffic(self, settings, host, hosts, machines, addresses):
         look = machines[KEY].look if KEY in machines else {}
         if look.get("gates") is None:
             return Traffic(serves=False, unread=("nobody is at the gates",), helpless=False)
@@ -50,21 +50,23 @@ class Gates(Provider):
         )
         return Traffic((place,), serves=place.serves)
 
-    def records(self, host, machines):
+    def records(self, settings, machines):
         for record in (machines[KEY].records or ()) if KEY in machines else ():
-            if record.subject["gate"] == host.name:
-                yield record, machines[KEY].look["time"]
+            if record.subject["gate"] == settings["server"]:
+                yield record, machines[KEY]
 
     def out_since(self, record, entry, is_new):
         return (entry.since,) if record.kind == "gate" else None
 
-    def arrived(self, host, place, came, begun):
+    def arrived(self, settings, place, came, begun):
         return f"{came} climbed over {place.name}"
 
     def looks(self, settings, waits, searched):
         if not settings:
             return []
-        return [{"key": KEY, "gates": list(settings), "wait_for": [name for name in settings if name in waits], "quiet": max(waits.values(), default=0.0)}]
+        names = [name for name, _mine in settings]
+        wait_for = [name for name in names if name in waits]
+        return [MachineLook(KEY, "lb1", "park.gates_info", {"gates": names}, wait_for, max(waits.values(), default=0.0))]
 
 
 class Park(Model):
@@ -149,16 +151,18 @@ class TestAMadeUpProvider:
 
     def test_its_machines_are_looked_at(self, park):
         park.announce("e1", "web1")
-        (look,) = park.go()["looks"]["web1"]
-        assert (look["key"], look["gates"], look["wait_for"]) == (KEY, ["web1", "web2"], ["web1"]) and look["timeout"] > 0.0
+        park.go()
+        (turn,) = park.machine_turns()
+        assert (turn["key"], turn["machine"], turn["module"]) == (KEY, "lb1", "park.gates_info")
+        assert (turn["look"]["gates"], turn["look"]["wait_for"]) == (["web1", "web2"], ["web1"]) and turn["look"]["timeout"] > 0.0
 
     def test_beside_haproxy(self, park):
         """Each host has its own kind; each kind looks at its own machines."""
-        park.settings["web2"]["load_balancer"]["provider"] = "haproxy"
+        park.balancer_of("web2")["provider"] = "haproxy"
         world = park.world()
-        world["balancers"][f"lb1 {SOCKET}"] = park.observe_balancer("lb1")
+        world["balancers"][f"lb1 {SOCKET}"] = dict(park.observe_balancer("lb1"), at=0.0)
         outcome = plan(dict(world, **{"pass": 1}))
-        assert [look["key"] for looks in outcome["looks"].values() for look in looks] == [f"lb1 {SOCKET}", KEY]
+        assert [turn["key"] for turns in outcome["turns"].values() for turn in turns if "machine" in turn] == [f"lb1 {SOCKET}", KEY]
         assert outcome["hosts"]["web2"]["state"] == "in_service"
 
 
@@ -201,6 +205,41 @@ class TestHaproxy:
     def test_whoever_wants_it_out_holds_it(self, held_by, lacks):
         (place,) = places(Model(), admin_state="drain", condition="held", held_by=held_by)
         assert place.lacks_out({"e1"}) is lacks
+
+
+class TestWhatAReleaseTells:
+    """A look made of the one before and of what the module that released the holds has told."""
+
+    PROCESS = {"pid": 1, "started": 1}
+
+    def released(self, events=("E1",), told_held_by=(), process=None, **told):
+        server = {"backend": "www", "server": "web1", "admin_state": "drain", "sessions": 2, "condition": "held", "held_by": list(events), "weight": 7}
+        other = {"backend": "www", "server": "web2", "admin_state": "ready", "held_by": []}
+        record = {"kind": "haproxy_server", "subject": {"backend": "www", "server": "web1"}, "events": {event_id: {} for event_id in events}}
+        look = {"process": self.PROCESS, "servers": [server, other], "holds": [record]}
+        act = {
+            "backend": "www", "server": "web1", "admin_state": "ready", "sessions": 0, "queue": 0, "uncounted": None, "total_sessions": 9, "arrived": None,
+            "condition": "none", "held_by": list(told_held_by),
+        }
+        return look, PROVIDERS["haproxy"].after_release(look, {"process": process or self.PROCESS, "servers": [dict(act, **told)]}, ["e1"])
+
+    def test_that_it_is_back(self):
+        look, seen = self.released()
+        assert seen["holds"] == [] and look["holds"] and seen["servers"][1] == look["servers"][1]
+        server = seen["servers"][0]
+        assert (server["admin_state"], server["held_by"], server["condition"], server["sessions"], server["in_service"]) == ("ready", [], "none", 0, True)
+        assert server["weight"] == 7
+
+    def test_that_another_event_still_holds_it(self):
+        _look, seen = self.released(events=("E1", "E2"), told_held_by=["e2"], admin_state="drain", condition="held")
+        assert list(seen["holds"][0]["events"]) == ["E2"] and not seen["servers"][0]["in_service"]
+
+    @pytest.mark.parametrize("change", [{"told_held_by": ["E3"]}, {"process": {"pid": 2, "started": 5}}], ids=["held anew", "reloaded"])
+    def test_what_only_a_look_tells(self, change):
+        assert self.released(**change)[1] is None
+
+    def test_an_act_that_failed_tells_nothing(self):
+        assert PROVIDERS["haproxy"].after_release({"process": self.PROCESS, "servers": [], "holds": []}, {"failed": True}, ["e1"]) is None
 
 
 class TestCustom:

@@ -10,21 +10,25 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
-from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
-from ansible.template import Templar, trust_as_template
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    LIST,
+    OF_HOSTS,
+    OF_RUNS,
     ROLES,
     check_boolean,
     check_path,
+    check_role,
     forbidden,
     misspelt,
+    names_for_run,
     read_settings,
     role_options,
-    unresolved,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
-RUN = Path(__file__).parents[4] / "playbooks" / "tasks" / "run.yml"
+README = Path(__file__).parents[4] / "README.md"
+SETTINGS = Path(__file__).parents[4] / "plugins" / "plugin_utils" / "_settings.py"
 FOLDER = Path(__file__).parents[4] / "roles"
 OURS = {"load_balancer_provider": "none"}
 
@@ -152,32 +156,34 @@ def test_a_task_file_that_can(tmp_path, text):
     assert read_settings({"web1": dict(OURS, drain_host_after="tasks.yml")}, {"web1"}, str(tmp_path))[1] == []
 
 
-def test_what_a_default_would_take_for_not_set():
-    def template(text, _name):
-        if "typo" in text:
-            raise AnsibleUndefinedVariable("'typo' is undefined")
+def test_what_cannot_be_resolved_is_not_taken_for_not_set():
+    class Templar:
+        def copy_with_new_env(self, available_variables):
+            return self
 
-    hosts = {"web1": {"graceful_azure_rules": "{{ typo }}", "restore_service_url": "http://{{ right }}/", "drain_host_timeout": None, "theirs": "{{ typo }}"}}
-    mistakes = unresolved(hosts, template)
-    assert len(mistakes) == 2
-    assert "web1: drain_host_timeout: null is not a number; leave it out" in mistakes[0]
-    assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in mistakes[1] and "'typo' is undefined" in mistakes[1]
+        def template(self, value):
+            if "typo" in str(value):
+                raise AnsibleUndefinedVariable("'typo' is undefined")
+            return value
+
+    variables = {"graceful_azure_rules": "{{ typo }}", "load_balancer_provider": "{{ typo }}", "restore_service_url": "http://web1/", "theirs": "{{ typo }}"}
+    values, unresolved = resolve(Templar(), names_for_run(), variables)
+    assert values == {"restore_service_url": "http://web1/"}
+    # Nor is it told twice, as a required option that is missing.
+    rules, provider = read_settings({"web1": values}, {"web1"}, unresolved={"web1": unresolved})[1]
+    assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in rules and "'typo' is undefined" in rules
+    assert "web1: load_balancer_provider: '{{ typo }}' cannot be resolved" in provider
+
+
+@pytest.mark.parametrize(("given", "said"), [(None, "null"), ("", "an empty text")])
+def test_nothing_is_no_number(given, said):
+    (mistake,) = read_settings({"web1": dict(OURS, drain_host_timeout=given)}, {"web1"})[1]
+    assert mistake == f"web1: drain_host_timeout: {said} is not a number; leave it out for the default"
 
 
 def test_extra_variables_that_the_passes_set():
     (mistake,) = forbidden({"load_balancer_min_in_service": 2, "drain_host_timeout": 5, "target": "web"})
     assert mistake == "load_balancer_min_in_service: given as an extra variable; the passes set it themselves, leave it out"
-
-
-def test_the_playbook_reads_every_option_that_the_roles_have():
-    """What it does not read is checked when the host is out already."""
-    text = RUN.read_text(encoding="utf-8")
-    (read,) = [task["ansible.builtin.set_fact"]["graceful_azure_settings"] for task in yaml.safe_load(text) if "ansible.builtin.set_fact" in task]
-    assert set(role_options()) - set(read) == set()
-    assert [name for name, value in read.items() if value != f"{{{{ {name} | default(none) }}}}"] == []
-    ours = set(re.findall(r"graceful_azure_\w+", " ".join(read)))
-    names = ("imds_url", "resource_name", "rules", "min_in_service", "unknown_resources", "may_be_off", "state_dir")
-    assert ours == {f"graceful_azure_{name}" for name in names}
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
@@ -240,23 +246,175 @@ def test_messages_name_no_classes_and_say_nothing_twice():
     assert sum("load_balancer_haproxy_backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
 
 
-def mistakes_of_role(role, variables):
-    """What the checks of the role itself say, before its first task."""
-    known = {"inventory_hostname": "web1", "playbook_dir": "/", "hostvars": {"web1": {}, "lb1": {}}}
-    for name in ROLES:
-        for folder in ("defaults", "vars"):
-            known.update(DataLoader().load_from_file(str(FOLDER / name / folder / "main.yml"), trusted_as_template=True))
-    known.update({f"{role}_state": {"load_balancer": "in", "drain_host": "drained"}.get(role)}, **variables)
-    return Templar(DataLoader(), variables=known).template(trust_as_template(f"{{{{ __{role}_mistakes }}}}"))
+def of_role(role, **given):
+    """What a role that is used alone says of its variables before its first task."""
+    variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
+    variables.update({"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_state": "in"}, **given)
+    return check_role(role, variables, {"web1", "lb1"}, "/")
 
 
-@pytest.mark.parametrize("given", ["", "²"])
+@pytest.mark.parametrize("name", sorted(name for name, option in role_options().items() if option["type"] in ("int", "float", "bool")))
+def test_every_number_and_every_switch_that_a_role_declares_is_checked(name):
+    (mistake,) = read_settings({"web1": dict(OURS, **{name: "²"})}, {"web1"})[1]
+    assert mistake.startswith(f"web1: {name}: '²' ")
+
+
+def test_what_is_read_is_declared():
+    """By the argument spec of a role; what is not declared there has no type and no default."""
+    read = set(re.findall(rf'"((?:{"|".join(ROLES)})_\w+)"', SETTINGS.read_text(encoding="utf-8")))
+    assert read and read - {LIST} <= set(role_options(all_of_them=True))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_that_is_used_alone_has_nothing_to_say_of_what_is_right(role):
+    assert of_role(role) == []
+
+
+@pytest.mark.parametrize("given", ["", None, "²", {"a": {}}, ["²"]])
 @pytest.mark.parametrize("name", sorted(role_options()))
-def test_the_check_refuses_what_the_role_would_refuse(name, given):
-    """The role says so when the host is out already."""
+def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
+    """The same functions check for both, so nothing is refused by one that the other lets pass."""
     role = next(role for role in ROLES if name.startswith(role))
     variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], name: given}
     mistakes = read_settings({"web1": variables}, {"web1", "lb1"}, "/")[1]
     assert all(name in mistake for mistake in mistakes), mistakes
-    if given == "" or role_options()[name]["type"] in ("int", "float", "bool"):
-        assert bool(mistakes_of_role(role, variables)) is bool(mistakes), mistakes
+    assert [f"web1: {mistake}" for mistake in of_role(role, **{name: given})] == mistakes
+
+
+@pytest.mark.parametrize(
+    ("role", "given", "said"),
+    [
+        ("drain_host", {"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs"),
+        ("restore_service", {"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts: 'lb9' is not in the inventory"),
+        ("drain_host", {"load_balancer_quiet": -1}, "load_balancer_quiet: -1 is not a number of seconds from 0 up"),
+        ("restore_service", {"restore_service_wait": "maybe"}, "restore_service_wait: 'maybe' cannot be read as true or false"),
+        ("drain_host", {"drain_host_state": "gone"}, "value of drain_host_state must be one of: drained, running, got: gone"),
+        ("load_balancer", {"load_balancer_state": None}, "missing required arguments: load_balancer_state"),
+        ("load_balancer", {"load_balancer_event_details": "none"}, "load_balancer_event_details: 'none' cannot be read as a dictionary"),
+        ("approve_event", {"approve_event_event_ids": "e1"}, "approve_event_event_ids: 'e1' is a text; it must be a list"),
+        ("approve_event", {"approve_event_ready_resources": []}, "approve_event_ready_resources: an empty list; name at least one, or leave it out"),
+        *((role, {f"{role}_event_ids": []}, f"{role}_event_ids: an empty list; name at least one, or leave it out") for role in ROLES),
+        *((role, {"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path") for role in ROLES),
+    ],
+)
+def test_what_a_role_that_is_used_alone_refuses(role, given, said):
+    (mistake,) = of_role(role, **given)
+    assert said in mistake
+
+
+@pytest.mark.parametrize(
+    ("role", "given"),
+    [
+        # Services are started again whatever the balancer is, and an approval has nothing to do with it.
+        ("drain_host", {"drain_host_state": "running", "load_balancer_provider": None, "load_balancer_hosts": []}),
+        ("approve_event", {"load_balancer_provider": None, "load_balancer_hosts": "lb1"}),
+        # The modules take a text, as it may come from the command line; the playbook holds hands on null.
+        ("restore_service", {"restore_service_event_ids": "e1,e2"}),
+        ("load_balancer", {"load_balancer_event_ids": None}),
+        ("load_balancer", {"drain_host_ports": "none of its business"}),
+    ],
+)
+def test_what_a_role_that_is_used_alone_lets_pass(role, given):
+    assert of_role(role, **given) == []
+
+
+def test_a_step_with_task_files_needs_the_events(tmp_path):
+    (tmp_path / "tasks.yml").write_text("[]\n")
+    given = {"restore_service_before": str(tmp_path / "tasks.yml"), "restore_service_wait": False}
+    (mistake,) = of_role("restore_service", **given)
+    assert mistake.startswith("restore_service_event_ids: not set; steps (restore_service_wait: false) with task files of your own need it")
+    assert of_role("restore_service", restore_service_event_ids=["e1"], **given) == []
+
+
+def test_a_role_tells_what_cannot_be_resolved():
+    unresolved = {"load_balancer_hosts": "load_balancer_hosts: '{{ typo }}' cannot be resolved: 'typo' is undefined"}
+    assert check_role("load_balancer", {"load_balancer_provider": "haproxy", "load_balancer_state": "out"}, {"web1"}, unresolved=unresolved) == [
+        unresolved["load_balancer_hosts"]
+    ]
+
+
+def listed(*entries, **besides):
+    return read_settings({"web1": {LIST: list(entries), **besides}}, {"web1", "lb1", "lb2"}, "/")
+
+
+def test_a_list_of_balancers_has_the_shape_of_a_single_one():
+    outer = {"hosts": ["lb1"], "server": "outer", "haproxy_backends": ["www"], "haproxy_state": "maint", "haproxy_hard_stop_after": "5", "quiet": 7}
+    settings, mistakes = listed({"provider": "haproxy", **outer}, {"provider": "none"})
+    single = {"load_balancer_provider": "haproxy", **{f"load_balancer_{key}": value for key, value in outer.items()}}
+    expected = read_settings({"web1": single}, {"web1", "lb1"})[0]["web1"]
+    assert mistakes == [] and settings["web1"]["load_balancers"][:1] == expected["load_balancers"]
+    assert [balancer["provider"] for balancer in settings["web1"]["load_balancers"]] == ["haproxy", "none"]
+    assert [balancer["server"] for balancer in settings["web1"]["load_balancers"]] == ["outer", "web1"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"provider": "haproxy", "hosts": []}, "load_balancer_list[1].hosts: empty; provider haproxy needs"),
+        ({"provider": "haproxy", "hosts": ["lb9"]}, "load_balancer_list[1].hosts: 'lb9' is not in the inventory"),
+        ({"provider": "haproxy", "hosts": "lb1"}, "load_balancer_list[1].hosts: 'lb1' is a text; it must be a list"),
+        ({"provider": "nothing"}, "value of load_balancer_list[1].provider must be one of: haproxy, custom, none, got: nothing"),
+        ({"hosts": ["lb1"]}, "missing required arguments: load_balancer_list[1].provider"),
+        ({"provider": "custom"}, "load_balancer_list[1].custom_out and load_balancer_list[1].custom_in: both task files are needed"),
+        ({"provider": "none", "quiet": "soon"}, "load_balancer_list[1].quiet: 'soon' is not a number of seconds from 0 up"),
+        ({"provider": "none", "timeout": None}, "load_balancer_list[1].timeout: null is not a number; leave it out for the default"),
+        ({"provider": "none", "haproxy_socket": "admin.sock"}, "load_balancer_list[1].haproxy_socket: 'admin.sock' is not an absolute path"),
+        ({"provider": "none", "wait": True}, "load_balancer_list[1]: there is no option wait; there are provider, hosts,"),
+        ({"provider": "none", "load_balancer_hosts": []}, "load_balancer_list[1]: there is no option load_balancer_hosts"),
+        ("haproxy", "load_balancer_list[1]: 'haproxy' is not a dictionary"),
+    ],
+)
+def test_a_mistake_in_a_list_of_balancers_names_the_entry(entry, said):
+    (mistake,) = listed({"provider": "none"}, entry)[1]
+    assert mistake.startswith("web1: ") and said in mistake
+
+
+@pytest.mark.parametrize("given", [[], "haproxy", {"provider": "none"}, 7])
+def test_what_is_no_list_of_balancers(given):
+    (mistake,) = read_settings({"web1": {LIST: given}}, {"web1"})[1]
+    assert mistake == f"web1: load_balancer_list: {given!r}; give a list of dictionaries, one for each balancer"
+
+
+def test_a_list_of_balancers_excludes_a_single_one():
+    (mistake,) = listed({"provider": "none"}, load_balancer_provider="none", load_balancer_hosts=["lb1"])[1]
+    assert mistake == "web1: load_balancer_list: excludes load_balancer_hosts, load_balancer_provider; set that in its entries"
+
+
+def test_how_long_the_role_waits_in_all_may_stand_beside_a_list():
+    assert listed({"provider": "none"}, load_balancer_timeout=60)[1] == []
+
+
+def test_the_users_own_task_files_stand_for_one_balancer_alone(tmp_path):
+    task_file = tmp_path / "tasks.yml"
+    task_file.write_text("[]")
+    custom = {"provider": "custom", "custom_out": str(task_file), "custom_in": str(task_file)}
+    assert listed(custom, {"provider": "none"})[1] == []
+    assert listed(custom, custom)[1] == ["web1: load_balancer_list: only one entry may have the provider custom"]
+
+
+@pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service"])
+def test_a_role_that_is_used_alone_takes_a_list_of_balancers(role):
+    variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
+    variables.update({"load_balancer_state": "in", "load_balancer_server": "web1", LIST: [{"provider": "haproxy", "hosts": ["lb1"]}, {"provider": "none"}]})
+    assert check_role(role, variables, {"web1", "lb1"}, "/") == []
+    (mistake,) = check_role(role, {**variables, LIST: [{"provider": "haproxy", "hosts": ["lb9"]}]}, {"web1", "lb1"}, "/")
+    assert mistake == "load_balancer_list[0].hosts: 'lb9' is not in the inventory"
+    (mistake,) = check_role(role, {**variables, "load_balancer_provider": "none"}, {"web1", "lb1"}, "/")
+    assert mistake == "load_balancer_list: excludes load_balancer_provider; set that in its entries"
+
+
+def test_two_hosts_that_are_the_same_server_in_one_of_their_lists():
+    entries = [{"provider": "none"}, {"provider": "haproxy", "hosts": ["lb1"], "server": "web"}]
+    single = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_server": "web"}
+    mistakes = read_settings({"web1": {LIST: entries}, "web2": {LIST: entries}, "web3": single}, {"web1", "web2", "web3", "lb1"})[1]
+    assert mistakes == [
+        "web2: load_balancer_list[1].server: 'web' on lb1 is web1's server already",
+        "web3: load_balancer_server: 'web' on lb1 is web1's server already",
+    ]
+
+
+def test_what_the_readme_names_is_what_is_read():
+    """Of the settings that belong to no role. What is read and not told, or told and not read, is a mistake."""
+    rows = [line.split("|")[1] for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`((?:graceful_azure|handle_events)_\w+)`", row)}
+    assert told == {*OF_HOSTS, *OF_RUNS}

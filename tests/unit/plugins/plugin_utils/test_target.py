@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, needs_variables, resolve
+from ansible_collections.graceful.azure.plugins.filter.target import target
+from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, find_hosts, needs_variables
 
 ODD = ["web1,1001", "2001:db8::11", "web:1"]
 GROUPS = {
@@ -79,7 +81,6 @@ def make_inventory():
         ("~d[a-b]$,!~db(?:1)", "web3"),
         ("web,!~web[2,3]$", "web1"),
         ("~[^]x:]eb[12]$", "web1 web2"),
-        ("~nob(?:ody)", ""),
         # A name that Azure gives.
         ("VM,1", "db1"),
         ("web1,vm,1:web2", "web1 web2 db1"),
@@ -88,9 +89,9 @@ def make_inventory():
     ],
 )
 def test_what_a_target_means(inventory, target, hosts):
-    found = [host.name for host in inventory.get_hosts(resolve(target, GROUPS, VARIABLES))]
+    found = [host.name for host in inventory.get_hosts(find_hosts(target, GROUPS, VARIABLES))]
     # A name with a comma in it is a name of its own here, too.
-    assert sorted(found) == sorted(hosts.split(" ") if hosts else [])
+    assert sorted(found) == sorted(hosts.split(" "))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_what_a_target_means(inventory, target, hosts):
 )
 def test_a_part_that_nobody_knows(target, said):
     with pytest.raises(TargetError, match="^") as error:
-        resolve(target, GROUPS, VARIABLES)
+        find_hosts(target, GROUPS, VARIABLES)
     assert said in str(error.value)
 
 
@@ -124,25 +125,53 @@ def test_a_part_that_nobody_knows(target, said):
         ("web,!", "target web,!: ! matches no host"),
     ],
 )
-@pytest.mark.parametrize("ignore_unknown", [False, True])
-def test_a_pattern_that_cannot_be_understood(target, said, ignore_unknown):
+@pytest.mark.parametrize("unknown", ["fail", "ignore"])
+def test_a_pattern_that_cannot_be_understood(target, said, unknown):
     """Ansible leaves out what it does not understand: web1[ would mean web1, and [ everybody."""
     assert needs_variables(target, GROUPS) in (True, False)
     with pytest.raises(TargetError, match="^") as error:
-        resolve(target, GROUPS, VARIABLES, ignore_unknown)
+        find_hosts(target, GROUPS, VARIABLES, unknown)
     assert said in str(error.value)
 
 
 @pytest.mark.parametrize(("target", "part"), [("web,&elsewhere", "&elsewhere"), ("web,!elsewhere", "!elsewhere"), ("web:&elsewhere:nobody", "&elsewhere")])
 def test_what_narrows_a_target_is_never_ignored(target, part):
     with pytest.raises(TargetError, match=f"{part} matches no host; a part with ! or & narrows the target"):
-        resolve(target, GROUPS, VARIABLES, ignore_unknown=True)
+        find_hosts(target, GROUPS, VARIABLES, unknown="ignore")
+
+
+@pytest.mark.parametrize("target", ["nobody", "~nob(?:ody)", "web:!web", "web,&lb1", "x*", "web[9]", "web[5:7]", ["nobody"]])
+@pytest.mark.parametrize("unknown", ["fail", "ignore"])
+def test_a_target_without_a_host(target, unknown):
+    """Ansible would say so, and end with success."""
+    with pytest.raises(TargetError, match="^") as error:
+        find_hosts(target, GROUPS, VARIABLES, unknown)
+    shown = target if isinstance(target, str) else ",".join(target)
+    assert str(error.value) == f"target {shown} matches no host, by its name in the inventory or by graceful_azure_resource_name"
+
+
+@pytest.mark.parametrize("unknown", ["ingore", True])
+def test_unknown_parts_fail_or_are_ignored_and_nothing_else(unknown):
+    with pytest.raises(TargetError, match=f"handle_events_unknown_targets: {unknown!r} is neither fail nor ignore"):
+        find_hosts("web", GROUPS, VARIABLES, unknown)
+
+
+@pytest.mark.parametrize(("unknown", "is_reported"), [(None, True), ("", True), ("ignore", False), ("ignore", True)])
+def test_who_may_name_strangers(unknown, is_reported):
+    """Whoever reports an event, unless it is said otherwise."""
+    assert find_hosts("web1,elsewhere", GROUPS, VARIABLES, unknown, is_reported) == "web1"
+
+
+@pytest.mark.parametrize(("unknown", "is_reported"), [(None, False), ("", False), ("fail", False), ("fail", True)])
+def test_who_may_not(unknown, is_reported):
+    with pytest.raises(TargetError, match="elsewhere matches no host"):
+        find_hosts("web1,elsewhere", GROUPS, VARIABLES, unknown, is_reported)
 
 
 def test_whoever_reports_an_event_names_strangers_too():
-    assert resolve("elsewhere:web1", GROUPS, VARIABLES, ignore_unknown=True) == "web1"
+    assert find_hosts("elsewhere:web1", GROUPS, VARIABLES, unknown="ignore") == "web1"
     with pytest.raises(TargetError, match="elsewhere"):
-        resolve("elsewhere", GROUPS, VARIABLES, ignore_unknown=True)
+        find_hosts("elsewhere", GROUPS, VARIABLES, unknown="ignore")
 
 
 @pytest.mark.parametrize(
@@ -155,4 +184,23 @@ def test_when_the_variables_of_hosts_are_needed(target, needed):
 
 @pytest.mark.parametrize("variables", [{"load_balancer_provider": "none"}, {"load_balancer_hosts": ["lb1"], "load_balancer_provider": "haproxy"}])
 def test_a_balancer_that_is_handled_itself(variables):
-    assert resolve("all", GROUPS, dict(VARIABLES, lb1=variables)) == "all"
+    assert find_hosts("all", GROUPS, dict(VARIABLES, lb1=variables)) == "all"
+
+
+class TestFilter:
+    def test_it_gives_a_pattern_and_refuses_what_is_wrong(self):
+        assert target("web1,VMSS-1.X", GROUPS, VARIABLES) == "web1,web1"
+        with pytest.raises(AnsibleFilterError, match="target webb matches no host, by its name"):
+            target("webb", GROUPS, VARIABLES)
+        with pytest.raises(AnsibleFilterError, match="'maybe' is neither fail nor ignore"):
+            target("web1", GROUPS, VARIABLES, unknown="maybe")
+
+    def test_it_remembers_what_it_was_asked_and_not_more(self):
+        assert target("web1,elsewhere", GROUPS, VARIABLES, is_reported=True) == "web1"
+        with pytest.raises(AnsibleFilterError, match="elsewhere"):
+            target("web1,elsewhere", GROUPS, VARIABLES)
+        # Before the first play has begun there are no variables.
+        with pytest.raises(AnsibleFilterError, match="VMSS"):
+            target("VMSS-1.X", GROUPS)
+        assert target("VMSS-1.X", GROUPS, VARIABLES) == "web1"
+        assert target("web", dict(GROUPS, web=["web1"]), VARIABLES) == "web"

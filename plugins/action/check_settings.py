@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.check_settings); see its module for the options.
+
+Reads the variables of the hosts and has them checked. It connects to no host and changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import time
+
+from ansible import constants as C
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import first_turns
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    LIST,
+    check_boolean,
+    check_path,
+    check_role,
+    forbidden,
+    machines_of,
+    misspelt,
+    names_for_role,
+    names_for_run,
+    read_settings,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+
+FOLDER = "graceful_azure_state_dir"
+SOCKET = "load_balancer_haproxy_socket"
+"""What is read of the balancers, which are no targets."""
+
+
+def _try_to_append(path, check_mode):
+    """Raises OSError where the file cannot be appended to. Check mode does not make it."""
+    if check_mode and not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        os.stat(os.path.join(folder, "."))
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    with open(path, "a", encoding="utf-8"):
+        pass
+
+
+def begin_run(args, settings, mistakes, forks, check_mode=False):
+    """How the passes of a run begin, and the clock that it is measured by. Adds to the mistakes what is wrong in its own options.
+
+    C(args): the options of the task. C(settings): those of all hosts. C(forks): how many hosts Ansible works on at a time.
+    """
+    # A run in check mode makes one pass.
+    wait = check_boolean(mistakes, "handle_events_wait", args["wait"]) and not check_mode
+    run = {"started": time.time(), "wait": wait, "watch": bool(args.get("watch", False)), "forks": int(forks or 1), "check": bool(check_mode)}
+    run["task_timeout"] = float(C.TASK_TIMEOUT or 0)
+    run["look_twice"] = not check_mode and not wait
+    for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
+        try:
+            run[option] = float(args[option])
+        except (TypeError, ValueError):
+            run[option] = math.nan
+        if isinstance(args[option], bool) or not math.isfinite(run[option]) or run[option] < least:
+            mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
+    if args.get("journal"):
+        try:
+            _try_to_append(args["journal"], check_mode)
+        except OSError as error:
+            mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
+    turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
+    with_roles = not mistakes and needs_roles(settings)
+    return {"settings": settings, "run": run, "with_roles": with_roles, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}
+
+
+def too_few_forks(hosts, forks):
+    """A sentence where a pass cannot look at so many hosts at once, or in a few rounds; in a list."""
+    rounds = math.ceil(hosts / forks)
+    if rounds <= 4:
+        return []
+    return [
+        f"{forks} forks for {hosts} hosts: a pass looks at them in {rounds} rounds, one after"
+        f" the other; set forks (--forks, or Forks of the job template) to {math.ceil(hosts / 4)} or more"
+    ]
+
+
+def is_partial(settings, hostvars):
+    """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
+    others = set(hostvars) - set(settings) - machines_of(settings)
+    return any(not {"load_balancer_hosts", LIST}.isdisjoint(hostvars.raw_get(name)) for name in others)
+
+
+class ActionModule(ActionBase):
+    """Checks all hosts of the play for the playbook, or one host for a role that is used alone."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        result["changed"] = False
+        role = self._task.args.get("role")
+        checked, warnings, mistakes = self._check_role(role, task_vars) if role else self._check_run(task_vars)
+        result.update({"failed": True, "msg": "; ".join(printable(mistakes))} if mistakes else checked)
+        if warnings:
+            result["warnings"] = printable(warnings)
+        return result
+
+    def _check_role(self, role, task_vars):
+        values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
+        return {}, [], check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+
+    def _check_run(self, task_vars):
+        hostvars = task_vars["hostvars"]
+        values, unresolved = {}, {}
+        variables = self._variables(task_vars["ansible_play_hosts_all"], hostvars)
+        for name, of_host in variables.items():
+            values[name], unresolved[name] = resolve(self._templar, names_for_run(), of_host)
+        settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
+        begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
+        begun["run"]["partial"] = is_partial(settings, hostvars)
+        mistakes.extend(forbidden(load_extra_vars(self._loader)))
+        mistakes.extend(self._balancers_folders(settings, hostvars))
+        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._balancers_sockets(settings, hostvars)]
+        return begun, warnings, mistakes
+
+    def _variables(self, names, hostvars):
+        """All that these hosts have, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
+        manager, play = hostvars._variable_manager, self._task.get_play()
+        return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=self._task) for name in names}
+
+    def _balancers_sockets(self, settings, hostvars):
+        """Sentences about sockets that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
+        used = {}
+        for values in settings.values():
+            for balancer in values["load_balancers"]:
+                for name in balancer["hosts"]:
+                    used.setdefault(name, set()).add(balancer["socket"])
+        for name in sorted(set(used) & set(hostvars) - set(settings)):
+            found, _unresolved = resolve(self._templar, [SOCKET], hostvars.raw_get(name))
+            own = found.get(SOCKET)
+            if own is not None and own not in used[name]:
+                yield (
+                    f"{name}: nothing reads load_balancer_haproxy_socket ({own!r}) of a balancer; set it for the hosts behind it, which have"
+                    f" {', '.join(map(repr, sorted(map(str, used[name]))))}"
+                )
+
+    def _balancers_folders(self, settings, hostvars):
+        """Mistakes in the balancers' own C(graceful_azure_state_dir)."""
+        mistakes = []
+        for name in sorted(machines_of(settings) & set(hostvars)):
+            found, unresolved = resolve(self._templar, [FOLDER], hostvars.raw_get(name))
+            mistakes.extend(f"balancer {name}: {mistake}" for mistake in unresolved.values())
+            check_path(mistakes, FOLDER, found.get(FOLDER), f"balancer {name}: ")
+        return mistakes

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.plan_by_hand); see its module for the options.
+
+Gathers the variables and what was seen, and asks the pure functions what follows. Nothing is decided here and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Seen, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+
+FOLDER = "graceful_azure_state_dir"
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validated, args = self.validate_argument_spec(
+            argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release"]}}
+        )
+        result.update(changed=False, **getattr(self, f"_{args['phase']}")(task_vars))
+        return result
+
+    def _options(self, task_vars):
+        """What the user asked for. The variables of one host stand for all, so they must be the same for all."""
+        names = sorted(name for name in task_vars if name.startswith("holds_"))
+        values, unresolved = resolve(self._templar, names, task_vars)
+        mistakes = list(unresolved.values())
+        targets = [task_vars["hostvars"].raw_get(name) for name in task_vars["ansible_play_hosts"]]
+        for name in OPTIONS:
+            if any(name in variables and variables[name] != task_vars.get(name) for variables in targets):
+                mistakes.append(f"{name} differs between the targets; give it once for all of them")
+        # What cannot be resolved is told as that, and as nothing else.
+        options, wrong = read_options(values)
+        mistakes = [f"{mistake}. Nothing is released." for mistake in mistakes] + wrong
+        return _failure(mistakes) if mistakes else {"options": options._asdict()}
+
+    def _places(self, task_vars):
+        """Where the records of this host are, and the folders of the machines."""
+        name, hostvars = task_vars["inventory_hostname"], task_vars["hostvars"]
+        variables, unresolved = resolve(self._templar, (*VARIABLES, FOLDER), task_vars)
+        places, wrong = read_places(name, variables)
+        folders = {name: variables.get(FOLDER)}
+        mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
+        for machine in (place["machine"] for place in places):
+            if machine not in hostvars:
+                mistakes.append(f"{name}: load_balancer_hosts: {machine!r} is not in the inventory")
+            elif machine not in folders:
+                found, unresolved = resolve(self._templar, [FOLDER], _variables(hostvars, machine))
+                folders[machine] = found.get(FOLDER)
+                mistakes.extend(f"{machine}: {mistake}" for mistake in unresolved.values())
+        if mistakes:
+            return _failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
+        return {
+            "machines": [{"name": machine, "state_dir": folder} for machine, folder in folders.items()],
+            "places": [dict(place, state_dir=folders[place["machine"]]) for place in places],
+        }
+
+    def _release(self, task_vars):
+        """What follows from what was seen. A host that has left the play was not looked at."""
+        hostvars, names = task_vars["hostvars"], task_vars["ansible_play_hosts"]
+        seen, owned = {}, {}
+        for name in names:
+            facts = hostvars.raw_get(name)
+            look = {"host": facts["graceful_azure_host"], "balancers": facts["graceful_azure_balancers"]["results"]}
+            # Plain data, whatever Ansible has made of it.
+            seen[name] = Seen(**json.loads(json.dumps(look, default=str)))
+            owned[name] = facts["graceful_azure_to_look_at"]["places"]
+        doubts = []
+        for name in hostvars:
+            if name not in owned:
+                variables, unresolved = resolve(self._templar, VARIABLES, _variables(hostvars, name))
+                owned[name], wrong = read_places(name, variables)
+                doubts.extend([f"{name}: {mistake}" for mistake in unresolved.values()] + wrong)
+
+        def owners(machine):
+            return {place["server"] for places in owned.values() for place in places if place["machine"] == machine}
+
+        left = len(names) < len(task_vars["ansible_play_hosts_all"])
+        return decide(Options(**task_vars["graceful_azure_options"]["options"]), seen, left, owners, doubts)
+
+
+def _variables(hostvars, name):
+    """The variables of another host than the one for which the task runs."""
+    return dict(hostvars.raw_get(name), hostvars=hostvars)
+
+
+def _failure(mistakes):
+    return {"failed": True, "msg": printable(" ".join(mistakes))}

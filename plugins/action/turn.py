@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.turn); see its module for the options."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._look import INTERVAL, LookAction, News
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import is_due
+
+OF_HOST = ("approval_hold", "host_observation")
+"""Modules that ask the metadata service."""
+PASSED_ON = ("diff", "warnings", "deprecations")
+"""What Ansible shows of a result."""
+
+_done = {}
+"""What the acts of this pass came to, those of earlier turns among them: a loop runs in one process, which does nothing else."""
+
+
+class ActionModule(LookAction):
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        turn = self._task.args["turn"]
+        acts = self._act(turn, task_vars) if turn.get("acts") else []
+        failed = any(act.get("failed") or act.get("unreachable") for act in acts)
+        is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)
+        result = self._look(turn, task_vars, failed) if "look" in turn and not is_back else {"changed": False}
+        if acts:
+            result.update(acts=acts, changed=any(act.get("changed") for act in acts))
+            for key in PASSED_ON:
+                found = [entry for act in acts for entry in _as_list(act.pop(key, None))]
+                if found:
+                    result[key] = _as_list(result.get(key)) + found
+        time.sleep(turn.get("pause", 0))
+        return result
+
+    def _act(self, turn, task_vars):
+        """Do what is due; what each module returned. A machine that cannot be reached and a module that fails are told as data."""
+        name, machine = task_vars["inventory_hostname"], turn.get("machine")
+        done = _done.setdefault((name, self._task.args.get("number")), [])
+        told = []
+        for act in turn["acts"]:
+            if not is_due(act, name, turn["balancers"], done + told):
+                continue
+            try:
+                result = self._execute_module(f"graceful.azure.{act['module']}", self._with_own(act["module"], act["args"]), task_vars=task_vars)
+            except AnsibleConnectionFailure as error:
+                self._connection._shell.tmpdir = None
+                result = {"unreachable": True, "msg": str(error)}
+            except (AnsibleError, OSError) as error:
+                result = {"failed": True, "msg": str(error)}
+            result.pop("invocation", None)
+            told.append(dict(result, part=act["part"], ended_at=time.time(), **({"item": machine, "balancer": act["balancer"]} if machine else {})))
+        done.extend(told)
+        return told
+
+    def _look(self, turn, task_vars, failed):
+        args = self._task.args
+        news = News(args["news"], args.get("known") or ()) if args.get("news") else None
+        if "module" in turn:
+            return self.look_at_balancer(turn["module"], self._with_own(turn["module"], turn["look"]), task_vars, news)
+        interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
+        look = self._with_own("host_observation", turn["look"])
+        at_once = dict(look, wait=0.0)
+        result = self.look_at_host(at_once if failed else look, task_vars, news, turn.get("read_at"), interval)
+        return self.look_at_host(at_once, task_vars, news) if result.get("ended") and turn.get("again") else result
+
+    def _with_own(self, module, args):
+        """The options of a module with those that are the machine's own."""
+        names = ("state_dir", "imds_url") if module in OF_HOST else () if module == "wait_for_answer" else ("state_dir",)
+        return dict(args, **{name: self._task.args[name] for name in names if self._task.args.get(name)})
+
+
+def _as_list(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roles' way to the judgements: how far a step is, from what its modules returned."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: judge
+short_description: "Internal: how far a step of a role is"
+version_added: 0.1.0
+description:
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+  - The roles decide nothing themselves and ask it.
+  - Hands what a role's modules returned to the functions that judge it, which the playbooks use, too.
+author:
+  - The graceful.azure authors (@graceful-azure)
+options:
+  _input:
+    description:
+      - What is judged. This is the name of a role, or V(events) (for which events it acts), V(deadline) (until when) or V(rounds) (how a wait goes on).
+      - What else each of them takes and returns is in the file of that name, or in C(events.py), in C(plugins/plugin_utils/_steps).
+    type: str
+    choices: [load_balancer, drain_host, approve_event, restore_service, events, deadline, rounds]
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Give the result
+  ansible.builtin.set_fact:
+    approve_event_result: >-
+      {{ ('approve_event' | graceful.azure.judge(read=read, sent=sent, event_ids=[], event_details={}, ready_resources=[])).result }}
+"""
+
+RETURN = r"""
+_value:
+  description: The judgement. For a role it has the role's result in C(result), and what its tasks go by.
+  type: raw
+"""
+
+import time
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
+
+STEPS = {
+    "load_balancer": load_balancer.progress,
+    "drain_host": drain_host.progress,
+    "approve_event": approve_event.progress,
+    "restore_service": restore_service.progress,
+    "events": events_of_hold,
+}
+TIMES = {"deadline": deadline, "rounds": rounds}
+
+
+def judge(what, **told):
+    try:
+        return TIMES[what](time.time(), **told) if what in TIMES else STEPS[what](**told)
+    except ValueError as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+class FilterModule:
+    def filters(self):
+        return {"judge": judge}

@@ -1,0 +1,479 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Holds on servers of HAProxy: what became of one, and the way out of rotation and back. The driver for the engine of holds."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, leads_to, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
+    C_MAINT,
+    DISABLED,
+    DRAIN,
+    ENABLED,
+    I_MAINT,
+    MAINT,
+    R_MAINT,
+    READY,
+    HaproxyError,
+    same_process,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+
+# Conditions of a server, besides those of every thing.
+ALREADY_OUT = "already_out"
+LOST = "lost"
+
+# What is told to HAProxy so that its checks decide before a server comes back.
+CHECK_FIRST = "check_first"
+
+# In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
+LEFT_BEFORE = "left_before"
+# In a record that is being released, or was and is held again: HAProxy was told to check the server. While it is released,
+# maintenance is somebody else's from now on.
+CHECKING = "checking"
+# In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
+TOTAL_SESSIONS = "total_sessions"
+# In a record: how many of these waited.
+QUEUED = "queued"
+# In what a record says was found: the server's agent check was enabled. The hold disables it.
+AGENT = "agent"
+
+
+def condition_of(record, server, process):
+    """What became of a hold: the heart of it all.
+
+    none               in rotation, and nobody says that it should not be; also a server that is out only as long as its
+                       name does not resolve
+    already_out        out, but not by us
+    held               out, as we left it
+    lost               it should be out and is not, and no person chose that: HAProxy is another process, or the run
+                       that should have taken it out was cut off
+    changed_meanwhile  not as we left it, in the process that we left it in: somebody else acted
+    """
+    if record is None:
+        return NONE if server.wanted_state == READY else ALREADY_OUT
+    same = same_process(record_process(record), process)
+    # In another process it is `disabled` in the configuration that put it into maintenance, not what we had set.
+    configured = not same and server.flags & C_MAINT and server.forced == MAINT
+    # What was left before counts until the change from it to another is done.
+    if server.forced in (record["left"]["admin_state"], record.get(LEFT_BEFORE)) and not configured:
+        return HELD
+    if server.forced == READY:
+        if same and was_out(record):
+            return CHANGED_MEANWHILE
+        if server.wanted_state != READY:
+            return ALREADY_OUT
+        return NONE if record["phase"] == RESTORING else LOST
+    return CHANGED_MEANWHILE if same else ALREADY_OUT
+
+
+def was_out(record):
+    """Whether the server was out by us in the process of the record, and is not merely on its way there."""
+    return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
+
+
+# One step of one hold: the record as it has to be, and the state to set (None: none).
+#
+# A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
+# So the way on after a run that was cut off is the way that every run takes.
+Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None, None, None))
+
+
+class Servers(Driver):
+    """One server in its backends.
+
+    ``places`` are addresses, each with a port or None. Servers of other names that lead there are taken out as well, and
+    given back when the server of that name is.
+    """
+
+    Refused = Refused
+
+    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=(), await_checks=True):
+        self._haproxy = haproxy
+        self._store = store
+        self._request = request
+        self._server = server
+        self._backends = backends
+        self._out_state = out_state
+        self._min_in_service = min_in_service
+        self._places = places
+        self._await_checks = await_checks
+        self._targets = None
+        self._sticky = None
+        self._put_right = set()
+
+    def check(self):
+        check_names([self._server] + (self._backends or []))
+        level = self._haproxy.level()
+        if level not in (None, "admin"):
+            raise HaproxyError(
+                "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'."
+                % (self._haproxy.path, level)
+            )
+        look = self._haproxy.look()
+        self._find_targets(look, self._records_of(look))
+
+    def look(self):
+        self._seen = self._haproxy.look()
+        self.process = self._seen.process
+        self._records = self._follow()
+        if self._targets is None:
+            self._targets = self._find_targets(self._seen, self._records)
+        if not self._request.present:
+            self._release_doubles()
+        return [("%s/%s" % key, self._seen.servers.get(key), self._records.get(key)) for key in self._targets]
+
+    def condition(self, record, seen):
+        return condition_of(record, seen, self.process) if seen else NONE
+
+    def view(self, record, seen):
+        return {
+            "admin_state": seen.admin_state if seen else None,
+            "weight": seen.weight if seen else None,
+            "held_by": holders(record),
+        }
+
+    def describe(self, hold):
+        """What the module returns of a server."""
+        if hold.seen:
+            result = describe(hold.seen, hold.record, hold.condition, arrived(hold.record, hold.seen, self.process))
+        else:
+            backend, _slash, name = hold.name.partition("/")
+            result = dict(NO_FIGURES, backend=backend, server=name, arrived=None, condition=NONE, **_told(hold.record))
+        shown = hold.shown
+        result.update(found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=hold.name in self._put_right)
+        return result
+
+    def refusals(self, holds):
+        """Where the server would go out and too few would stay in service.
+
+        Only backends that have the server by its own name count, as in the plan: in another one, which has it by another
+        name alone, waiting brings no other server.
+        """
+        if self._min_in_service is None:
+            return []
+        found = []
+        leaving = [hold.seen for hold in holds if hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
+        for server in leaving:
+            if (server.backend, self._server) not in self._seen.servers:
+                continue
+            backend = [
+                {"server": other.name, "in_service": other.in_service, "backup": other.backup, "unresolved": other.unresolved}
+                for other in self._seen.servers.values()
+                if other.backend == server.backend
+            ]
+            others = [other.name for other in leaving if other is not server and other.backend == server.backend]
+            short = shortage(self._min_in_service, server.name, backend, server.backend, others)
+            if short:
+                found.append("%s stays: %s." % (self._server, short))
+        return list(collections.OrderedDict.fromkeys(found))
+
+    def put(self, hold, events):
+        step = self._out(hold, events)
+        # One whose state somebody else set is left alone whole.
+        ours = step.record is not None and step.conflict is None
+        return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
+
+    def keep(self, hold, record):
+        if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, hold.seen))
+        return record
+
+    def give_back(self, hold):
+        record, server = hold.record, hold.seen
+        condition = self.condition(record, server)
+        if condition == HELD:
+            step = _way_back(record, server, self._await_checks)
+        else:
+            # Where nothing of what we set is left and no person took it away, there is nothing to tell.
+            told = condition == CHANGED_MEANWHILE or server.forced != READY
+            step = Step(None, conflict=_conflict(record, server) if told else None)
+        # While HAProxy's checks decide, an agent that says ready would be quicker.
+        checking = step.set_state == CHECK_FIRST or step.waiting_for
+        agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
+        return self._take(hold, step, ENABLED if agent else None)
+
+    def gone(self, hold):
+        return "%s is no longer in HAProxy: the hold on it was dropped." % hold.name
+
+    def stuck(self):
+        return HaproxyError(
+            "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
+        )
+
+    def _out(self, hold, events):
+        """The next step of a server that is to be out."""
+        record, server = hold.record, hold.seen
+        condition = self.condition(record, server)
+        if condition == ALREADY_OUT:
+            return Step(None)
+        if condition in (NONE, LOST):
+            out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() else DRAIN)
+            if condition == NONE:
+                return Step(self._intent(server, events, out_state, None), out_state)
+            if was_out(record):
+                self._put_right.add(hold.name)
+            # One that HAProxy forgot was in rotation until now.
+            events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+            intent = self._intent(server, events, out_state, record)
+            if same_process(record_process(record), self.process) and AGENT in record["found"]:
+                # A run was cut off after it had disabled the agent check.
+                intent["found"][AGENT] = record["found"][AGENT]
+            return Step(intent, out_state)
+        kept = dict(record, events=events)
+        if condition == CHANGED_MEANWHILE:
+            if record["phase"] == RESTORING:
+                # What had begun to be released is held from now on: its phase must not tell the next call that it is nobody's.
+                kept = dict(_left(kept, record["left"]["admin_state"]), phase=HELD)
+                if _is_being_checked(record):
+                    kept[CHECKING] = True
+            return Step(kept, conflict=_conflict(record, server))
+        if not same_process(record_process(record), self.process):
+            kept.pop(TOTAL_SESSIONS, None)
+        kept["process"] = _process(self.process)
+        kept["found"] = _with_agent(kept["found"], server)
+        # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them. The user may
+        # forbid that by naming the state. Also on to where a run that was cut off was going.
+        onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
+        if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
+            onward = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
+            if _is_being_checked(record):
+                # For a release that comes before it gets there.
+                onward[CHECKING] = True
+            return Step(onward, MAINT)
+        if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
+            kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
+            kept[QUEUED] = server.queue
+        return Step(dict(_left(kept, server.forced), phase=HELD))
+
+    def _intent(self, server, events, out_state, forgotten):
+        left = {"admin_state": out_state, "weight": server.weight}
+        found = _with_agent(dict(left, admin_state=READY), server)
+        more = {}
+        if server.address is not None:
+            more["leads_to"] = leads_to(server)
+        if server.name != self._server:
+            more["for_server"] = self._server
+        # HAProxy may give the name to another machine while it starts: the hold was put for the one before.
+        if forgotten is not None:
+            more.update((key, forgotten[key]) for key in ("leads_to", "for_server") if key in forgotten)
+        subject = self._records.subject((server.backend, server.name))
+        return new_record(KIND, subject, found, left, events, process=_process(self.process), **more)
+
+    def _take(self, hold, step, agent):
+        """Write and change what a step says. ``agent``: what the server's agent check is to be set to; None: left as it is."""
+        record, server = hold.record, hold.seen
+        hold.waiting_for = step.waiting_for
+        hold.tell(step.conflict)
+        if step.record is None:
+            if agent is not None:
+                self._haproxy.set_agent(server.backend, server.name, agent)
+            yield None
+            return
+        yield step.record
+        if step.set_state is None and agent is None:
+            return
+        hold.told = True
+        hold.acted |= step.set_state is not None
+        try:
+            if agent is not None:
+                self._haproxy.set_agent(server.backend, server.name, agent)
+            if agent == DISABLED:
+                self._haproxy.await_agent(server.backend, server.name)
+            if step.set_state == CHECK_FIRST:
+                self._haproxy.check_first(server.backend, server.name)
+            elif step.set_state is not None:
+                if step.set_state == READY and not server.checked and _is_being_checked(record):
+                    # Somebody switched the checks off meanwhile, and no check would ever have it up again.
+                    self._haproxy.set_healthy(server.backend, server.name)
+                self._haproxy.set_state(server.backend, server.name, step.set_state)
+        except Refused:
+            if agent is not None and step.set_state is not None:
+                with contextlib.suppress(Refused):
+                    self._haproxy.set_agent(server.backend, server.name, server.agent)
+            raise
+
+    def _sticky_backends(self):
+        """The backends in which a server in `drain` still gets requests."""
+        if self._sticky is None:
+            self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
+        return self._sticky
+
+    def _records_of(self, look):
+        return Records(self._store.records(KIND), self._haproxy.path, look)
+
+    def _follow(self):
+        """The records that belong to this HAProxy. One whose socket has got another path is filed under that first."""
+        records = self._records_of(self._seen)
+        moved = list(records.moved())
+        for record, subject in moved:
+            self._store.write(dict(record, subject=subject))
+            self._store.delete(record)
+        return self._records_of(self._seen) if moved else records
+
+    def _release_doubles(self):
+        """Further records about a server say nothing that its own does not, but they must not stay for ever."""
+        for key in self._targets:
+            for record in self._records.doubles(key):
+                remaining = self._request.taken_from(record["events"])
+                self._store.replace(record, dict(record, events=remaining) if remaining else None)
+
+    def _find_targets(self, look, records):
+        """The places (backend and server) to act on. All that the user named must have the server, or nothing is touched."""
+        known = look.backends_of(self._server)
+        recorded = [backend for backend, name in records.keys() if name == self._server]
+        wanted = self._backends if self._backends is not None else known
+        for backend in wanted:
+            if backend in known or not self._request.present and backend in recorded:
+                continue
+            if backend not in look.backends:
+                raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
+            raise HaproxyError(
+                "The backend %r of HAProxy on socket %s has no server %r (option server)."
+                % (backend, self._haproxy.path, self._server)
+            )
+        if self._backends is None and not self._request.present:
+            wanted = wanted + [backend for backend in recorded if backend not in wanted]
+        also = self._also(look, records)
+        if not wanted and (self._request.present or not also):
+            raise HaproxyError(
+                "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
+            )
+        return [(backend, self._server) for backend in wanted] + also
+
+    def _also(self, look, records):
+        """Servers of other names: those that lead to the places given, or that are held for this one."""
+        if self._request.present:
+            found = [key for key, server in look.servers.items() if server.leads(self._places)]
+        else:
+            found = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
+        return [key for key in found if key[1] != self._server and (self._backends is None or key[0] in self._backends)]
+
+
+class AbsentServers(Driver):
+    """The records of one server on a machine on which no HAProxy runs: there is nothing to put back, whatever socket they name."""
+
+    def __init__(self, store, server, backends):
+        self._store = store
+        self._server = server
+        self._backends = backends
+
+    def look(self):
+        found = collections.OrderedDict()
+        for record in self._store.records(KIND):
+            subject = record["subject"]
+            if self._server not in (subject["server"], record.get("for_server")) or self._backends and subject["backend"] not in self._backends:
+                continue
+            place = "%s/%s" % (subject["backend"], subject["server"])
+            # Two HAProxies may have had a server of this name.
+            found[place if place not in found else record["path"]] = record
+        return [(place, None, record) for place, record in found.items()]
+
+    view = Servers.view
+
+
+def _way_back(record, server, await_checks):
+    """The next step of a server that nobody holds any more.
+
+    In maintenance HAProxy does not check a server. So it goes through `drain` first and stays there until the checks have
+    passed. In `drain` it has been checked all the time, and HAProxy knows. Only while checks have begun to fail and it still
+    counts as up, it waits: soon a check passes, or it is down and gets no request until HAProxy says otherwise.
+    Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
+    Without ``await_checks`` it is given back at once, and is down until HAProxy's checks pass: also out of ``drain``, where
+    HAProxy may not have noticed yet that the machine is gone.
+    """
+    checking = _is_being_checked(record)
+    record = dict(record, phase=RESTORING)
+    if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
+        return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST)
+    up = server.operational in ("up", "starting")
+    watched = server.checked and server.forced == DRAIN and server.admin_state != MAINT
+    if watched and up and not await_checks:
+        return Step(_left(record, DRAIN), CHECK_FIRST)
+    if watched and await_checks and (checking or up) and not server.passed:
+        if checking:
+            # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
+            record = dict(_left(record, DRAIN), **{CHECKING: True})
+        why = "%s%s" % (server.status, ": " + server.last_check if server.last_check else "")
+        waiting = "%s/%s waits in drain until HAProxy's health check passes (%s)" % (server.backend, server.name, why)
+        return Step(record, waiting_for=waiting)
+    return Step(_left(record, server.forced), record["found"]["admin_state"])
+
+
+def _is_being_checked(record):
+    """Whether the server of a record is in `drain` on its way back, so that HAProxy's checks decide."""
+    return record is not None and (CHECKING in record or record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT)
+
+
+def _with_agent(found, server):
+    """What was found, and that the agent check was enabled where it is: the hold is about to disable it."""
+    return dict(found, **{AGENT: ENABLED}) if server.agent == ENABLED else found
+
+
+def arrived(record, server, process):
+    """How many sessions came since the hold was in place; None where that cannot be told."""
+    if record is None or TOTAL_SESSIONS not in record or not same_process(record_process(record), process):
+        return None
+    # A person may have cleared HAProxy's counters.
+    cleared = server.total_sessions < record[TOTAL_SESSIONS] - record.get(QUEUED, 0)
+    before = 0 if cleared else record[TOTAL_SESSIONS]
+    return max(0, server.total_sessions - before)
+
+
+def _left(record, state):
+    """The record with this state as the only one that is ours."""
+    left = dict(record, left=dict(record["left"], admin_state=state))
+    left.pop(LEFT_BEFORE, None)
+    left.pop(CHECKING, None)
+    return left
+
+
+def _conflict(record, server):
+    return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
+        server.backend,
+        server.name,
+        record["left"]["admin_state"],
+        server.forced if server.forced != READY else server.admin_state,
+        server.status,
+    )
+
+
+def _process(process):
+    return {"pid": process.pid, "started": process.started}
+
+
+def describe(server, record, condition, came=None):
+    """What the modules return of a server."""
+    figures = {figure: getattr(server, figure) for figure in NO_FIGURES}
+    return dict(figures, backend=server.backend, server=server.name, arrived=came, condition=condition, **_told(record))
+
+
+# What is told of a server that HAProxy no longer has.
+NO_FIGURES = {
+    "admin_state": None,
+    "status": None,
+    "weight": None,
+    "sessions": 0,
+    "queue": 0,
+    "uncounted": None,
+    "total_sessions": 0,
+    "agent": None,
+}
+
+
+def _told(record):
+    """What is told of a record, if there is one."""
+    told = {key: record.get(key) if record else None for key in ("found", "left", "leads_to", "for_server")}
+    return dict(told, held_by=holders(record))

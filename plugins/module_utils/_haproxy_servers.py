@@ -1,0 +1,318 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What HAProxy tells of its servers, read from the answers of its runtime socket. Nothing here speaks to it."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import io
+import ipaddress
+import re
+import socket
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
+
+READY, DRAIN, MAINT = "ready", "drain", "maint"
+
+# Flags of srv_admin_state in `show servers state`.
+F_MAINT = 0x01  # forced: set through the runtime socket or by `disabled`
+I_MAINT = 0x02  # inherited from a tracked server
+C_MAINT = 0x04  # the configuration says `disabled`
+F_DRAIN = 0x08
+I_DRAIN = 0x10
+R_MAINT = 0x20  # its name does not resolve
+
+OPERATIONAL = {0: "down", 1: "starting", 2: "up", 3: "stopping"}
+
+# The bit of srv_check_state (`show servers state`) that says that health checks are enabled. It stays set in maintenance.
+CHECKS_ENABLED = 0x04
+
+# Flags of srv_agent_state.
+AGENT_IN_PROGRESS = 0x01
+AGENT_CONFIGURED = 0x02
+AGENT_ENABLED = 0x04
+ENABLED, DISABLED = "enabled", "disabled"
+
+Process = collections.namedtuple("Process", "pid started exact")
+
+
+class HaproxyError(Exception):
+    """HAProxy cannot be asked, or does not do what it is told; the text is a full sentence."""
+
+
+class Look:
+    """What one look at HAProxy saw."""
+
+    def __init__(self, process, state, stat):
+        self.process = process
+        self.uptime = None
+        self.backends = {}
+        self.servers = collections.OrderedDict()
+        rows = {}
+        for row in stat:
+            if row["svname"] == "BACKEND":
+                self.backends[row["pxname"]] = row
+            else:
+                rows[row["pxname"], row["svname"]] = row
+        for line in state:
+            key = line["be_name"], line["srv_name"]
+            row = rows.get(key)
+            if row is not None:  # not one that was added or deleted between the two answers
+                self.servers[key] = Server(key, line, row)
+
+    def add_former(self, former):
+        """Count what a former process still serves along with the sessions of the one that answers.
+
+        Where that cannot be counted, each server concerned says so. Of the connections to a server that may be anybody's
+        those are left aside that the answering process tells of itself.
+        """
+        for server, count in self._shares(former.connections):
+            server.sessions += count
+        if former.uncertain is None:
+            for server in self.servers.values():
+                server.uncounted = former.problem
+            return
+        for server, count in self._shares(former.uncertain):
+            same = (other for other in self.servers.values() if other.address == server.address)
+            if count > sum(other.connections for other in same if server.port in (None, other.port)):
+                server.uncounted = former.problem
+
+    def _shares(self, connections):
+        """Each server with the number of connections that may be its.
+
+        A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
+        a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
+        server of the address. Too many are counted rather than too few.
+        """
+        servers = {}
+        for server in self.servers.values():
+            servers.setdefault(server.address, []).append(server)
+        shares = collections.OrderedDict()
+        for (address, port), count in connections.items():
+            there = servers.get(address, ())
+            known = any(server.port == port for server in there)
+            for server in there:
+                if server.port in (None, port) or not known:
+                    shares[server] = shares.get(server, 0) + count
+        return list(shares.items())
+
+    @property
+    def pids(self):
+        """The ids of the process as seen from here. In a container it calls itself by another."""
+        return answering_processes(self.process.pid, self.uptime)
+
+    @property
+    def backends_with_servers(self):
+        return list(collections.OrderedDict((backend, None) for backend, dummy in self.servers))
+
+    def backends_of(self, name):
+        return [backend for backend, server in self.servers if server == name]
+
+
+class Server:
+    """One server of one backend, as `show servers state` and `show stat` describe it."""
+
+    def __init__(self, key, line, row):
+        self.backend, self.name = key
+        self.flags = number(line["srv_admin_state"])
+        self.weight = number(line["srv_uweight"])
+        self.operational = OPERATIONAL.get(number(line["srv_op_state"]), "down")
+        self.status = row["status"]
+        # By HAProxy itself, which is what the way out of maintenance waits for.
+        self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
+        # By anything that HAProxy asks: itself, an agent, or the server that this one tracks.
+        self.watched = self.checked or bool(number(line.get("srv_agent_state")) & CHECKS_ENABLED) or bool(row.get("tracked"))
+        # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
+        best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
+        # With `slowstart` a server that is up counts as starting for so long.
+        self.passed = self.operational in ("up", "starting") and number(line.get("srv_check_health")) >= best
+        self.last_check = ", ".join(text for text in (row.get("check_status"), row.get("last_chk")) if text)
+        self.sessions = number(row["scur"])
+        self.queue = number(row["qcur"])
+        # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
+        self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
+        # Why more may be under way than its sessions tell, a sentence.
+        self.uncounted = None
+        self.total_sessions = number(row.get("stot"))
+        self.backup = row.get("bck") == "1"
+        self._agent = number(line.get("srv_agent_state"))
+        self.address = normal_address(line["srv_addr"])
+        port = number(line.get("srv_port"))
+        # 0 where the client's port is taken, and beyond all ports, without its sign, where something is taken off that.
+        self.port = port if 0 < port < 1 << 16 else None
+
+    @property
+    def forced(self):
+        """The state that somebody set."""
+        return MAINT if self.flags & F_MAINT else DRAIN if self.flags & F_DRAIN else READY
+
+    @property
+    def admin_state(self):
+        """The state that is in force, wherever it comes from."""
+        if self.flags & (F_MAINT | I_MAINT | R_MAINT):
+            return MAINT
+        return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
+
+    @property
+    def wanted_state(self):
+        """The state that is in force as soon as the server's name leads somewhere."""
+        if self.flags & (F_MAINT | I_MAINT):
+            return MAINT
+        return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
+
+    @property
+    def unresolved(self):
+        """Whether its name leads nowhere, as that of a slot of ``server-template`` that has no address yet."""
+        return bool(self.flags & R_MAINT) and self.address is None
+
+    @property
+    def returns_by_itself(self):
+        """Whether it is out only because its name does not resolve: as soon as DNS answers it is in rotation."""
+        return bool(self.flags & R_MAINT) and self.wanted_state == READY
+
+    @property
+    def in_service(self):
+        return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
+
+    def leads(self, places):
+        """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""
+        return self.address is not None and ((self.address, None) in places or (self.address, self.port or 0) in places)
+
+    @property
+    def agent(self):
+        """Whether an agent check may change the server's state: enabled or disabled, None where there is none."""
+        if not self._agent & AGENT_CONFIGURED:
+            return None
+        return ENABLED if self._agent & AGENT_ENABLED else DISABLED
+
+    def show_agent(self, state):
+        self._agent = AGENT_CONFIGURED | (AGENT_ENABLED if state == ENABLED else 0)
+
+    @property
+    def agent_asked(self):
+        """Whether an answer of the agent is under way."""
+        return bool(self._agent & AGENT_IN_PROGRESS)
+
+    @property
+    def settled(self):
+        """Whether it takes part in no session and nothing waits for it."""
+        return not self.sessions and not self.queue and self.uncounted is None
+
+
+def same_process(one, other):
+    # Versions that do not tell when they started tell for how long they run: that is off by a second or two.
+    return one.pid == other.pid and abs(one.started - other.started) <= 2
+
+
+def parse_places(texts):
+    """Addresses, each with or without a port, as pairs: 10.0.0.4, 10.0.0.4:80, 2001:db8::4, [2001:db8::4]:80.
+
+    Port 0 is that of a server without one of its own, which takes the client's.
+    """
+    places = set()
+    for text in texts:
+        address, port = normal_address(text.strip("[]")), None
+        if address is None:
+            host, colon, port = text.rpartition(":")
+            address = normal_address(host.strip("[]"))
+            if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
+                raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
+        places.add((address, port and int(port)))
+    return places
+
+
+def parse_info(text, path, now=time.time):
+    fields = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            fields[key.strip()] = value.strip()
+    pid = _natural(fields.get("Pid"))
+    if pid is None:
+        raise HaproxyError(_strange(path, "show info", text))
+    if (_natural(fields.get("Nbproc")) or 1) > 1:
+        raise HaproxyError(
+            "HAProxy on socket %s runs as %s processes (nbproc), each with servers of its own; run it with threads instead."
+            % (path, fields["Nbproc"])
+        )
+    started = _natural(fields.get("Start_time_sec"))
+    if started is not None:
+        return Process(pid, started, True)
+    uptime = _natural(fields.get("Uptime_sec"))
+    if uptime is None:
+        raise HaproxyError(_strange(path, "show info", text))
+    return Process(pid, int(now()) - uptime, False)
+
+
+def parse_uptime(text):
+    """For how many seconds HAProxy runs, by its own clock, which does not jump; None where it does not tell."""
+    match = re.search(r"^Uptime_sec: *(\d+)", text, re.MULTILINE)
+    return int(match.group(1)) if match else None
+
+
+def parse_servers_state(text, path):
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or not lines[1].startswith("# "):
+        raise HaproxyError(_strange(path, "show servers state", text))
+    names = lines[1][2:].split()
+    needed = {"be_name", "srv_name", "srv_addr", "srv_op_state", "srv_admin_state", "srv_uweight"}
+    if not needed <= set(names):
+        raise HaproxyError(_strange(path, "show servers state", text))
+    return [dict(zip(names, line.split(" "))) for line in lines[2:]]
+
+
+def parse_stat(text, path):
+    if not text.startswith("# "):
+        raise HaproxyError(_strange(path, "show stat", text))
+    rows = list(csv.DictReader(io.StringIO(text[2:], newline="")))
+    needed = {"pxname", "svname", "qcur", "scur", "status"}
+    if rows and not needed <= set(rows[0]):
+        raise HaproxyError(_strange(path, "show stat", text))
+    return rows
+
+
+def number(text):
+    """The whole number in a field; an empty field counts as 0."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        raise HaproxyError("HAProxy shows %r where a number belongs." % (text,)) from None
+
+
+def _natural(text):
+    return int(text) if text and re.match(r"[0-9]+\Z", text) else None
+
+
+def _strange(path, command, text):
+    return "The socket %s does not answer %r as HAProxy does: %r." % (path, command, text[:80])
+
+
+def normal_address(text):
+    """The address in its usual spelling; None for what is none, such as a name that did not resolve."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
+
+
+def source_address(address, port):
+    """The local address from which this machine reaches ``address``; None on loopback and where there is no way.
+
+    A UDP socket that is connected has its source chosen by the kernel, and sends nothing.
+    """
+    if address is None or ipaddress.ip_address(address).is_loopback:
+        return None
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, port or 1))
+            return probe.getsockname()[0]
+    except (OSError, OverflowError):  # the latter for a port that is none
+        return None

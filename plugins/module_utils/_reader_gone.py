@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The end of a module that waits, once nobody reads its output any more.
+
+A look may be given up long before its time is over: another host has news, or the run was interrupted or killed. Ansible then closes the
+connection and tells the module nothing. What is left of it on the host must not wait on for a minute.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+
+STDOUT = 1
+CLOSED = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET)
+
+
+def end_unless_read(output=STDOUT):
+    """End this process if the reader of its output is gone. Called about twice a second by whatever waits.
+
+    An empty line is written, since C(sudo) and C(ssh) notice by nothing else that the end behind them is closed. Before the JSON of a
+    module Ansible skips empty lines.
+    """
+    if _is_hung_up(output):
+        raise SystemExit(1)
+    try:
+        os.write(output, b"\n")
+    except OSError as error:
+        if error.errno in CLOSED:
+            # Not os._exit: Ansible's own code around the module removes its files.
+            raise SystemExit(1) from None
+
+
+def _is_hung_up(output):
+    poll = select.poll()
+    poll.register(output, 0)  # POLLERR and POLLHUP are told in any case
+    return any(events & (select.POLLERR | select.POLLHUP) for _file, events in poll.poll(0))

@@ -1,0 +1,45 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_awx_setup
+short_description: "Internal: check the settings of the playbook that sets up AWX"
+version_added: 0.1.0
+description:
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+  - Checks the settings of the playbook C(graceful.azure.awx), which are variables that begin with C(awx_setup_). Fails with a sentence for each mistake.
+  - Runs on the controller, connects to no host and does not ask AWX.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed.
+  idempotent:
+    support: full
+options: {}
+author:
+  - The graceful.azure authors (@graceful-azure)
+"""
+
+EXAMPLES = r"""
+- name: Refuse what cannot be right
+  graceful.azure.check_awx_setup:
+"""
+
+RETURN = r"""
+msg:
+  description: Every mistake, one sentence each.
+  returned: if a setting is wrong
+  type: str
+  sample: "awx_setup_schedule is maybe: must be true or false."
+"""

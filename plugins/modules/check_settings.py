@@ -1,0 +1,117 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_settings
+short_description: "Internal: check the variables of the hosts before anything is done"
+version_added: 0.1.0
+description:
+  - Internal to the playbooks of this collection. Options and results may change with every release.
+  - Without O(role), checks the variables of all hosts of the play and begins a run. Names, types, choices and defaults come from the
+    argument specs of the roles.
+  - With O(role), checks the variables that this role reads for one host. A role does this when it is used alone.
+  - Runs on the controller, connects to no host and changes nothing. If a variable is wrong it fails and names every mistake.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed.
+  idempotent:
+    support: full
+options:
+  role:
+    description:
+      - The role whose variables are checked. All other options are for a run of the playbook.
+    type: str
+    choices: [load_balancer, drain_host, approve_event, restore_service]
+  timeout:
+    description:
+      - Seconds after which the run ends. Needed without O(role).
+    type: float
+  sleep:
+    description:
+      - Seconds between two looks at the same host. Needed without O(role).
+    type: float
+  observe_timeout:
+    description:
+      - How many seconds one look at a host may take. Needed without O(role).
+    type: float
+  wait:
+    description:
+      - Whether more passes follow. Needed without O(role).
+    type: bool
+  watch:
+    description:
+      - Whether the run waits for a first event.
+    type: bool
+    default: false
+  journal:
+    description:
+      - Path of a file on the controller to which the passes will be written. It fails if that is impossible.
+    type: path
+author:
+  - The graceful.azure authors (@graceful-azure)
+"""
+
+EXAMPLES = r"""
+- name: Check the settings of all hosts
+  graceful.azure.check_settings:
+    timeout: 3600
+    sleep: 1
+    observe_timeout: 5
+    wait: true
+  run_once: true
+  register: graceful_azure_plan
+
+- name: Check what the role drain_host reads
+  graceful.azure.check_settings:
+    role: drain_host
+"""
+
+RETURN = r"""
+settings:
+  description: The settings of each host, in the form that the plan reads.
+  returned: without O(role)
+  type: dict
+  sample: {}
+run:
+  description: The settings of the run, and when it began.
+  returned: without O(role)
+  type: dict
+  sample: {}
+with_roles:
+  description: Whether a step of any host may need a role, because it has task files of its own.
+  returned: without O(role)
+  type: bool
+  sample: false
+turns:
+  description: What each host does in the first pass.
+  returned: without O(role)
+  type: dict
+  sample: {}
+seen:
+  description: The last look at each host and at each balancer, of which there is none yet.
+  returned: without O(role)
+  type: dict
+  sample: {}
+number:
+  description: The number of the last pass, which is V(0).
+  returned: without O(role)
+  type: int
+  sample: 0
+memory:
+  description: What the first pass remembers, which is nothing.
+  returned: without O(role)
+  type: dict
+  sample: {}
+"""

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the playbook holds shows and what it releases. Private to the collection; pure.
+
+Three questions, in the order in which the playbook asks them: what does the user want (C(read_options)), where are the records
+of a target (C(read_places)), and what follows from what was seen there (C(decide)).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+
+SOCKET = "/run/haproxy/admin.sock"
+SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
+OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
+PREFIX = "load_balancer_"
+VARIABLES = tuple(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", "haproxy_socket", "haproxy_absent"))
+"""What tells where a host's servers are held."""
+NOTHING = "Nothing is released."
+
+
+class Options(NamedTuple):
+    """What the user asked for. No list means all."""
+
+    release: bool = False
+    repair: bool = False
+    gone: bool = False
+    event_ids: list | None = None
+    servers: list | None = None
+
+
+class Seen(NamedTuple):
+    """What was seen for a target: by C(host_observation), and by each C(balancer_observation) with its C(place)."""
+
+    host: dict
+    balancers: list
+
+
+def read_options(values):
+    """The options, and every mistake as a sentence. C(values): the variables whose names begin with C(holds_)."""
+    mistakes = []
+    unknown = [name for name in values if name not in OPTIONS]
+    if unknown:
+        mistakes.append(f"holds has no option {', '.join(unknown)}. It has {', '.join(OPTIONS)}. {NOTHING}")
+    read = {}
+    for name, option in SWITCHES.items():
+        try:
+            read[option] = boolean(values.get(name, False))
+        except TypeError:
+            mistakes.append(f"{name}: {values[name]!r} is neither true nor false. {NOTHING}")
+    for name, option, noun in (("holds_event_ids", "event_ids", "event"), ("holds_servers", "servers", "server")):
+        if name not in values:
+            continue
+        read[option] = _names(values[name])
+        if read[option] is None:
+            mistakes.append(f"{name}: {values[name]!r} is no list of names. {NOTHING}")
+        elif not read[option]:
+            mistakes.append(f"{name} is empty. Name at least one {noun}, or leave it out for all. {NOTHING}")
+    return None if mistakes else Options(**read), mistakes
+
+
+def _names(value):
+    """The names in a list, or in a text with commas between them; None where it is neither."""
+    entries = value.split(",") if isinstance(value, str) else [] if value is None else value
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, (str, int)) and not isinstance(entry, bool) for entry in entries):
+        return None
+    return [name for name in (str(entry).strip() for entry in entries) if name]
+
+
+def read_places(name, variables):
+    """Where the records of a host are, and every mistake as a sentence. C(variables): those of C(VARIABLES) that are set.
+
+    There is one place for each balancer, as C(balancer_observation) needs it.
+    """
+    entries = variables.get(f"{PREFIX}list")
+    if not entries:
+        return _places_of(name, PREFIX, {key[len(PREFIX) :]: value for key, value in variables.items()})
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, dict) for entry in entries):
+        return [], [f"{name}: {PREFIX}list: {entries!r} is no list of dictionaries"]
+    found = [_places_of(name, f"{PREFIX}list[{number}].", entry) for number, entry in enumerate(entries)]
+    return [place for places, _mistakes in found for place in places], [mistake for _places, mistakes in found for mistake in mistakes]
+
+
+def _places_of(name, prefix, balancer):
+    """The places at one balancer. C(balancer): its variables without their prefix."""
+    hosts = balancer.get("hosts") or []
+    if balancer.get("provider") != "haproxy":
+        return [], []
+    if not isinstance(hosts, (list, tuple)):
+        return [], [f"{name}: {prefix}hosts: {hosts!r} is no list of names from the inventory"]
+    place = {
+        "server": str(balancer.get("server") or name),
+        "socket": str(balancer.get("haproxy_socket") or SOCKET),
+        "absent": balancer.get("haproxy_absent") or "unknown",
+    }
+    return [dict(place, machine=str(host)) for host in hosts], []
+
+
+def decide(options, seen, left, owners, doubts):
+    """What is shown and released.
+
+    C(seen): per target in the play what was seen. C(left): whether other targets have left the play, for which nobody looked.
+    C(owners): a function from a balancer to the names of all servers there that belong to a host of the inventory.
+    C(doubts): sentences about hosts of the inventory for which that is not known.
+    """
+    looks = _by_place(look for target in seen.values() for look in target.balancers)
+    strays = _strays(looks, owners)
+    wrong = _wrong_events(options, seen, looks, left) + _wrong_servers(options, looks, strays, doubts)
+    released = options.release and not wrong
+    hosts = {name: _of_host(name, target, released and options.servers is None, options.gone) for name, target in seen.items()}
+    if released and options.servers:
+        # Whoever of the targets comes first acts for all: balancers are shared.
+        next(iter(hosts.values()))["give_back"] = [
+            dict(look["place"], server=record["subject"]["server"], backend=record["subject"]["backend"], path=record["path"])
+            for look, record in strays
+            if record["subject"]["server"] in options.servers
+        ]
+    return {
+        "mistakes": printable(wrong),
+        "hosts": hosts,
+        "strays": [
+            dict(_shown(record), balancer=f"{printable(look['place']['machine'])}, held for no host of the inventory") for look, record in strays
+        ],
+        "unclaimed": _unclaimed(looks),
+    }
+
+
+def _by_place(looks):
+    """One look for each socket on each balancer, whichever targets share it; the one that HAProxy answered, if there is one."""
+    found = {}
+    for look in sorted(looks, key=lambda look: "holds" not in look):
+        if "other_holds" in look:
+            found.setdefault((look["place"]["machine"], look["place"]["socket"]), look)
+    return found
+
+
+def _holds(looks):
+    return [record for look in looks for record in look.get("holds") or ()]
+
+
+def _belongs_to(record):
+    """The server for which it is held: one that leads to the same machine is taken out with it."""
+    return record.get("for_server") or record["subject"]["server"]
+
+
+def _strays(looks, owners):
+    """Each record for no host of the inventory, with the look that found it. Two sockets of one HAProxy show the same."""
+    found = {}
+    for (machine, _socket), look in looks.items():
+        for record in look.get("holds") or ():
+            if _belongs_to(record) not in owners(machine):
+                found.setdefault((machine, record["path"]), (look, record))
+    return list(found.values())
+
+
+def _unclaimed(looks):
+    """Records on the balancers that belong to none of the HAProxys that were looked at there."""
+    claimed = {(machine, record["path"]) for (machine, _socket), look in looks.items() for record in _holds([look])}
+    found = {}
+    for (machine, _socket), look in looks.items():
+        for record in look["other_holds"]:
+            if (machine, record["path"]) not in claimed:
+                note = (
+                    f"It lies on {printable(machine)} and belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
+                    " give the socket of its HAProxy in load_balancer_haproxy_socket. If that HAProxy is gone for good, nothing is held any more:"
+                    " delete the record."
+                )
+                found[machine, record["path"]] = dict(_shown(record), note=note)
+    return list(found.values())
+
+
+def _shown(record):
+    """A record as a person reads it."""
+    subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
+    together = f" (together with {record['for_server']})" if record.get("for_server") else ""
+    return printable(
+        {
+            "held": f"{record['kind']} {'/'.join(subject)}{together}",
+            "socket": record["subject"].get("socket", "none"),
+            "found": record["found"],
+            "left": record["left"],
+            "for_events": record["events"],
+            "record": record["path"],
+        }
+    )
+
+
+def _of_host(name, target, released, gone):
+    """What is shown of a target, and what is released for it."""
+    held = [(look["place"]["server"], record) for look in target.balancers for record in look.get("holds") or ()]
+    # First what is held under its name, then what was taken out with it.
+    by_name = [record for server, record in held if record["subject"]["server"] == server]
+    held = by_name + [record for server, record in held if record["subject"]["server"] != server and record.get("for_server") == server]
+    shown = [_shown(record) for record in [*(target.host.get("holds") or ()), *held]]
+    unread = [
+        {"label": label, "why": printable(look.get("fatal", look.get("error")))}
+        for label, look in [(name, target.host), *((f"{look['place']['machine']} {look['place']['socket']}", look) for look in target.balancers)]
+        if "fatal" in look or "error" in look
+    ]
+    known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
+    refused = released and not target.host["reached"] and not gone
+    return {
+        "shown": shown,
+        "nothing": known and not shown,
+        "unread": unread,
+        "refused": (
+            f"{name} cannot be reached ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
+            " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
+            if refused
+            else ""
+        ),
+        "release": "" if refused or not released else "everything" if target.host["reached"] else "servers",
+        "give_back": [],
+    }
+
+
+def _wrong_events(options, seen, looks, left):
+    """A sentence where events are named for which nothing is held. A machine that cannot be read may have it, unless it is gone for good."""
+    if not options.release or options.event_ids is None or left:
+        return []
+    balancers = [look for target in seen.values() for look in target.balancers]
+    hosts = [target.host for target in seen.values()]
+    if any("fatal" in look for look in hosts + balancers) or any("error" in look and "absent" not in look for look in balancers):
+        return []
+    if not options.gone and not all(look["reached"] for look in hosts):
+        return []
+    records = _holds(hosts) + _holds(looks.values()) + [record for look in looks.values() for record in look["other_holds"]]
+    held = {event_id.lower() for record in records for event_id in record["events"]}
+    unknown = [event_id for event_id in options.event_ids if event_id.lower() not in held]
+    return [f"holds_event_ids names {', '.join(unknown)}, for which nothing is held. {NOTHING}"] if unknown else []
+
+
+def _wrong_servers(options, looks, strays, doubts):
+    """Sentences about servers that are named and are not held, or are held for a host of the inventory."""
+    if options.servers is None:
+        return []
+    ours = {record["subject"]["server"] for _look, record in strays}
+    held = {record["subject"]["server"] for record in _holds(looks.values())}
+    wrong = [f"{doubt}. It may own what holds_servers names. {NOTHING}" for doubt in doubts]
+    for name in options.servers:
+        if name not in ours:
+            said = "it belongs to a host of the inventory, give that host as target" if name in held else "no record on the balancers of the targets names it"
+            wrong.append(f"holds_servers names '{name}': {said}. {NOTHING}")
+    return wrong

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which modules take a step, where, and in which order? Private to the collection; pure.
+
+A step is taken in the turn of its host, without the role, as long as no task file of the user's own belongs to it. An act has
+
+C(part)    what the judgement of the step calls it (C(_steps/acted.py)), which also tells whether it is still due after those before it
+C(module)  which module is run
+C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
+C(balancer)  which of the balancers of the host it is about, from 0, if it is about one
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ENDED
+
+APPROVING = 5.0
+"""Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
+
+
+def acts_of(step, host, run):
+    """What a step does: pairs of a machine (None: the host itself) and its acts, in order; None where the role has to do it.
+
+    C(step): the step as JSON.
+    """
+    return _ACTS[step["role"]](step, host, run)
+
+
+def needs_roles(settings):
+    """Whether a step of any host may need a role. C(settings): per host, as in the document."""
+    of_users = [("drain_host", "before"), ("drain_host", "after"), ("restore_service", "before"), ("restore_service", "after")]
+    by_users = (PROVIDERS[balancer["provider"]].tasks for values in settings.values() for balancer in values["load_balancers"])
+    return any(by_users) or any(values[role].get(key) for values in settings.values() for role, key in of_users)
+
+
+def _act(part, module, **args):
+    return {"part": part, "module": module, "args": {key: value for key, value in args.items() if value is not None}}
+
+
+def _hold(step):
+    return {"state": "present", "event_ids": step["event_ids"], "event_details": step["event_details"], "reason": step["reason"]}
+
+
+def _release(step):
+    return {"state": "absent", "event_ids": step["event_ids"]}
+
+
+def _load_balancer(step, host, run):
+    return _balancer(host, step["state"], step)
+
+
+def _balancer(host, direction, step):
+    """The acts at each balancer in its turn: the outermost first goes out, and is the last to come in."""
+    hold = _hold(step) if direction == "out" else _release(step)
+    acts = []
+    for number, (provider, settings) in in_order(enumerate(host.balancers), direction):
+        found = provider.acts(settings, direction, hold, step)
+        if found is None:
+            return None
+        acts.extend((machine, [dict(_act("balancer", module, **args), balancer=number)]) for machine, module, args in found)
+    return acts
+
+
+def _approve_event(step, host, run):
+    sent = _act(
+        "sent", "approval_hold",
+        event_ids=step["event_ids"],
+        event_details=step["event_details"],
+        reason=step["reason"],
+        ready_resources=step["ready_resources"],
+        ready_until=step["ready_until"],
+        resource_name=host.settings.resource_name or host.look.resource_name,
+        timeout=max(APPROVING, run.observe_timeout),
+    )
+    return [(None, [sent])]
+
+
+def _drain_host(step, host, run):
+    settings = host.settings.drain_host
+    if settings.before or settings.after:
+        return None
+    services = _act("services", "service_hold", services=settings.services, timeout=0, **_hold(step))
+    return [(None, [services, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+
+
+def _restore_service(step, host, run):
+    settings, there = host.settings.restore_service, step["records"]
+    given_back = _balancer(host, "in", step)
+    if settings.before or settings.after or given_back is None:
+        return None
+    first = [_act("services", "service_hold", timeout=0, **_release(step))] if "service" in there else []
+    # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
+    has_answered = host.look.is_new and host.look.asked and host.look.unanswered is None and not first
+    if settings.ask and not has_answered:
+        first.append(_act("answer", "wait_for_answer", timeout=0, **settings.ask))
+    over = [name for name in ENDED if name in there]
+    last = [_act("forgotten", "task_hold", name=over, **_release(step))] if over else []
+    # Since when it is tried is the next run's to know.
+    last.append(_act("restoring", "task_hold", name=["restoring"], **_hold(step)))
+    return [(None, first), *given_back, (None, last)]
+
+
+_ACTS = {"load_balancer": _load_balancer, "approve_event": _approve_event, "drain_host": _drain_host, "restore_service": _restore_service}

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the acts of a step have come to that was taken without its role. Private to the collection; pure.
+
+C(done): what the modules returned, each with C(part) and, if it ran on another machine than the host's, C(item) (see C(_planning/acts.py)).
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, is_failed
+
+UNFINISHED = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
+"""The result of a step that failed."""
+
+
+def is_due(act, name, balancers, done):
+    """Whether an act of a step is still to be done after what those before it have come to. C(balancers): the settings of the host's balancers."""
+    part = act["part"]
+    services, answer = _result("services", done), _result("answer", done)
+    if part == "drained":
+        return bool(services.get("done"))
+    if part == "answer":
+        return restore_service.is_up(services)
+    if part == "balancer":
+        direction = "out" if act["args"]["state"] == "present" else "in"
+        asked = answer is not NOTHING or services is not NOTHING
+        is_next = load_balancer.is_turn_of(act["balancer"], balancers, direction, _acts_at_balancers(done))
+        return is_next and (not asked or restore_service.may_go_back(services, answer))
+    if part in ("forgotten", "restoring"):
+        is_back = restore_service.judge(name, services, answer, _balancer(balancers, "in", done))["done"]
+        return is_back == (part == "forgotten")
+    return True
+
+
+def judge(role, state, event_ids, name, balancers, done):
+    """The result of a role, as it would have set it, and why the step failed, or None."""
+    failure = _failure(role, state, name, balancers, done)
+    if failure:
+        return UNFINISHED, failure
+    if role == "load_balancer":
+        return _balancer(balancers, state, done), None
+    if role == "approve_event":
+        return approve_event.judge(event_ids, _result("sent", done)), None
+    if role == "drain_host":
+        # The plan has seen that nobody is left in its balancers.
+        return drain_host.judge(name, {"provider": "none"}, services=_result("services", done)), None
+    return restore_service.judge(name, _result("services", done), _result("answer", done), _balancer(balancers, "in", done)), None
+
+
+def after_release(look, event_ids):
+    """The look at a host as it would be after holds for these events were released there."""
+    released = {event_id.lower() for event_id in event_ids}
+    left = [{event_id: entry for event_id, entry in record["events"].items() if event_id.lower() not in released} for record in look["holds"]]
+    return dict(look, holds=[dict(record, events=events) for record, events in zip(look["holds"], left) if events])
+
+
+def _result(part, done):
+    return next((result for result in done if result["part"] == part), NOTHING)
+
+
+def _balancer(balancers, direction, done):
+    return load_balancer.judge_all(balancers, direction, _acts_at_balancers(done))
+
+
+def _acts_at_balancers(done):
+    return [result for result in done if result["part"] == "balancer"]
+
+
+def _failure(role, state, name, balancers, done):
+    # That it is being restored is recorded as far as that can be: what keeps it from being restored is graver.
+    failed = [result for result in done if is_failed(result) and result["part"] != "restoring"]
+    if not failed:
+        return None
+    if failed[0]["part"] == "balancer":
+        return _balancer(balancers, "in" if role == "restore_service" else state, done)["reason"]
+    told = str(failed[0].get("msg") or "the step failed")
+    return f"{name} is not restored; it stays out of its load balancer; {told}" if failed[0]["part"] == "answer" else told

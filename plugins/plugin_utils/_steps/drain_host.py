@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How far the role drain_host has come. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, UNREACHABLE, is_changed, is_skipped, is_unreachable, without_answer
+
+LOOKING = 0.6
+"""Seconds that a look at the balancer takes beyond those for which no session may come."""
+LONGEST_LOOK = 4.0
+"""Seconds after which a step of a pass leaves the rest to the next one."""
+
+
+def judge(host, settings, state="drained", looks=(), connections=NOTHING, services=NOTHING, forgotten=NOTHING, unfinished="", check_mode=False):
+    """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left).
+
+    C(host): its name in the inventory.
+    C(settings): one balancer of the host, as in the settings that the plan reads.
+    C(state): V(drained) or V(running).
+    C(looks): what the provider's module that looks returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_info).
+    C(connections): the result of M(graceful.azure.connections_info) on the host.
+    C(services): the result of M(graceful.azure.service_hold) on the host.
+    C(forgotten): the result of M(graceful.azure.task_hold) that removed the records. Only with V(running).
+    C(unfinished): the user's task file that has not done its job yet.
+
+    A module that was not run because there is nothing to look at or to stop is as good as done: leave its result out.
+    """
+    return _result(host, state, busy(settings, looks), without_answer(looks), connections, services, forgotten, unfinished, check_mode)
+
+
+def _result(host, state, going_on, unanswered, connections, services, forgotten, unfinished, check_mode):
+    if state == "running":
+        left = _services_left(services)
+        done, failed_hosts, changed = _is_down(services), [], is_changed(services) or is_changed(forgotten)
+    else:
+        left = [f"{unfinished} has not set drain_host_done"] if unfinished else [*going_on, *_connected(connections), *_services_left(services)]
+        done, failed_hosts, changed = not left, unanswered, is_changed(services)
+    conflicts = list(services.get("conflicts") or ())
+    said = [f"not {state}" if left else state, *left, *conflicts]
+    return {
+        "done": check_mode or done,
+        "changed": changed,
+        "reason": f"{host} is {'; '.join(said)}",
+        "failed_hosts": failed_hosts,
+        "conflicts": conflicts,
+        "left": left,
+    }
+
+
+def progress(
+    host, state, entries, looks, connections, services, forgotten, unfinished="", check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True
+):
+    """What the tasks of the role go by.
+
+    C(entries): the balancers of the host, each by the options of the role load_balancer without their prefix.
+    C(looks): as for C(judge), with one of C(machines) in C(item).
+    C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
+    C(patience): seconds that the wait may still take.
+
+    Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(entry), C(number), C(server), C(quiet)), C(busy) (what
+    still goes on in the balancers), C(idle) (whether the services may stop), C(down) (whether they are stopped), C(look_seconds) (how long the looks may
+    take), and C(pool_addresses) (whose connections are not counted).
+    """
+    balancers = [settings_of(entry, host) for entry in entries]
+    # Templates of core before 2.19 yield texts.
+    quiets = [float(quiet_left if quiet_left is not None else quiet if entry.get("quiet") is None else entry["quiet"]) for entry in entries]
+    seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(entries))]
+    going_on = [sentence for settings, own in zip(balancers, seen) for sentence in busy(settings, own)]
+    unanswered = [machine for own in seen for machine in without_answer(own)]
+    # Two looks, half a second apart, belong to it in any case. A step of a pass leaves the rest to the next ones, and a wait must
+    # not last into the impact. A step of a playbook of the user's own looks for as long as is asked, or it would never be done.
+    least = max(quiets) + LOOKING
+    if quiet_left is not None or wait:
+        least = min(least, LONGEST_LOOK)
+    return {
+        "result": _result(host, state, going_on, unanswered, connections, services, forgotten, unfinished, check_mode),
+        "machines": [
+            {"machine": machine, "entry": entry, "number": number, "server": settings["server"], "quiet": quiets[number]}
+            for number, (entry, settings) in enumerate(zip(entries, balancers))
+            for machine in BALANCERS[settings["provider"]].looks_at(settings)
+        ],
+        "busy": going_on,
+        "idle": not going_on and bool(connections.get("idle", is_skipped(connections))),
+        "down": _is_down(services),
+        "look_seconds": max(patience, least),
+        "pool_addresses": [
+            address for settings, own in zip(balancers, seen) for address in BALANCERS[settings["provider"]].pool_addresses(settings, own)
+        ],
+    }
+
+
+def busy(settings, looks):
+    """Sentences: what still goes on in the host's balancer, or that nobody can tell."""
+    return BALANCERS[settings["provider"]].busy(settings, looks)
+
+
+def _is_down(services):
+    return bool(services.get("done", is_skipped(services)))
+
+
+def _connected(connections):
+    return [UNREACHABLE] if is_unreachable(connections) else list(connections.get("left") or ())
+
+
+def _services_left(services):
+    if is_unreachable(services):
+        return [UNREACHABLE]
+    return [services["waiting_for"]] if services.get("waiting_for") else []

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""For which events a role acts, and how long it may take. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import math
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import is_unreachable
+
+RESERVE = 15.0
+"""Seconds before NotBefore at which an event's deadline lies."""
+KEPT = ("event_type", "resources", "not_before")
+"""What a hold keeps of an event: it stays the same from one look at the service to the next."""
+
+
+def details_of(events):
+    return {event["event_id"]: {key: event[key] for key in KEPT if key in event} for event in events}
+
+
+def events_of_hold(role, purpose, needed, event_ids, event_details, asked):
+    """For which events a hold is put or released.
+
+    C(purpose): what the role does, such as V(stop it). C(needed): whether there is anything to put a hold for. C(asked): the result of
+    M(graceful.azure.scheduled_events_info).
+
+    Returns C(asks) (whether the service must be asked), C(trouble) (why nothing may be done, or empty), C(ids) (empty: every event on the hold),
+    C(details) and C(events) (what the service told).
+    """
+    asks = bool(needed) and not event_ids
+    events = list(asked.get("events") or ()) if asks else []
+    trouble = ""
+    if asks and is_unreachable(asked):
+        trouble = "The host cannot be reached."
+    elif asks and not events:
+        trouble = (
+            f"No scheduled event names this host, so there is nothing to {purpose} for."
+            f" To do so all the same, name an event of your own in {role}_event_ids."
+        )
+    ids = list(event_ids) or [event["event_id"] for event in events]
+    return {"asks": asks, "trouble": trouble, "ids": ids, "details": event_details or details_of(events), "events": events}
+
+
+def deadline(now, timeout, events):
+    """Until when a drain may take: not past the deadline of the first event, by the service's clock if that was asked.
+
+    C(events): what C(events_of_hold) returned.
+    """
+    if events["events"]:
+        left = [event["seconds_until_not_before"] for event in events["events"] if event.get("seconds_until_not_before") is not None]
+    else:
+        left = [parse_time(details["not_before"]).timestamp() - now for details in events["details"].values() if details.get("not_before")]
+    return now + min([timeout, *(seconds - RESERVE for seconds in left)])
+
+
+def rounds(now, until, timeout, wait, check_mode=False, done=False):
+    """What a wait goes by, round by round.
+
+    C(left): seconds that are left. C(again): whether there is to be another round. C(pause): seconds to wait before that. Each round is an include
+    inside the one before, of which Ansible bears about 240.
+    """
+    left = max(0.0, round(until - now, 1)) if wait else 0.0
+    return {"left": left, "again": left > 0 and not (done or check_mode), "pause": max(1, math.ceil(timeout / 100))}

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""HAProxy: what the results of M(graceful.azure.haproxy_hold) and M(graceful.azure.haproxy_info) mean, in words. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable, without_answer
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+
+
+def place_name(machine, server):
+    return f"{server['backend']}/{server['server']} on {machine}"
+
+
+def still_there(place, server, leads_to=""):
+    """Sentences: what is still there at a server, or that nobody can tell. C(leads_to): the address, if it is not the host's by its name."""
+    if server["admin_state"] == "ready":
+        too = f", which leads to {leads_to} too," if leads_to else ""
+        return (f"{place}{too} is in rotation",)
+    if server["sessions"] or server["queue"]:
+        return (f"{plural(server['sessions'], 'session')}, {server['queue']} queued at {place}",)
+    return (f"{place}: {server['uncounted']}",) if server.get("uncounted") else ()
+
+
+def came(settings, place, state, number, since):
+    """The sentence about sessions that came to a server that is out. C(since): a time, or words for it."""
+    told = (
+        f"{plural(number, 'session')} came to {place} since {since} although it is in {state}:"
+        " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
+    )
+    if state == "drain" and settings.get("state") == "drain":
+        told += "; load_balancer_haproxy_state: drain keeps it from going on to maint"
+    return told
+
+
+def runs_nowhere(machines):
+    return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
+
+
+def has_no_server(settings, machine):
+    where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server)"
+
+
+class Haproxy(Balancer):
+    def judge(self, settings, direction, acts, check_mode=False):
+        out, hosts = direction == "out", settings["hosts"]
+        failed_hosts = without_answer(acts)
+        # At least one machine must run HAProxy, or nobody knows where the traffic goes.
+        nowhere = out and _is_absent(acts, hosts)
+        in_rotation = out and any(server["admin_state"] == "ready" for server in gathered(acts, "servers"))
+        waits = bool(gathered(acts, "waiting_for"))
+        trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
+        trouble.extend(sentence for act in acts for sentence in _trouble(act))
+        # Of a machine that was left out nobody can tell.
+        asked = {act["item"] for act in acts}
+        trouble.extend(f"{machine} was not asked." for machine in hosts if machine not in asked)
+        return {
+            "done": bool(hosts) and asked.issuperset(hosts) and not (nowhere or failed_hosts or in_rotation or waits),
+            "changed": any(map(is_changed, acts)),
+            "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
+            "failed_hosts": failed_hosts,
+            "conflicts": gathered(acts, "conflicts"),
+        }
+
+    def looks_at(self, settings):
+        return settings["hosts"]
+
+    def busy(self, settings, looks):
+        if not settings["hosts"]:
+            return ["load_balancer_hosts is empty"]
+        sentences = [runs_nowhere(settings["hosts"])] if _is_absent(looks, settings["hosts"]) else []
+        return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
+
+    def pool_addresses(self, settings, looks):
+        own = (server for server in gathered(looks, "servers") if server["server"] == settings["server"])
+        return sorted({server["source_address"] for server in own if server.get("source_address")})
+
+
+def _is_absent(results, machines):
+    return sum(bool(result.get("absent")) for result in results) == len(machines)
+
+
+def _trouble(act):
+    """Sentences about one machine: what keeps the hold from being put or released there, and who else acted."""
+    machine = act["item"]
+    if is_unreachable(act):
+        yield f"{machine} cannot be reached."
+    elif is_failed(act):
+        yield f"{machine}: {act.get('msg')}"
+    for key in ("conflicts", "refused", "waiting_for"):
+        yield from (f"{machine}: {told}" for told in act.get(key) or ())
+
+
+def _state(settings, acts):
+    """What is held where, said in phrases."""
+    held = any(server["held_by"] for server in gathered(acts, "servers"))
+    yield f"{settings['server']} is {'held' if held else 'not held'}"
+    for act in acts:
+        if act.get("absent"):
+            yield f"(no HAProxy runs on {act['item']})"
+        for server in act.get("servers") or ():
+            name = server["backend"] if server["server"] == settings["server"] else f"{server['backend']}/{server['server']}"
+            yield f"({name} on {act['item']}: {server['admin_state']})"
+
+
+def _busy_on(settings, look):
+    """Sentences: what still goes on at one machine, or that nobody can tell."""
+    machine = look.get("item")
+    if is_unreachable(look):
+        return [f"{machine} cannot be reached"]
+    if is_failed(look):
+        return [f"{machine}: {look.get('msg')}"]
+    if is_skipped(look) or look.get("absent"):
+        return []
+    servers = [server for server in look["servers"] if server["server"] == settings["server"]]
+    if not servers:
+        return [has_no_server(settings, machine)]
+    sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
+    if sentences or look["idle"]:
+        return sentences
+    arrived = [server for server in servers if server.get("arrived")]
+    return [came(settings, place_name(machine, server), server["admin_state"], server["arrived"], "it was taken out") for server in arrived] or [
+        f"{machine} was busy until just now"
+    ]

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role load_balancer has come to. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import itertools
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom import Custom
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.haproxy import Haproxy
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
+
+BALANCERS = {"haproxy": Haproxy(), "custom": Custom(), "none": Balancer()}
+"""By the values of C(load_balancer_provider)."""
+
+
+def judge(settings, direction, acts=(), check_mode=False, **more):
+    """The C(load_balancer_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
+
+    C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
+    C(direction): V(out) or V(in).
+    C(acts): what the provider's module returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_hold).
+    C(more): what else the provider's own task file of the role has to tell. Nothing for C(haproxy).
+    """
+    return BALANCERS[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
+
+
+def in_order(balancers, direction):
+    """Several balancers of a host, in the order in which it leaves them or comes back: the outermost is the first to be left."""
+    return list(balancers) if direction == "out" else list(balancers)[::-1]
+
+
+def judge_all(balancers, direction, acts=(), check_mode=False):
+    """The C(load_balancer_result) for all balancers of a host, as far as their turn has come.
+
+    C(balancers): the settings of each, the outermost first. C(acts): as for C(judge), each with the number of its balancer from 0 in C(balancer).
+    """
+    told = None
+    for number, settings in in_order(enumerate(balancers), direction):
+        mine = _acts_at(number, acts)
+        result = judge(settings, direction, mine, check_mode)
+        told = _after(told, result) if told else result
+        if not _goes_on(result, direction, mine):
+            break
+    return told
+
+
+def is_turn_of(number, balancers, direction, acts):
+    """Whether a balancer may be touched after what was done at those before it."""
+    before = itertools.takewhile(lambda pair: pair[0] != number, in_order(enumerate(balancers), direction))
+    return all(_goes_on(judge(settings, direction, _acts_at(other, acts)), direction, _acts_at(other, acts)) for other, settings in before)
+
+
+def _acts_at(number, acts):
+    return [act for act in acts if (act.get("balancer") or 0) == number]
+
+
+def _goes_on(result, direction, acts):
+    """Whether the next balancer may be touched. Requests come back only to a host that the inner ones know again. One that fails keeps the host in no other."""
+    return not gathered(acts, "refused") if direction == "out" else result["done"]
+
+
+def settings_of(entry, host):
+    """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory."""
+    return {
+        "provider": entry.get("provider") or "none",
+        "hosts": list(entry.get("hosts") or ()),
+        "server": str(entry.get("server") or host),
+        "state": entry.get("haproxy_state") or "",
+    }
+
+
+def progress(host, entry, direction, acts=(), before=None, check_mode=False, **more):
+    """What the tasks of the role go by.
+
+    C(entry): the balancer, by the options of the role without their prefix. C(before): what the balancers before it in C(load_balancer_list) have come to.
+
+    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks are to run),
+    C(refused) (whether too few others are in service; that may pass, so it is tried again), and C(goes_on) (whether the next balancer may be touched).
+    """
+    settings = settings_of(entry, host)
+    result = judge(settings, direction, acts, check_mode, **more)
+    refused = not check_mode and bool(gathered(acts, "refused"))
+    return {
+        "own": result,
+        "result": _after(before, result) if before else result,
+        "needs_tasks": BALANCERS[settings["provider"]].needs_tasks(direction, acts),
+        "refused": refused,
+        "goes_on": _goes_on(result, direction, () if check_mode else acts),
+    }
+
+
+def _after(before, result):
+    """One result for a balancer and those before it. It tells of those that are not done, if there are any."""
+    done = before["done"] and result["done"]
+    return {
+        "done": done,
+        "changed": before["changed"] or result["changed"],
+        "reason": "; ".join(each["reason"] for each in (before, result) if each["done"] == done),
+        "failed_hosts": before["failed_hosts"] + result["failed_hosts"],
+        "conflicts": before["conflicts"] + result["conflicts"],
+    }

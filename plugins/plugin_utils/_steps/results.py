@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a task's registered result tells. Private to the collection; pure.
+
+A result is what a module returned, with C(unreachable), C(failed), C(skipped) and C(changed) as Ansible registers them. A result of a
+loop over machines has its machine in C(item).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+UNREACHABLE = "the host cannot be reached"
+NOTHING = MappingProxyType({"skipped": True})
+"""The result of a task that had nothing to do."""
+
+
+def is_unreachable(result):
+    return bool(result.get("unreachable"))
+
+
+def is_failed(result):
+    return bool(result.get("failed")) and not is_unreachable(result)
+
+
+def is_skipped(result):
+    """Whether there was nothing to run. A result that is not there yet is empty, and not skipped."""
+    return bool(result.get("skipped"))
+
+
+def is_changed(result):
+    return bool(result.get("changed"))
+
+
+def without_answer(results):
+    """The machines of a loop whose module failed, then those that could not be reached."""
+    return [result["item"] for result in results if is_failed(result)] + [result["item"] for result in results if is_unreachable(result)]
+
+
+def gathered(results, key):
+    """The lists that the results have under a key, as one list."""
+    return [entry for result in results for entry in result.get(key) or ()]

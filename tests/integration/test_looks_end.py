@@ -1,0 +1,123 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Looks that last a minute end at once when there is something to do, and whenever nobody waits for them any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.support.far_host import FarHost
+from tests.support.needs import FAR_HOST as NEEDS
+from tests.support.playbook import Playbook
+from tests.support.processes import descendants
+from tests.support.simulator import Simulator
+from tests.support.site import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def is_running(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def waiting_run(site):
+    """A run all of whose hosts are being looked at, and whose next act is a minute away."""
+    process = site.start("watch_events")
+    names = site.names
+    wait_until(lambda: min(len(site.simulator.requests(name)) for name in names) >= 5, 60, "looks that last")
+    return process
+
+
+@pytest.mark.parametrize("way", ["pipelining", "files"])
+@pytest.mark.parametrize("end", ["interrupted", "killed"])
+def test_no_look_outlives_its_run(site, monkeypatch, way, end):
+    """The workers have a session of their own, so that neither signal reaches them."""
+    process = waiting_run(site) if way == "pipelining" else None
+    if process is None:
+        inventory = site.inventory.read_text()
+        site.inventory.write_text(inventory.replace('"ansible_connection": "local"', '"ansible_connection": "local", "ansible_pipelining": false'))
+        process = waiting_run(site)
+    started = descendants(process.pid)
+    assert len(started) >= 4
+    if end == "interrupted":
+        process.send_signal(signal.SIGINT)
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    wait_until(lambda: not any(map(is_running, started)), 5, "the end of all that it started")
+    asked = len(site.simulator.requests())
+    time.sleep(2.5)
+    assert len(site.simulator.requests()) == asked
+    # Nothing of the modules is left on the host but what Ansible itself leaves if it is killed.
+    if end == "interrupted" and way == "pipelining":
+        assert list((site.folder / "tmp").glob("ansible-tmp-*")) == []
+
+
+def test_an_event_of_one_host_is_acted_on_at_once(site):
+    """Whose own look sees it; the other host's look would last for most of a minute."""
+    process = waiting_run(site)
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    began = time.monotonic()
+    site.await_state("web1", "drain", 30)
+    assert time.monotonic() - began < 20
+    run = site.finish(process)
+    assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+
+
+class TestOverSsh:
+    pytestmark = NEEDS
+
+    @pytest.fixture
+    def host(self, tmp_path):
+        folder = tmp_path / "host"
+        folder.mkdir()
+        running = FarHost(folder)
+        yield running
+        running.close_connections(tmp_path / "cp")
+        running.close()
+
+    @pytest.mark.parametrize("pipelining", [True, False])
+    def test_a_look_that_another_ends_ends_on_its_host_too(self, tmp_path, host, pipelining):
+        near = Simulator(["near"])
+        news = tmp_path / "news"
+        variables = {"ansible_connection": "local", "graceful_azure_imds_url": near.urls["near"], "graceful_azure_state_dir": str(tmp_path / "near")}
+        far = dict(host.variables, graceful_azure_state_dir=str(tmp_path / "far"), ansible_pipelining=pipelining)
+        playbook = Playbook(tmp_path, {"near": variables, "far": far})
+        # What a service without events shows is known to both.
+        turn = {"name": "here", "read_at": None, "look": {"wait": 60, "known": "{{ known }}"}}
+        look = {
+            "graceful.azure.turn": {
+                "turn": turn, "news": str(news), "state_dir": "{{ graceful_azure_state_dir }}", "imds_url": "{{ graceful_azure_imds_url | default(omit) }}",
+            },
+            "vars": {"known": "{{ first.fingerprint }}"},
+        }
+        first = {"name": "first", "graceful.azure.host_observation": {"imds_url": "{{ graceful_azure_imds_url | default(omit) }}"}}
+        process = playbook.start([first, dict(look, name="looked")], environment={"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp")})
+        try:
+            wait_until(lambda: min(len(near.requests("near")), len(host_requests(host))) >= 4, 60, "looks that last")
+            near.post_event(EventType="Reboot", Resources=["near"])
+            began = time.monotonic()
+            done = playbook.finish(process)
+            assert time.monotonic() - began < 15, done.output
+            assert done["near"]["looked"]["events"] and done["far"]["looked"]["ended"] is True, done.output
+            asked = len(host_requests(host))
+            time.sleep(4)
+            assert len(host_requests(host)) <= asked + 1
+        finally:
+            near.close()
+
+
+def host_requests(host):
+    """What the metadata service of the far host was asked."""
+    return host.simulator.requests()

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A small web server: the application that the load asks for.
+
+``GET /`` is answered at once, ``GET /slow`` after two seconds, ``GET /endless`` says something every second and never
+comes to its end. Connections are kept open, as an application behind a
+balancer does. It knows nothing of events: it is killed, stopped and started again from outside, as a VM is.
+"""
+
+import argparse
+import asyncio
+
+SLOW_SECONDS = 2.0
+BACKLOG = 4096
+
+
+class WebConnection(asyncio.Protocol):
+    """One HTTP/1.1 connection; requests have no body."""
+
+    def __init__(self, name):
+        self.body = "answered by {0}\n".format(name).encode()
+        self.head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Backend: {0}\r\nContent-Length: {1}\r\n".format(name, len(self.body)).encode()
+        self.received = b""
+        self.transport = None
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.received += data
+        while b"\r\n\r\n" in self.received:
+            head, self.received = self.received.split(b"\r\n\r\n", 1)
+            closing = b"connection: close" in head.lower()
+            if head.startswith(b"GET /endless "):
+                self.transport.write(self.head.split(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n")
+                self.go_on()
+            elif head.startswith(b"GET /slow "):
+                asyncio.get_running_loop().call_later(SLOW_SECONDS, self.answer, closing)
+            else:
+                self.answer(closing)
+
+    def go_on(self):
+        if not self.transport.is_closing():
+            self.transport.write(b"1\r\n.\r\n")
+            asyncio.get_running_loop().call_later(1.0, self.go_on)
+
+    def answer(self, closing):
+        if self.transport.is_closing():
+            return
+        self.transport.write(self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n") + self.body)
+        if closing:
+            self.transport.close()
+
+
+async def serve(name, address, port):
+    # The world keeps the port reserved with a socket of its own while this server is down, hence reuse_port.
+    server = await asyncio.get_running_loop().create_server(lambda: WebConnection(name), address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True)
+    await server.serve_forever()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--port", type=int, required=True)
+    arguments = parser.parse_args()
+    try:
+        asyncio.run(serve(arguments.name, arguments.address, arguments.port))
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The inventory of a world: what a user would write, with each host's own address of the metadata service since all share one machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import yaml
+
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+
+
+def state_dir(folder, name):
+    return {"graceful_azure_state_dir": str(folder / "state" / name)}
+
+
+def web_host(folder, name, url, port):
+    """The variables of a host whose metadata service has that URL, and whose web server listens at that port of 127.0.0.1."""
+    return {
+        "graceful_azure_imds_url": url,
+        **state_dir(folder, name),
+        "drain_host_ports": [port],
+        "restore_service_url": f"http://127.0.0.1:{port}/",
+    }
+
+
+def write_inventory(path, hosts, socket, balancers, variables=None, everybody=None):
+    """``hosts`` are the web servers and ``balancers`` the machines of HAProxy, each by its name with its variables; ``socket`` is HAProxy's,
+    ``variables`` are more of the web servers', ``everybody`` are all machines', by default that they are on this one. The ending .yml makes it YAML as
+    people write it."""
+    behind = {"load_balancer_provider": "haproxy", "load_balancer_hosts": list(balancers), "load_balancer_haproxy_socket": socket}
+    groups = {"balancers": {"hosts": balancers}, "web": {"vars": {**behind, **(variables or {})}, "hosts": hosts}}
+    content = {"all": {"vars": LOCAL if everybody is None else everybody, "children": groups}}
+    text = yaml.safe_dump(content, sort_keys=False, explicit_start=True) if path.suffix == ".yml" else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A steady load: so many requests each second, whatever becomes of the earlier ones, and a record of every one.
+
+A request begins at its time by the clock and not when the one before is answered, so a server that hangs cannot slow
+the load down and hide what it costs. Nothing is tried twice. Every third request opens a connection of its own, the
+others use connections kept open; every thirteenth asks for the answer that takes two seconds. A request has failed
+when it did not get the whole right answer within its time limit, for whatever reason.
+
+Runs until SIGTERM, lets the requests under way end, and writes one line of CSV for each request. On standard output
+it says once a second, as a line of JSON, how many there were and how many failed.
+"""
+
+import argparse
+import asyncio
+import csv
+import json
+import signal
+import sys
+import time
+
+COLUMNS = ("start", "seconds", "outcome", "backend", "kind", "connection")
+OK = "ok"
+NEW_EVERY = 3
+SLOW_EVERY = 13
+IDLE_SECONDS = 5.0
+
+
+def command(port, rate, limit, records, address="127.0.0.1"):
+    """The words that start a load; ``limit`` is how many seconds a request may take, ``records`` the file for what becomes of each."""
+    words = ("--address", address, "--port", port, "--rate", rate, "--limit", limit, "--records", records)
+    return [sys.executable, "-I", "-S", __file__, *map(str, words)]
+
+
+def read_requests(path):
+    """The records that a load wrote: a list of dicts."""
+    with open(path, encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        row["start"] = float(row["start"])
+        row["seconds"] = float(row["seconds"])
+    return rows
+
+
+class Request:
+    """One request and what became of it."""
+
+    __slots__ = ("start", "begun", "kind", "connection", "limit")
+
+    def __init__(self, kind, connection):
+        self.start = time.time()
+        self.begun = time.monotonic()
+        self.kind = kind
+        self.connection = connection
+        self.limit = None
+
+
+class Client(asyncio.Protocol):
+    """One connection to the balancer, with at most one request on it."""
+
+    def __init__(self, load, request):
+        self.load = load
+        self.request = request
+        self.transport = None
+        self.received = b""
+        self.idle_since = 0.0
+
+    def connection_made(self, transport):
+        self.transport = transport
+        if self.request is None:  # its time ran out while connecting
+            transport.abort()
+        else:
+            self.send(self.request)
+
+    def send(self, request):
+        self.request = request
+        self.received = b""
+        self.transport.write(self.load.texts[request.kind, request.connection])
+
+    def data_received(self, data):
+        self.received += data
+        head, found, body = self.received.partition(b"\r\n\r\n")
+        if not found or self.request is None:
+            return
+        lines = head.split(b"\r\n")
+        fields = {}
+        for line in lines[1:]:
+            name, dummy, value = line.partition(b":")
+            fields[name.strip().lower()] = value.strip()
+        if len(body) < int(fields.get(b"content-length", b"0")):
+            return
+        status = lines[0].split(b" ")[1].decode()
+        self.end(OK if status == "200" else "status " + status, fields.get(b"x-backend", b"").decode())
+        if fields.get(b"connection", b"").lower() == b"close":
+            self.transport.close()
+
+    def eof_received(self):
+        if self.request is not None:
+            self.end("closed without an answer", "")
+
+    def connection_lost(self, exc):
+        if self.request is not None:
+            self.end("closed without an answer", "")
+        self.load.forget(self)
+
+    def time_out(self):
+        self.end("no answer in time", "")
+        if self.transport is not None:
+            self.transport.abort()
+
+    def end(self, outcome, backend):
+        request, self.request = self.request, None
+        self.load.end(request, outcome, backend)
+        if outcome == OK and request.connection == "kept":
+            self.idle_since = time.monotonic()
+            self.load.idle.append(self)
+
+
+class Load:
+    """Begins the requests, keeps the idle connections, counts and writes."""
+
+    def __init__(self, port, rate, limit, writer, address="127.0.0.1"):
+        self.address = address
+        self.port = port
+        self.rate = rate
+        self.limit = limit
+        self.writer = writer
+        self.idle = []
+        self.total = 0
+        self.failed = 0
+        self.under_way = 0
+        self.connecting = set()
+        self.texts = {
+            (kind, connection): "GET {0} HTTP/1.1\r\nHost: demo\r\nConnection: {1}\r\n\r\n".format(path, field).encode()
+            for kind, path in (("fast", "/"), ("slow", "/slow"))
+            for connection, field in (("kept", "keep-alive"), ("new", "close"))
+        }
+
+    def begin(self, number):
+        request = Request("fast" if number % SLOW_EVERY else "slow", "kept" if number % NEW_EVERY else "new")
+        self.under_way += 1
+        loop = asyncio.get_running_loop()
+        client = None
+        while request.connection == "kept" and self.idle and client is None:
+            client = self.idle.pop()
+            if client.transport.is_closing():
+                client = None
+        if client is None:
+            client = Client(self, request)
+            request.limit = loop.call_later(self.limit, client.time_out)
+            task = loop.create_task(self.connect(client, request))
+            self.connecting.add(task)
+            task.add_done_callback(self.connecting.discard)
+        else:
+            request.limit = loop.call_later(self.limit, client.time_out)
+            client.send(request)
+
+    async def connect(self, client, request):
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: client, self.address, self.port)
+        except OSError:
+            if client.request is not None:
+                client.end("no connection", "")
+
+    def end(self, request, outcome, backend):
+        request.limit.cancel()
+        request.limit = None
+        self.under_way -= 1
+        self.total += 1
+        self.failed += outcome != OK
+        seconds = time.monotonic() - request.begun
+        self.writer.writerow(("{0:.4f}".format(request.start), "{0:.4f}".format(seconds), outcome, backend, request.kind, request.connection))
+
+    def forget(self, client):
+        if client in self.idle:
+            self.idle.remove(client)
+
+    def close_old(self):
+        # Before the balancer closes them: a request on a connection that is just being closed would be lost.
+        oldest = time.monotonic() - IDLE_SECONDS
+        for client in [client for client in self.idle if client.idle_since < oldest]:
+            self.idle.remove(client)
+            client.transport.close()
+
+    def report(self):
+        print(json.dumps({"requests": self.total, "failed": self.failed}), flush=True)
+
+    async def run(self):
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        started = loop.time()
+        number = 0
+        told = started
+        while not stop.is_set():
+            now = loop.time()
+            while number < (now - started) * self.rate:
+                number += 1
+                self.begin(number)
+            if now - told >= 1.0:
+                told = now
+                self.close_old()
+                self.report()
+            await asyncio.sleep(max(0.0, started + number / self.rate - loop.time()))
+        while self.under_way:
+            await asyncio.sleep(0.02)
+        self.report()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True, help="requests per second")
+    parser.add_argument("--limit", type=float, required=True, help="seconds that a request may take")
+    parser.add_argument("--records", required=True, help="file for one line of CSV per request")
+    arguments = parser.parse_args()
+    with open(arguments.records, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(COLUMNS)
+        asyncio.run(Load(arguments.port, arguments.rate, arguments.limit, writer, arguments.address).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Processes: started in a folder and ended together, and what the kernel tells about those of others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+
+class Processes:
+    """Starts processes and ends each of them again."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.running = {}  # and the signal that ends each
+        # Should this program be killed without a chance to clean up, the kernel ends what it started.
+        setpriv = shutil.which("setpriv")
+        self.prefix = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+
+    def start(self, name, *command, end_with=signal.SIGTERM, **options):
+        """Starts a command; what it prints goes to the file NAME.log, standard output too unless told otherwise."""
+        with open(self.folder / (name + ".log"), "ab") as log:
+            options.setdefault("stdout", log)
+            process = subprocess.Popen(self.prefix + [str(part) for part in command], stdin=subprocess.DEVNULL, stderr=log, start_new_session=True, **options)
+        self.running[process] = end_with
+        return process
+
+    def stop(self, process, number=None, patience=5.0):
+        """Ends one process, and what it started in turn."""
+        self._await_end(process, self._tell(process, number), patience)
+        return process.returncode
+
+    def close(self, patience=5.0):
+        """Ends all of them. All are told before any is waited for, so that together they take no longer than the slowest."""
+        told = [(process, self._tell(process)) for process in reversed(list(self.running))]
+        deadline = time.monotonic() + patience
+        for process, offspring in told:
+            self._await_end(process, offspring, max(0.1, deadline - time.monotonic()))
+
+    def _tell(self, process, number=None):
+        """Sends the signal that ends a process; returns what it has started so far."""
+        offspring = descendants(process.pid)
+        if process.poll() is None:
+            process.send_signal(number or self.running.get(process, signal.SIGTERM))
+            process.send_signal(signal.SIGCONT)
+        return offspring
+
+    def _await_end(self, process, offspring, patience):
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
+        for pid, started in offspring.items():
+            if start_of(pid) == started:
+                kill(pid)
+        # Only now: if an interruption cuts this short, close() ends the process.
+        self.running.pop(process, None)
+
+
+def _stat(pid):
+    """The fields of /proc/PID/stat that follow the name; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            return stream.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def start_of(pid):
+    """When a process started, to tell it from a later one of the same id; None when it is gone."""
+    fields = _stat(pid)
+    return fields and fields[19]
+
+
+def descendants(pid):
+    """Every process below one, also those that made a session of their own, each with its start."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        fields = _stat(entry) if entry.isdigit() else None
+        if fields:
+            children.setdefault(int(fields[1]), []).append((int(entry), fields[19]))
+    found = {}
+    wanted = [pid]
+    while wanted:
+        for child, started in children.get(wanted.pop(), ()):
+            found[child] = started
+            wanted.append(child)
+    return found
+
+
+def marked(mark):
+    """The processes whose environment has this text, however they were started: what a killed program left, too."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as stream:
+                if mark.encode() in stream.read():
+                    yield int(entry)
+
+
+def cpu_seconds(pids):
+    """What these processes have spent, with those that they waited for."""
+    found = filter(None, map(_stat, pids))
+    return sum(int(word) for fields in found for word in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def kill(pid, number=signal.SIGKILL):
+    """Sends a signal to a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def kill_all(pid, number=signal.SIGKILL):
+    """Sends a signal to a process and to everything below it."""
+    # The process first: it must not see those below it die.
+    for one in [pid, *descendants(pid)]:
+        kill(one, number)

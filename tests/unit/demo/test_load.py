@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The load generator against servers that answer well, badly and not at all: what the demo counts as failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from tests.support import load
+from tests.support.world import reserve_port
+
+ANSWER = b"HTTP/1.1 {status}\r\nX-Backend: web1\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Rows(list):
+    writerow = list.append
+
+
+class Server(asyncio.Protocol):
+    """Answers every request with the same bytes; None closes the connection instead."""
+
+    def __init__(self, answer, seen):
+        self.answer = answer
+        self.seen = seen
+        self.transport = None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.seen.append("connection")
+
+    def data_received(self, data):
+        self.seen.append(data.split(b"\r\n")[0].decode())
+        if self.answer is None:
+            self.transport.close()
+        else:
+            self.transport.write(self.answer)
+
+
+def send(answer, numbers, limit=0.3):
+    """What the load records when it begins the requests of these numbers, one after the other."""
+    rows, seen = Rows(), []
+
+    async def run():
+        server = await asyncio.get_running_loop().create_server(lambda: Server(answer, seen), "127.0.0.1", 0)
+        one = load.Load(server.sockets[0].getsockname()[1], 10, limit, rows)
+        for number in numbers:
+            one.begin(number)
+            while one.under_way:
+                await asyncio.sleep(0.005)
+        server.close()
+        return one
+
+    one = asyncio.run(run())
+    return rows, seen, one
+
+
+def answer_with(status):
+    return ANSWER.replace(b"{status}", status)
+
+
+def test_good_answers_on_a_connection_that_is_kept():
+    rows, seen, one = send(answer_with(b"200 OK"), [1, 2, 4])
+    assert [row[2:] for row in rows] == [("ok", "web1", "fast", "kept")] * 3
+    assert seen.count("connection") == 1
+    assert (one.total, one.failed) == (3, 0)
+
+
+def test_every_third_request_opens_a_connection_and_every_thirteenth_is_slow():
+    rows, seen, dummy = send(answer_with(b"200 OK"), [3, 6, 13, 39])
+    assert [row[4:] for row in rows] == [("fast", "new"), ("fast", "new"), ("slow", "kept"), ("slow", "new")]
+    assert seen.count("connection") == 4
+    assert seen.count("GET /slow HTTP/1.1") == 2
+
+
+@pytest.mark.parametrize(
+    "answer, outcome, backend",
+    [
+        (answer_with(b"503 Service Unavailable"), "status 503", "web1"),
+        (None, "closed without an answer", ""),
+        (b"HTTP/1.1 200 OK\r\nX-Backend: web1\r\nContent-Length: 9\r\n\r\nshort", "no answer in time", ""),
+        (b"HTTP/1.1 200", "no answer in time", ""),
+    ],
+)
+def test_whatever_is_no_whole_right_answer_has_failed(answer, outcome, backend):
+    for number in (1, 3):
+        rows, dummy, one = send(answer, [number], limit=0.1)
+        assert [row[2:4] for row in rows] == [(outcome, backend)]
+        assert (one.total, one.failed) == (1, 1)
+
+
+def test_no_server_at_all():
+    rows = Rows()
+    with contextlib.closing(reserve_port()) as keeper:
+
+        async def run():
+            one = load.Load(keeper.getsockname()[1], 10, 1, rows)
+            one.begin(1)
+            while one.under_way:
+                await asyncio.sleep(0.005)
+
+        asyncio.run(run())
+    assert [row[2] for row in rows] == ["no connection"]

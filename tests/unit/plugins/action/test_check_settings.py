@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a run begins, and what is told at its begin."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+
+ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
+
+
+class Hostvars(dict):
+    raw_get = dict.get
+
+
+def begin(check_mode=False, variables=None, **args):
+    """What the passes begin with, and the mistakes in the options of the run."""
+    settings, mistakes = read_settings({"web0": dict({"load_balancer_provider": "none"}, **variables or {})}, {"web0"})
+    return begin_run(dict(ARGS, **args), settings, mistakes, 5, check_mode), mistakes
+
+
+@pytest.mark.parametrize(("hosts", "forks", "rounds"), [(5, 1, 5), (100, 5, 20), (21, 5, 5)])
+def test_too_few_forks(hosts, forks, rounds):
+    (warning,) = too_few_forks(hosts, forks)
+    assert f"{forks} forks for {hosts} hosts" in warning and f"in {rounds} rounds" in warning
+
+
+@pytest.mark.parametrize(("hosts", "forks"), [(4, 1), (20, 5), (100, 25), (1, 1)])
+def test_enough_forks(hosts, forks):
+    assert too_few_forks(hosts, forks) == []
+
+
+@pytest.mark.parametrize("forks", [None, 1, 5])
+def test_the_forks_of_the_run(forks):
+    settings, mistakes = read_settings({"web0": {"load_balancer_provider": "none"}}, {"web0"})
+    assert begin_run(ARGS, settings, mistakes, forks)["run"]["forks"] == (forks or 1)
+
+
+def test_whether_others_behind_balancers_are_no_targets():
+    settings = {"web1": {"load_balancers": [{"hosts": ["lb1"]}]}}
+    everybody = Hostvars(web1={}, lb1={"load_balancer_hosts": []}, db1={}, web2={"load_balancer_hosts": ["lb1"]})
+    assert is_partial(settings, everybody)
+    assert is_partial(settings, Hostvars(web1={}, web2={"load_balancer_list": [{"provider": "none"}]}))
+    assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
+
+
+def test_a_socket_that_is_set_for_the_balancer_alone():
+    class Templar:
+        def copy_with_new_env(self, available_variables):
+            return self
+
+        def template(self, text):
+            return "/run/haproxy/admin.sock" if text == "{{ run_dir }}/admin.sock" else text
+
+    action = ActionModule.__new__(ActionModule)
+    action._templar = Templar()
+    balancers = [{"hosts": ["lb1"], "socket": "/run/haproxy/admin.sock"}, {"hosts": ["lb2"], "socket": "/run/haproxy/admin.sock"}]
+    settings = {name: {"load_balancers": balancers} for name in ("web1", "web2")}
+    own = {"load_balancer_haproxy_socket": "/run/own.sock"}
+    theirs = {"load_balancer_haproxy_socket": "{{ run_dir }}/admin.sock"}
+    (told,) = action._balancers_sockets(settings, Hostvars(lb1=own, lb2=theirs))
+    assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
+    # One that is a target too is its own.
+    assert list(action._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
+
+
+@pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])
+def test_a_run_of_one_step_looks_twice(check_mode, wait, twice):
+    begun, mistakes = begin(check_mode=check_mode, wait=wait)
+    assert (begun["run"]["look_twice"], mistakes) == (twice, [])
+
+
+@pytest.mark.parametrize(("option", "least"), [("timeout", "0"), ("sleep", "0"), ("observe_timeout", "0.1")])
+def test_true_is_not_a_second(option, least):
+    assert begin(**{option: True})[1] == [f"handle_events_{option}: True is not a number of seconds from {least} up"]
+
+
+def test_with_a_mistake_nothing_begins():
+    begun, mistakes = begin(wait="maybe")
+    assert mistakes == ["handle_events_wait: 'maybe' is neither true nor false"] and begun["turns"] == {}
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path, check_mode):
+    (mistake,) = begin(check_mode, journal=str(tmp_path / "none" / "journal"))[1]
+    assert "handle_events_journal" in mistake and "No such file" in mistake

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which variables the playbook holds reads, and whose."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleUndefinedVariable
+from ansible_collections.graceful.azure.plugins.action.plan_by_hand import ActionModule
+
+BEHIND = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]}
+LOOK = {"reached": True, "holds": []}
+
+
+class Hostvars(dict):
+    raw_get = dict.__getitem__
+
+
+class Templar:
+    """A text in two braces is the name of a variable."""
+
+    def __init__(self, variables=None):
+        self.variables = variables
+
+    def copy_with_new_env(self, available_variables):
+        return Templar(available_variables)
+
+    def template(self, value):
+        if not isinstance(value, str) or not value.startswith("{{"):
+            return value
+        if value.strip("{ }") not in self.variables:
+            raise AnsibleUndefinedVariable(f"'{value.strip('{ }')}' is undefined")
+        return self.variables[value.strip("{ }")]
+
+
+@pytest.fixture(name="action")
+def make_action():
+    action = ActionModule.__new__(ActionModule)
+    action._templar = Templar()
+    return action
+
+
+def task_vars(hostvars, active, first=None, **more):
+    name = first or active[0]
+    play = {"ansible_play_hosts": active, "ansible_play_hosts_all": active, "inventory_hostname": name, "hostvars": Hostvars(hostvars)}
+    return {**hostvars[name], **play, **more}
+
+
+class TestOptions:
+    def test_what_is_set_for_the_play_counts(self, action):
+        found = action._options(task_vars({"web1": {}, "web2": {}}, ["web1", "web2"], holds_release=True, holds_servers="{{ mine }}", mine="web4, web5"))
+        assert found == {"options": {"release": True, "repair": False, "gone": False, "event_ids": None, "servers": ["web4", "web5"]}}
+
+    def test_one_for_each_host_is_refused(self, action):
+        for hosts in ({"web1": {}, "web2": {"holds_release": True}}, {"web1": {"holds_release": True}, "web2": {"holds_release": False}}):
+            found = action._options(task_vars(hosts, ["web1", "web2"]))
+            assert found == {"failed": True, "msg": "holds_release differs between the targets; give it once for all of them. Nothing is released."}
+        # Whoever is no target has no say.
+        assert "failed" not in action._options(task_vars({"web1": {}, "web2": {"holds_release": True}}, ["web1"]))
+
+    def test_what_cannot_be_resolved_is_not_taken_for_not_set(self, action):
+        found = action._options(task_vars({"web1": {}}, ["web1"], holds_release=True, holds_event_ids="{{ mine }}", holds_gon=1))
+        assert found["failed"] and found["msg"] == (
+            "holds_event_ids: '{{ mine }}' cannot be resolved: 'mine' is undefined. Nothing is released."
+            " holds has no option holds_gon. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers. Nothing is released."
+        )
+
+
+class TestPlaces:
+    def test_each_machine_has_its_own_folder(self, action):
+        hosts = {
+            "web1": {**BEHIND, "load_balancer_hosts": ["lb1", "lb2"], "graceful_azure_state_dir": "/web"},
+            "lb1": {"graceful_azure_state_dir": "{{ own }}", "own": "/own"},
+            "lb2": {},
+        }
+        found = action._places(task_vars(hosts, ["web1"]))
+        folders = {"web1": "/web", "lb1": "/own", "lb2": None}
+        assert found["machines"] == [{"name": name, "state_dir": folder} for name, folder in folders.items()]
+        assert [(place["machine"], place["state_dir"]) for place in found["places"]] == [("lb1", "/own"), ("lb2", None)]
+
+    def test_a_host_that_is_its_own_balancer(self, action):
+        found = action._places(task_vars({"web1": {**BEHIND, "load_balancer_hosts": ["web1"], "graceful_azure_state_dir": "/web"}}, ["web1"]))
+        assert len(found["machines"]) == 1 and found["places"][0]["state_dir"] == "/web"
+
+    @pytest.mark.parametrize(
+        ("of_host", "of_balancer", "said"),
+        [
+            ({"load_balancer_hosts": ["lb9"]}, {}, "web1: load_balancer_hosts: 'lb9' is not in the inventory"),
+            ({"load_balancer_hosts": "lb1"}, {}, "web1: load_balancer_hosts: 'lb1' is no list of names from the inventory"),
+            ({"load_balancer_hosts": "{{ x }}"}, {}, "web1: load_balancer_hosts: '{{ x }}' cannot be resolved: 'x' is undefined"),
+            ({}, {"graceful_azure_state_dir": "{{ x }}"}, "lb1: graceful_azure_state_dir: '{{ x }}' cannot be resolved: 'x' is undefined"),
+        ],
+    )
+    def test_what_is_wrong_is_told(self, action, of_host, of_balancer, said):
+        found = action._places(task_vars({"web1": {**BEHIND, **of_host}, "lb1": of_balancer}, ["web1"]))
+        assert found == {"failed": True, "msg": f"{said}. Nothing is released for web1."}
+
+
+class TestRelease:
+    def release(self, action, others, hosts=("web1",), **options):
+        holds = [
+            {"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "found": {}, "left": {}, "events": {"E1": {}}, "path": f"/{name}"}
+            for name in ("web1", "web2")
+        ]
+        place = {"machine": "lb1", "socket": "/s", "server": "web1", "absent": "unknown", "state_dir": None}
+        seen = {
+            "graceful_azure_to_look_at": {"places": [place]},
+            "graceful_azure_host": LOOK,
+            "graceful_azure_balancers": {"results": [{"reached": True, "holds": holds, "other_holds": [], "place": place}]},
+        }
+        given = {"release": True, "repair": False, "gone": False, "event_ids": None, "servers": None, **options}
+        found = task_vars({"web1": seen, **others}, ["web1"], graceful_azure_options={"options": given})
+        return action._release(dict(found, ansible_play_hosts_all=list(hosts)))
+
+    @pytest.mark.parametrize(
+        ("others", "strays"),
+        [
+            ({"web2": BEHIND}, []),
+            ({"app": {**BEHIND, "load_balancer_server": "{{ own }}", "own": "web2"}}, []),
+            ({"web2": {**BEHIND, "load_balancer_server": "another"}}, ["web2"]),
+            ({"web2": {**BEHIND, "load_balancer_hosts": ["lb2"]}}, ["web2"]),
+            ({"web2": {**BEHIND, "load_balancer_provider": "custom"}}, ["web2"]),
+            ({}, ["web2"]),
+        ],
+    )
+    def test_whose_server_it_is(self, action, others, strays):
+        found = self.release(action, others)
+        assert [stray["held"] for stray in found["strays"]] == [f"haproxy_server www/{name}" for name in strays]
+
+    def test_a_host_of_which_that_cannot_be_told_keeps_its_servers(self, action):
+        hosts = {"app": {**BEHIND, "load_balancer_server": "{{ own }}"}}
+        (said,) = self.release(action, hosts, servers=["web2"])["mistakes"]
+        why = "app: load_balancer_server: '{{ own }}' cannot be resolved: 'own' is undefined"
+        assert said == f"{why}. It may own what holds_servers names. Nothing is released."
+        assert self.release(action, hosts)["mistakes"] == []
+
+    def test_a_host_that_left_may_hold_anything(self, action):
+        assert self.release(action, {"web2": BEHIND}, event_ids=["typo"])["mistakes"] != []
+        assert self.release(action, {"web2": BEHIND}, ("web1", "web2"), event_ids=["typo"])["mistakes"] == []

@@ -1,0 +1,280 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a step does without its role: which modules run where, which of them are due, and what their results mean."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import UNFINISHED, is_due, judge
+
+from tests.support.model import SOCKET, Model
+
+BACK = {"servers": [{"backend": "www", "server": "web1", "admin_state": "ready", "held_by": []}], "conflicts": [], "waiting_for": []}
+OUT = {"servers": [{"backend": "www", "server": "web1", "admin_state": "drain", "held_by": ["e1"]}], "conflicts": [], "refused": [], "waiting_for": []}
+
+
+@pytest.fixture(name="model")
+def make_model():
+    model = Model(balancers=("lb1", "lb2"), restore_service={"timeout": 300.0, "ask": {"url": "http://localhost/"}})
+    model.run.update(forks=5, sleep=1.0)
+    return model
+
+
+def acts(model, name="web1"):
+    """What a host does in the next pass: the machine, the part and the options of each act."""
+    return [(turn.get("machine"), act["part"], act["args"]) for turn in model.outcome["turns"][name] for act in turn.get("acts", ())]
+
+
+def parts(model, name="web1"):
+    return [(machine, part) for machine, part, _args in acts(model, name)]
+
+
+def due(part, model, before):
+    """Whether an act is due, the one at the first of the balancers among them."""
+    return is_due({"part": part, "balancer": 0, "args": {"state": "absent"}}, "web1", model.settings["web1"]["load_balancers"], before)
+
+
+class TestWhatIsDone:
+    def test_it_goes_out_on_every_balancer(self, model):
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert parts(model) == [("lb1", "balancer"), ("lb2", "balancer")] and outcome["by_role"] == {}
+        args = acts(model)[0][2]
+        assert args["state"] == "present" and args["event_ids"] == ["e1"] and args["reason"] == "Reboot e1" and "e1" in args["event_details"]
+        assert (args["server"], args["socket"], args["min_in_service"], args["timeout"]) == ("web1", SOCKET, 1, 0)
+        assert "backends" not in args and "out_state" not in args and "addresses" not in args, "what is not set is the module's own default"
+
+    def test_it_is_looked_at_after_that_and_no_other_look_delays_it(self, model):
+        model.announce("e1", "web1")
+        model.go()
+        turns = model.outcome["turns"]["web1"]
+        assert [("acts" in turn, "look" in turn) for turn in turns] == [(True, False), (True, False), (False, True)]
+
+    def test_the_services_stop_and_that_is_recorded(self, model):
+        model.settings["web1"]["drain_host"]["services"] = ["shop"]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
+        assert parts(model) == [(None, "services"), (None, "drained")]
+        assert acts(model)[0][2]["services"] == ["shop"] and acts(model)[1][2]["name"] == ["drained"] and acts(model)[1][2]["done"] is True
+
+    def test_the_approval(self, model):
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "approve_event")
+        ((machine, part, args),) = acts(model)
+        assert (machine, part, args["event_ids"], args["ready_resources"]) == (None, "sent", ["e1"], ["vm_web1"])
+        assert args["timeout"] == 5.0 and args["ready_until"] > model.now and args["resource_name"] == "vm_web1"
+
+    def restored(self, model):
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+
+    def test_the_way_back(self, model):
+        self.restored(model)
+        assert parts(model) == [(None, "answer"), ("lb1", "balancer"), ("lb2", "balancer"), (None, "forgotten"), (None, "restoring")]
+        answer, balancer, _other, forgotten, restoring = (args for _machine, _part, args in acts(model))
+        assert answer == {"url": "http://localhost/", "timeout": 0} and balancer["state"] == "absent" and "reason" not in balancer
+        assert forgotten["name"] == ["approved"] and restoring["name"] == ["restoring"] and restoring["state"] == "present"
+
+    def test_what_the_look_has_asked_is_not_asked_again(self, model):
+        look = model.observe_host
+        model.observe_host = lambda name: dict(look(name), unanswered=None)
+        self.restored(model)
+        assert "answer" not in [part for _machine, part in parts(model)]
+
+    def test_what_has_to_be_started_is_asked_afterwards(self, model):
+        model.settings["web1"]["drain_host"]["services"] = ["shop"]
+        look = model.observe_host
+        model.observe_host = lambda name: dict(look(name), unanswered=None)
+        self.restored(model)
+        assert parts(model)[:2] == [(None, "services"), (None, "answer")]
+
+    def test_nothing_in_check_mode(self, model):
+        model.run["check"] = True
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and acts(model) == [] and outcome["by_role"] == {}
+
+    @pytest.mark.parametrize(
+        ("change", "role"),
+        [
+            ({"load_balancer": {"provider": "custom"}}, "load_balancer"),
+            ({"drain_host": {"before": True}}, "drain_host"),
+            ({"drain_host": {"after": True}}, "drain_host"),
+        ],
+    )
+    def test_task_files_need_a_role(self, model, change, role):
+        for key, values in change.items():
+            (model.balancer_of("web1") if key == "load_balancer" else model.settings["web1"][key]).update(values)
+        model.announce("e1", "web1")
+        outcome = model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == role)
+        assert outcome["by_role"] == {"web1": outcome["hosts"]["web1"]["step"]} and acts(model) == []
+        assert needs_roles(model.settings)
+
+    @pytest.mark.parametrize("file", ["before", "after"])
+    def test_task_files_after_an_event_need_a_role(self, model, file):
+        assert not needs_roles(model.settings)
+        model.settings["web1"]["restore_service"][file] = True
+        assert needs_roles(model.settings)
+        self.restored(model)
+        assert list(model.outcome["by_role"]) == ["web1"] and acts(model) == []
+
+
+def done(part, item=None, **result):
+    return dict(result, part=part, **({"item": item} if item else {}))
+
+
+class TestWhatIsDue:
+    """One after the other: whatever did not come about keeps what comes after it from being done."""
+
+    @pytest.mark.parametrize(
+        ("before", "wanted"),
+        [
+            ([], {"answer", "balancer", "restoring"}),
+            ([done("services", done=False, waiting_for="shop starts")], {"restoring"}),
+            ([done("services", failed=True, msg="no systemd")], {"restoring"}),
+            ([done("services", unreachable=True)], {"restoring"}),
+            ([done("services", done=True)], {"answer", "balancer", "restoring"}),
+            ([done("answer", answered=False, reason="503")], {"answer", "restoring"}),
+            ([done("answer", answered=True)], {"answer", "balancer", "restoring"}),
+            ([done("answer", answered=True), done("balancer", "lb1", **BACK)], {"answer", "balancer", "restoring"}),
+            ([done("balancer", "lb1", **BACK), done("balancer", "lb2", unreachable=True)], {"answer", "balancer", "restoring"}),
+            ([done("balancer", "lb1", **BACK), done("balancer", "lb2", **{**BACK, "waiting_for": ["DOWN"]})], {"answer", "balancer", "restoring"}),
+            ([done("balancer", "lb1", **BACK), done("balancer", "lb2", **BACK)], {"answer", "balancer", "forgotten"}),
+        ],
+    )
+    def test_the_way_back(self, model, before, wanted):
+        assert {part for part in ("answer", "balancer", "forgotten", "restoring") if due(part, model, before)} == wanted
+
+    @pytest.mark.parametrize(
+        ("services", "wanted"), [({"done": True}, True), ({"done": False}, False), ({"failed": True}, False), ({"unreachable": True}, False)]
+    )
+    def test_a_host_whose_services_run_is_not_drained(self, model, services, wanted):
+        assert due("drained", model, [done("services", **services)]) is wanted
+
+
+class TestWhatItMeans:
+    def judged(self, model, role, *results, state="out"):
+        return judge(role, state, ["e1"], "web1", model.settings["web1"]["load_balancers"], list(results))
+
+    def test_out(self, model):
+        result, failure = self.judged(model, "load_balancer", done("balancer", "lb1", changed=True, **OUT), done("balancer", "lb2", **OUT))
+        assert result["done"] and result["changed"] and failure is None
+        assert result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain)"
+
+    def test_a_balancer_that_cannot_be_reached_is_no_failure(self, model):
+        result, failure = self.judged(model, "load_balancer", done("balancer", "lb1", **OUT), done("balancer", "lb2", unreachable=True))
+        assert failure is None and not result["done"] and result["failed_hosts"] == ["lb2"] and "lb2 cannot be reached." in result["reason"]
+
+    def test_a_balancer_that_refuses_is_one(self, model):
+        result, failure = self.judged(model, "load_balancer", done("balancer", "lb1", **OUT), done("balancer", "lb2", failed=True, msg="no socket"))
+        assert result == UNFINISHED and failure == "lb2: no socket"
+
+    def test_the_approval(self, model):
+        result, failure = self.judged(model, "approve_event", done("sent", approved=["e1"], not_approved=[], changed=True))
+        assert result["approved"] == ["e1"] and result["reason"] == "approved e1" and failure is None
+        assert self.judged(model, "approve_event", done("sent", failed=True, msg="410"))[1] == "410"
+        result, failure = self.judged(model, "approve_event", done("sent", unreachable=True, msg="gone"))
+        assert not result["done"] and failure is None
+
+    def test_the_services(self, model):
+        result, failure = self.judged(model, "drain_host", done("services", done=True, changed=True), done("drained", changed=True))
+        assert result["done"] and result["changed"] and failure is None
+        result, failure = self.judged(model, "drain_host", done("services", done=False, waiting_for="shop stops"))
+        assert not result["done"] and "shop stops" in result["reason"]
+
+    def test_the_way_back(self, model):
+        balancers = [done("balancer", "lb1", **BACK), done("balancer", "lb2", **BACK)]
+        result, failure = self.judged(model, "restore_service", done("answer", answered=True), *balancers, done("forgotten", changed=True))
+        assert result["done"] and result["reason"] == "web1 is restored" and failure is None
+        result, failure = self.judged(model, "restore_service", done("answer", answered=False, reason="503"), done("restoring", changed=True))
+        assert not result["done"] and "503" in result["reason"] and failure is None
+        failed = done("services", failed=True, msg="no systemd"), done("restoring", failed=True, msg="read-only")
+        result, failure = self.judged(model, "restore_service", *failed)
+        assert failure == "no systemd"
+        result, failure = self.judged(model, "restore_service", done("answer", failed=True, msg="no such URL"))
+        assert failure == "web1 is not restored; it stays out of its load balancer; no such URL"
+
+
+class TestSeveralBalancers:
+    """The outermost goes first, and comes back last; the host is out when it is out of all."""
+
+    @pytest.fixture(name="model")
+    def make_row(self):
+        model = Model(load_balancers=[{"hosts": ["edge"]}, {"hosts": ["lb1"]}], balancers=("edge", "lb1"))
+        model.run.update(forks=5, sleep=1.0)
+        return model
+
+    def test_the_whole_life_of_an_event(self, model):
+        model.servers["lb1"]["web1"]["sessions"] = 2
+        model.announce("e1", "web1")
+        model.go()
+        assert [(machine, act["balancer"]) for machine, act in self.at_balancers(model)] == [("edge", 0), ("lb1", 1)]
+        model.go()
+        assert "2 sessions" in model.outcome["hosts"]["web1"]["reason"] and model.posted == []
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        model.until(lambda outcome: model.posted)
+        assert model.in_rotation("web1") == []
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+        assert [(machine, act["balancer"]) for machine, act in self.at_balancers(model)] == [("lb1", 1), ("edge", 0)]
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["edge", "lb1"]
+
+    def test_the_minimum_counts_at_each(self, model):
+        model.servers["edge"]["web2"]["up"] = False
+        model.announce("e1", "web1")
+        model.go()
+        assert model.outcome["hosts"]["web1"]["state"] == "waiting" and model.in_rotation("web1") == ["edge", "lb1"]
+
+    def test_one_that_cannot_be_read_keeps_it_from_being_approved(self, model):
+        model.down_balancers["edge"] = {"error": "no route"}
+        model.announce("e1", "web1")
+        for _pass in range(8):
+            model.go()
+        assert model.posted == [] and model.in_rotation("web1") == ["edge"]
+
+    def test_a_killed_run_is_continued(self, model):
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["edge", "lb1"]
+
+    @staticmethod
+    def at_balancers(model):
+        return [(turn["machine"], act) for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ()) if act["part"] == "balancer"]
+
+    ROW = [{"provider": "haproxy", "hosts": ["edge"], "server": "web1"}, {"provider": "haproxy", "hosts": ["lb1"], "server": "web1"}]
+
+    @pytest.mark.parametrize(
+        ("number", "state", "before", "wanted"),
+        [
+            (1, "present", [done("balancer", "edge", balancer=0, **OUT)], True),
+            (1, "present", [done("balancer", "edge", balancer=0, **{**OUT, "refused": ["too few"]})], False),
+            (1, "present", [done("balancer", "edge", balancer=0, unreachable=True)], True),
+            (0, "present", [], True),
+            (1, "absent", [], True),
+            (0, "absent", [], False),
+            (0, "absent", [done("balancer", "lb1", balancer=1, **BACK)], True),
+            (0, "absent", [done("balancer", "lb1", balancer=1, **{**BACK, "waiting_for": ["DOWN"]})], False),
+        ],
+    )
+    def test_whose_turn_it_is(self, number, state, before, wanted):
+        act = {"part": "balancer", "balancer": number, "args": {"state": state}}
+        assert is_due(act, "web1", self.ROW, before) is wanted
+
+    def test_what_it_means(self):
+        edge, inner = done("balancer", "edge", balancer=0, **OUT), done("balancer", "lb1", balancer=1, changed=True, **OUT)
+        result, failure = judge("load_balancer", "out", ["e1"], "web1", self.ROW, [edge, inner])
+        assert result["done"] and result["changed"] and failure is None
+        assert result["reason"] == "web1 is held (www on edge: drain); web1 is held (www on lb1: drain)"
+        result, failure = judge("load_balancer", "out", ["e1"], "web1", self.ROW, [dict(edge, unreachable=True), inner])
+        assert not result["done"] and result["failed_hosts"] == ["edge"] and result["reason"] == "edge cannot be reached."

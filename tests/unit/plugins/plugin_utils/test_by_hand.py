@@ -1,0 +1,330 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the playbook holds shows and releases, without any machine."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Seen, decide, read_options, read_places
+
+SOCKET = "/run/haproxy/admin.sock"
+SILENT = {"reached": False, "error": "No route to host"}
+
+
+def server(name, *events, path=None, **more):
+    """A record of a server that is held."""
+    return {
+        "kind": "haproxy_server",
+        "subject": {"backend": "www", "server": name, "socket": SOCKET, "pid": 1},
+        "found": {"admin_state": "ready"},
+        "left": {"admin_state": "drain"},
+        "events": {event: {} for event in events or ("E1",)},
+        "path": path or f"/state/{name}.json",
+        **more,
+    }
+
+
+def service(name, *events):
+    return {
+        "kind": "service",
+        "subject": {"name": name},
+        "found": {"active": True},
+        "left": {"active": False},
+        "events": {event: {} for event in events or ("E1",)},
+        "path": f"/state/service-{name}.json",
+    }
+
+
+def look(*holds, machine="lb1", socket=SOCKET, others=(), **more):
+    place = {"machine": machine, "socket": socket, "server": "web1", "absent": "unknown", "state_dir": None}
+    return {"reached": True, "holds": list(holds), "other_holds": list(others), "absent": False, "place": place, **more}
+
+
+def broken(machine="lb1", socket=SOCKET, **more):
+    """A look at a balancer that did not come to an end."""
+    place = {"machine": machine, "socket": socket, "server": "web1", "absent": "unknown", "state_dir": None}
+    return {"reached": False, "error": "No route to host", "place": place, **more}
+
+
+def host(*holds, **more):
+    return {"reached": True, "holds": list(holds), **more}
+
+
+class Site:
+    """Targets behind lb1, and what belongs to them."""
+
+    def __init__(self, **seen):
+        self.seen = {
+            name: Seen(of_host, [dict(balancer, place=dict(balancer["place"], server=name)) for balancer in balancers])
+            for name, (of_host, balancers) in seen.items()
+        }
+        self.owned = {"lb1": {"web1", "web2"}, "lb2": set()}
+        self.left = False
+        self.doubts = []
+
+    def decide(self, **options):
+        return decide(Options(**options), self.seen, self.left, lambda machine: self.owned[machine], self.doubts)
+
+
+class TestOptions:
+    def test_nothing_is_asked_for(self):
+        assert read_options({}) == (Options(), [])
+
+    @pytest.mark.parametrize("value", [True, "true", "yes", 1, "1", "on"])
+    def test_switches(self, value):
+        options, mistakes = read_options({"holds_release": value, "holds_gone": value, "holds_repair": value})
+        assert mistakes == [] and options == Options(release=True, gone=True, repair=True)
+
+    @pytest.mark.parametrize("name", ["holds_release", "holds_gone", "holds_repair"])
+    @pytest.mark.parametrize("value", ["maybe", "", None, [], 2])
+    def test_what_is_neither_true_nor_false(self, name, value):
+        options, mistakes = read_options({name: value})
+        assert options is None and mistakes == [f"{name}: {value!r} is neither true nor false. Nothing is released."]
+
+    @pytest.mark.parametrize(("name", "option"), [("holds_event_ids", "event_ids"), ("holds_servers", "servers")])
+    @pytest.mark.parametrize(("value", "names"), [("a, B,", ["a", "B"]), (["a", " B "], ["a", "B"]), ([5], ["5"])])
+    def test_lists(self, name, option, value, names):
+        assert read_options({name: value}) == (Options(**{option: names}), [])
+
+    @pytest.mark.parametrize(("name", "noun"), [("holds_event_ids", "event"), ("holds_servers", "server")])
+    @pytest.mark.parametrize("value", ["", None, [], ",", [""], " "])
+    def test_an_empty_list_is_not_everything(self, name, noun, value):
+        options, mistakes = read_options({name: value})
+        assert options is None and mistakes == [f"{name} is empty. Name at least one {noun}, or leave it out for all. Nothing is released."]
+
+    @pytest.mark.parametrize("value", [True, 5, {"a": 1}, [["a"]], [None]])
+    def test_what_is_no_list(self, value):
+        options, mistakes = read_options({"holds_event_ids": value})
+        assert options is None and mistakes == [f"holds_event_ids: {value!r} is no list of names. Nothing is released."]
+
+    def test_every_mistake_is_told(self):
+        _options, mistakes = read_options({"holds_relase": True, "holds_gone": "x", "holds_servers": ""})
+        assert len(mistakes) == 3 and mistakes[0] == (
+            "holds has no option holds_relase. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers. Nothing is released."
+        )
+
+
+class TestTarget:
+    def test_behind_haproxy(self):
+        variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb 1", "lb2"], "load_balancer_server": "one"}
+        places, mistakes = read_places("web1", variables)
+        assert mistakes == [] and places == [{"server": "one", "socket": SOCKET, "absent": "unknown", "machine": name} for name in ("lb 1", "lb2")]
+
+    def test_an_empty_text_is_not_set(self):
+        names = ("load_balancer_server", "load_balancer_haproxy_socket", "load_balancer_haproxy_absent")
+        places, mistakes = read_places("web1", dict(dict.fromkeys(names, ""), load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
+        assert mistakes == [] and places == [{"server": "web1", "socket": SOCKET, "absent": "unknown", "machine": "lb1"}]
+
+    def test_what_is_set(self):
+        variables = {"load_balancer_haproxy_socket": "/s", "load_balancer_haproxy_absent": "no_traffic", "load_balancer_server": 5}
+        places, _mistakes = read_places("web1", dict(variables, load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
+        assert places == [{"server": "5", "socket": "/s", "absent": "no_traffic", "machine": "lb1"}]
+
+    def test_behind_several(self):
+        edge = {"provider": "haproxy", "hosts": ["edge"], "server": "shop", "haproxy_socket": "/s"}
+        entries = [edge, {"provider": "custom"}, {"provider": "haproxy", "hosts": ["lb1"]}]
+        places, mistakes = read_places("web1", {"load_balancer_list": entries})
+        found = [(place["machine"], place["server"], place["socket"]) for place in places]
+        assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
+
+    @pytest.mark.parametrize(
+        ("entries", "said"),
+        [
+            ("lb1", "load_balancer_list: 'lb1' is no list of"),
+            ([{"provider": "haproxy", "hosts": "lb1"}], "load_balancer_list[0].hosts: 'lb1' is no list of"),
+        ],
+    )
+    def test_what_is_no_list_of_balancers(self, entries, said):
+        places, (mistake,) = read_places("web1", {"load_balancer_list": entries})
+        assert places == [] and mistake.startswith(f"web1: {said}")
+
+    @pytest.mark.parametrize("provider", ["custom", "none", "f5", "", None])
+    def test_behind_anything_else(self, provider):
+        places, mistakes = read_places("web1", {"load_balancer_provider": provider, "load_balancer_hosts": "lb1"})
+        assert (places, mistakes) == ([], [])
+
+    def test_a_text_is_no_list(self):
+        places, mistakes = read_places("web1", {"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"})
+        assert places == [] and mistakes == ["web1: load_balancer_hosts: 'lb1' is no list of names from the inventory"]
+
+
+class TestShown:
+    def test_what_is_held_for_each_host(self):
+        balancer = look(server("web2"), server("spare", for_server="web1"), server("web1"))
+        outcome = Site(web1=(host(service("shop")), [balancer]), web2=(host(), [balancer])).decide()
+        told = {name: [record["held"] for record in of_host["shown"]] for name, of_host in outcome["hosts"].items()}
+        assert told == {
+            "web1": ["service shop", "haproxy_server www/web1", "haproxy_server www/spare (together with web1)"],
+            "web2": ["haproxy_server www/web2"],
+        }
+        assert outcome["hosts"]["web1"]["shown"][1] == {
+            "held": "haproxy_server www/web1",
+            "socket": SOCKET,
+            "found": {"admin_state": "ready"},
+            "left": {"admin_state": "drain"},
+            "for_events": {"E1": {}},
+            "record": "/state/web1.json",
+        }
+        assert outcome["hosts"]["web1"]["shown"][0]["socket"] == "none"
+        assert outcome["strays"] == outcome["unclaimed"] == outcome["mistakes"] == []
+
+    def test_a_server_that_is_held_for_itself_is_shown_once(self):
+        outcome = Site(web1=(host(), [look(server("web1", for_server="web1"))])).decide()
+        assert len(outcome["hosts"]["web1"]["shown"]) == 1
+
+    def test_no_text_forges_a_line(self):
+        forged = server("web1", "E1\nweb2 is free", path="/state/\u202e.json")
+        forged["events"]["E1\nweb2 is free"] = {"description": "\x1b[2J"}
+        outcome = Site(web1=(host(fatal="a\u2028b"), [look(forged), broken(error="c\nd")])).decide()
+        (shown,) = outcome["hosts"]["web1"]["shown"]
+        assert shown["for_events"] == {"E1\\nweb2 is free": {"description": "\\x1b[2J"}} and shown["record"] == "/state/\\u202e.json"
+        assert [machine["why"] for machine in outcome["hosts"]["web1"]["unread"]] == ["a\\u2028b", "c\\nd"]
+
+    @pytest.mark.parametrize(
+        ("seen", "nothing", "unread"),
+        [
+            ((host(), [look()]), True, []),
+            ((host(), []), True, []),
+            # The metadata service is silent; what is held was read.
+            ((host(error="no answer"), []), True, [("web1", "no answer")]),
+            ((host(service("shop")), []), False, []),
+            ((host(), [look(server("web1"))]), False, []),
+            ((SILENT, [look()]), False, [("web1", "No route to host")]),
+            ((host(fatal="a record", holds=None, error="no answer"), []), False, [("web1", "a record")]),
+            ((host(), [look(), broken("lb2")]), False, [(f"lb2 {SOCKET}", "No route to host")]),
+            ((host(), [look(fatal="no level")]), False, [(f"lb1 {SOCKET}", "no level")]),
+            ((host(), [look(absent=True, error="no HAProxy runs there")]), False, [(f"lb1 {SOCKET}", "no HAProxy runs there")]),
+        ],
+    )
+    def test_nothing_is_held_only_where_all_was_read(self, seen, nothing, unread):
+        of_host = Site(web1=seen).decide()["hosts"]["web1"]
+        assert of_host["nothing"] == nothing and [(machine["label"], machine["why"]) for machine in of_host["unread"]] == unread
+
+
+class TestRecordsOfNobody:
+    def test_once_for_each_balancer(self):
+        one, two = look(server("web4"), server("web1")), look(server("web4"), machine="lb2")
+        outcome = Site(web1=(host(), [one, two]), web2=(host(), [one, two])).decide()
+        assert [(record["held"], record["balancer"]) for record in outcome["strays"]] == [
+            ("haproxy_server www/web4", "lb1, held for no host of the inventory"),
+            ("haproxy_server www/web4", "lb2, held for no host of the inventory"),
+        ]
+
+    def test_two_sockets_of_one_haproxy_show_it_once(self):
+        outcome = Site(web1=(host(), [look(server("web4"))]), web2=(host(), [look(server("web4"), socket="/other.sock")])).decide()
+        assert len(outcome["strays"]) == 1
+
+    def test_what_was_taken_out_together_belongs_to_the_same(self):
+        outcome = Site(web1=(host(), [look(server("spare", for_server="web2"), server("web2", for_server="web4"))])).decide()
+        assert [record["held"] for record in outcome["strays"]] == ["haproxy_server www/web2 (together with web4)"]
+
+    def test_a_haproxy_that_was_not_looked_at(self):
+        # What one socket does not claim, another socket on that machine does.
+        first = look(server("web1"), others=[server("x"), server("y")])
+        second = look(server("x"), socket="/other.sock", others=[server("web1"), server("y")])
+        outcome = Site(web1=(host(), [first]), web2=(host(), [second])).decide()
+        (record,) = outcome["unclaimed"]
+        assert record["held"] == "haproxy_server www/y" and record["note"].startswith("It lies on lb1 and belongs to none of the HAProxy sockets that were")
+        assert [stray["held"] for stray in outcome["strays"]] == ["haproxy_server www/x"]
+
+    def test_a_haproxy_that_did_not_answer_for_one_target_and_did_for_another(self):
+        records = [server("web1"), server("web4")]
+        outcome = Site(web1=(host(), [broken(other_holds=records)]), web2=(host(), [look(*records)])).decide()
+        assert outcome["unclaimed"] == [] and [record["held"] for record in outcome["strays"]] == ["haproxy_server www/web4"]
+
+    def test_a_haproxy_that_is_gone(self):
+        outcome = Site(web1=(host(), [broken(other_holds=[server("web1")])])).decide()
+        assert [record["held"] for record in outcome["unclaimed"]] == ["haproxy_server www/web1"]
+
+
+class TestRelease:
+    def site(self, **seen):
+        balancer = look(server("web1"), server("web2", "E2"), server("web4", "E4"))
+        return Site(**{"web1": (host(), [balancer]), "web2": (host(service("shop", "E3")), [balancer]), **seen})
+
+    def released(self, outcome):
+        return {name: of_host["release"] for name, of_host in outcome["hosts"].items() if of_host["release"]}
+
+    def test_nothing_unless_it_is_asked_for(self):
+        for options in ({}, {"gone": True}, {"event_ids": ["typo"]}, {"servers": ["web4"]}):
+            outcome = self.site().decide(**options)
+            assert self.released(outcome) == {} and outcome["mistakes"] == []
+            assert all(of_host["give_back"] == [] and of_host["refused"] == "" for of_host in outcome["hosts"].values())
+
+    def test_everything_of_the_targets(self):
+        outcome = self.site().decide(release=True)
+        assert self.released(outcome) == {"web1": "everything", "web2": "everything"} and outcome["hosts"]["web1"]["give_back"] == []
+
+    def test_a_silent_host_is_not_taken_for_gone(self):
+        outcome = self.site(web1=(SILENT, [])).decide(release=True)
+        assert self.released(outcome) == {"web2": "everything"} and outcome["hosts"]["web1"]["refused"] == (
+            "web1 cannot be reached (No route to host): nothing is released. If it is gone for good, holds_gone: true gives back its servers"
+            " on the balancers and leaves the host itself alone"
+        )
+        outcome = self.site(web1=(SILENT, [])).decide(release=True, gone=True)
+        assert self.released(outcome) == {"web1": "servers", "web2": "everything"} and outcome["hosts"]["web1"]["refused"] == ""
+
+    def test_servers_of_nobody_and_nothing_else(self):
+        outcome = self.site(web2=(SILENT, [])).decide(release=True, servers=["web4"], event_ids=["E4"])
+        assert outcome["mistakes"] == [] and self.released(outcome) == {} and outcome["hosts"]["web2"]["refused"] == ""
+        back = {"machine": "lb1", "socket": SOCKET, "server": "web4", "absent": "unknown", "state_dir": None, "backend": "www", "path": "/state/web4.json"}
+        assert [of_host["give_back"] for of_host in outcome["hosts"].values()] == [[back], []]
+
+    @pytest.mark.parametrize("release", [True, False])
+    def test_servers_that_are_not_held_or_belong_to_a_host(self, release):
+        outcome = self.site().decide(release=release, servers=["web4", "web9", "web1"])
+        assert outcome["mistakes"] == [
+            "holds_servers names 'web9': no record on the balancers of the targets names it. Nothing is released.",
+            "holds_servers names 'web1': it belongs to a host of the inventory, give that host as target. Nothing is released.",
+        ]
+        assert self.released(outcome) == {} and outcome["hosts"]["web1"]["give_back"] == []
+
+    def test_nobody_knows_whose_server_it_is(self):
+        site = self.site()
+        site.doubts = ["web9: load_balancer_server: '{{ x }}' cannot be resolved: 'x' is undefined"]
+        assert site.decide(release=True)["mistakes"] == []
+        outcome = site.decide(release=True, servers=["web4"])
+        assert outcome["mistakes"] == [f"{site.doubts[0]}. It may own what holds_servers names. Nothing is released."]
+        assert outcome["hosts"]["web1"]["give_back"] == []
+
+
+class TestEventsForWhichNothingIsHeld:
+    def said(self, event_ids=("e1", "Typo"), left=False, seen=None, **options):
+        site = Site(web1=(host(service("shop", "E1")), [look()]), web2=seen or (host(), []))
+        site.left = left
+        outcome = site.decide(release=True, event_ids=list(event_ids), **options)
+        assert not outcome["mistakes"] or all(of_host["release"] == "" for of_host in outcome["hosts"].values())
+        return outcome["mistakes"]
+
+    def test_they_are_refused(self):
+        assert self.said() == ["holds_event_ids names Typo, for which nothing is held. Nothing is released."]
+        assert self.said(["E1"]) == []
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            (host(service("x", "TYPO")), []),
+            (host(), [look(server("z", "typo"), machine="lb2")]),
+            (host(), [look(others=[server("z", "typo")], machine="lb2")]),
+        ],
+    )
+    def test_any_machine_may_have_it(self, seen):
+        assert self.said(seen=seen) == []
+
+    def test_a_machine_that_cannot_be_read_may_have_it(self):
+        for seen in [
+            (SILENT, []),
+            (host(fatal="a record", holds=None), []),
+            (host(), [broken("lb2")]),
+            (host(), [broken("lb2", fatal="no socket", other_holds=[])]),
+            (host(), [look(fatal="no level")]),
+        ]:
+            assert self.said(seen=seen) == [], seen
+        assert self.said(left=True) == []
+
+    def test_a_machine_that_is_gone_for_good_has_nothing(self):
+        assert self.said(seen=(SILENT, []), gone=True) != []
+        # A HAProxy that does not run sends nobody anywhere, and its records were read.
+        assert self.said(seen=(host(), [look(absent=True, error="no HAProxy runs there")])) != []

@@ -1,0 +1,407 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a role's modules returned, judged: each result as the modules and Ansible give it."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
+
+SETTINGS = {"provider": "haproxy", "hosts": ["lb1", "lb2"], "server": "web1"}
+CUSTOM = {"provider": "custom"}
+NOBODY = {"provider": "none"}
+UNREACHABLE = {"unreachable": True, "msg": "Connection refused", "changed": False}
+SKIPPED = MappingProxyType({"skipped": True, "changed": False})
+
+
+def server(**more):
+    first = {"backend": "www", "server": "web1", "admin_state": "drain", "sessions": 0, "queue": 0, "uncounted": None, "arrived": 0, "held_by": ["E1"]}
+    return {**first, "source_address": None, **more}
+
+
+def act(machine, *servers, **more):
+    lists = {"conflicts": [], "refused": [], "waiting_for": []}
+    return {"item": machine, "changed": True, "absent": False, **lists, "servers": list(servers), **more}
+
+
+def look(machine, *servers, **more):
+    return {"item": machine, "changed": False, "absent": False, "idle": True, "servers": list(servers), **more}
+
+
+ABSENT = {"absent": True, "changed": False}
+
+
+class TestLoadBalancer:
+    def judge(self, *acts, direction="out", **settings):
+        return load_balancer.judge({**SETTINGS, **settings}, direction, acts)
+
+    def test_out(self):
+        judged = self.judge(act("lb1", server()), act("lb2", server(), server(backend="api", admin_state="maint"), changed=False))
+        reason = "web1 is held (www on lb1: drain) (www on lb2: drain) (api on lb2: maint)"
+        assert judged == {"done": True, "changed": True, "reason": reason, "failed_hosts": [], "conflicts": []}
+
+    def test_a_server_of_another_name_that_leads_there(self):
+        judged = self.judge(act("lb1", server(), server(server="old", changed=False)), hosts=["lb1"])
+        assert judged["reason"] == "web1 is held (www on lb1: drain) (www/old on lb1: drain)"
+
+    def test_back(self):
+        ready = server(admin_state="ready", held_by=[])
+        judged = self.judge(act("lb1", ready), act("lb2", ready), direction="in")
+        assert judged["done"] and judged["reason"] == "web1 is not held (www on lb1: ready) (www on lb2: ready)"
+
+    def test_in_rotation_is_not_out(self):
+        assert not self.judge(act("lb1", server()), act("lb2", server(admin_state="ready")))["done"]
+
+    def test_machines_without_an_answer(self):
+        failed = {"item": "lb1", "failed": True, "msg": "There is no\n  socket."}
+        judged = self.judge(dict(UNREACHABLE, item="lb2"), failed, hosts=["lb2", "lb1"])
+        assert (judged["done"], judged["changed"], judged["failed_hosts"]) == (False, False, ["lb1", "lb2"])
+        assert judged["reason"] == "lb2 cannot be reached. lb1: There is no socket."
+
+    def test_a_machine_that_was_not_asked(self):
+        judged = self.judge(act("lb1", server()))
+        assert not judged["done"] and judged["reason"] == "lb2 was not asked."
+
+    def test_no_machine_at_all(self):
+        assert not self.judge(hosts=[])["done"] and not self.judge(hosts=[], direction="in")["done"]
+
+    def test_no_haproxy_anywhere(self):
+        nowhere = self.judge(dict(ABSENT, item="lb1"), dict(ABSENT, item="lb2"))
+        assert not nowhere["done"] and nowhere["reason"] == "No HAProxy runs on any of its balancers (lb1, lb2)."
+        back = self.judge(dict(ABSENT, item="lb1"), dict(ABSENT, item="lb2"), direction="in")
+        assert back["done"] and back["reason"] == "web1 is not held (no HAProxy runs on lb1) (no HAProxy runs on lb2)"
+        assert self.judge(dict(ABSENT, item="lb1"), act("lb2", server()))["done"]
+
+    def test_who_acted_and_what_is_waited_for(self):
+        waits = act("lb2", server(), waiting_for=["www/web1 waits."], conflicts=["Somebody acted."])
+        judged = self.judge(act("lb1", server()), waits, direction="in")
+        assert (judged["done"], judged["conflicts"]) == (False, ["Somebody acted."])
+        assert judged["reason"] == "lb2: Somebody acted. lb2: www/web1 waits."
+
+    def test_too_few_others_serve(self):
+        acts = [act("lb1", server(admin_state="ready"), refused=["web1 stays."], changed=False)]
+        told = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", acts)
+        assert told["refused"] and not told["result"]["done"] and told["result"]["reason"] == "lb1: web1 stays."
+        assert not told["goes_on"], "it stays in all of its balancers"
+        assert not load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", acts, check_mode=True)["refused"]
+
+    def test_no_balancer(self):
+        said = {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
+        assert load_balancer.judge(NOBODY, "out") == said
+        told = load_balancer.progress("web1", {"provider": "none"}, "in")
+        assert told == {"own": said, "result": said, "needs_tasks": False, "refused": False, "goes_on": True}
+
+    def test_several_balancers(self):
+        def at(machine, before, direction="out", **more):
+            return load_balancer.progress("web1", {"provider": "haproxy", "hosts": [machine]}, direction, [act(machine, server(**more))], before)
+
+        outer = at("lb1", {})
+        inner = at("lb2", outer["result"])
+        assert outer["goes_on"] and inner["result"] == {
+            "done": True,
+            "changed": True,
+            "reason": "web1 is held (www on lb1: drain); web1 is held (www on lb2: drain)",
+            "failed_hosts": [],
+            "conflicts": [],
+        }
+        silent = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", [dict(UNREACHABLE, item="lb1")])
+        assert silent["goes_on"], "it must not keep the host in the others"
+        both = at("lb2", silent["result"])["result"]
+        assert (both["done"], both["changed"], both["failed_hosts"], both["reason"]) == (False, True, ["lb1"], "lb1 cannot be reached.")
+
+    def test_the_outer_balancer_waits_for_the_inner_one_on_the_way_back(self):
+        waits = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb2"]}, "in", [act("lb2", server(), waiting_for=["web1 waits."])])
+        assert not waits["goes_on"] and not waits["result"]["done"]
+        back = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb2"]}, "in", [act("lb2", server(admin_state="ready"))])
+        assert back["goes_on"]
+
+
+class TestTasksOfTheUsersOwn:
+    def hold(self, **more):
+        return {"changed": False, "done": False, "held": True, "last": False, **more}
+
+    @pytest.mark.parametrize(
+        "direction, hold, needed, reason",
+        [
+            ("out", {}, True, "/out.yml has not set load_balancer_done"),
+            ("out", {"done": True}, False, "the host is out already"),
+            ("in", {"last": True}, True, "/out.yml has not set load_balancer_done"),
+            ("in", {}, False, "the host stays out for other events"),
+            ("in", {"held": False}, False, "the host is not held"),
+        ],
+    )
+    def test_whether_they_run(self, direction, hold, needed, reason):
+        told = load_balancer.progress("web1", CUSTOM, direction, [self.hold(**hold), SKIPPED], task_file="/out.yml", task_done=False)
+        assert (told["needs_tasks"], told["result"]["reason"], told["result"]["done"]) == (needed, reason, not needed)
+
+    def test_done(self):
+        judged = load_balancer.judge(CUSTOM, "out", [self.hold(), {"changed": True}], task_file="/out.yml", task_done=True)
+        assert judged == {"done": True, "changed": True, "reason": "/out.yml has set load_balancer_done", "failed_hosts": [], "conflicts": []}
+
+    def test_a_silent_host(self):
+        told = load_balancer.progress("web1", CUSTOM, "in", [UNREACHABLE, SKIPPED], task_file="/in.yml", task_done=False)
+        assert not told["needs_tasks"] and not told["result"]["done"] and told["result"]["reason"] == "the host cannot be reached"
+
+    def test_check_mode_predicts_that_they_do_their_job(self):
+        assert load_balancer.judge(CUSTOM, "out", [self.hold()], check_mode=True, task_file="/out.yml", task_done=False)["done"]
+
+
+class TestDrainHost:
+    def judge(self, *looks, settings=None, **told):
+        return drain_host.judge("web1", {**SETTINGS, **(settings or {})}, looks=looks, **told)
+
+    def left(self, *looks, **told):
+        return self.judge(*looks, **told)["left"]
+
+    def test_drained(self):
+        judged = self.judge(look("lb1", server()), look("lb2", server()))
+        assert judged == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": []}
+
+    def test_what_is_left_at_a_place(self):
+        assert self.left(look("lb1", server(admin_state="ready", sessions=1))) == ["www/web1 on lb1 is in rotation"]
+        assert self.left(look("lb1", server(sessions=1), server(backend="api", queue=2))) == [
+            "1 session, 0 queued at www/web1 on lb1",
+            "0 sessions, 2 queued at api/web1 on lb1",
+        ]
+        assert self.left(look("lb1", server(uncounted="nobody may look"), idle=False)) == ["www/web1 on lb1: nobody may look"]
+        # Another host's.
+        assert self.left(look("lb1", server(), server(server="web2", sessions=4))) == []
+
+    def test_what_has_just_come(self):
+        assert self.left(look("lb1", server(), idle=False)) == ["lb1 was busy until just now"]
+        came = (
+            "2 sessions came to www/web1 on lb1 since it was taken out although it is in drain:"
+            " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
+        )
+        assert self.left(look("lb1", server(arrived=2), idle=False)) == [came]
+        stays = "; load_balancer_haproxy_state: drain keeps it from going on to maint"
+        assert self.left(look("lb1", server(arrived=2), idle=False), settings={"state": "drain"}) == [came + stays]
+        assert self.left(look("lb1", server(arrived=2))) == []
+
+    def test_machines_that_tell_nothing(self):
+        failed = {"item": "lb2", "failed": True, "msg": "no socket"}
+        judged = self.judge(dict(UNREACHABLE, item="lb1"), failed)
+        assert (judged["left"], judged["failed_hosts"]) == (["lb1 cannot be reached", "lb2: no socket"], ["lb2", "lb1"])
+        assert self.left(look("lb1", server(server="web2"))) == ["balancer lb1: no backend has a server 'web1' (load_balancer_server)"]
+        assert self.left(dict(look("lb1", idle=True), **ABSENT), look("lb2", server())) == []
+        assert self.left(*(dict(look(name, idle=True), **ABSENT) for name in ("lb1", "lb2"))) == ["no HAProxy runs on any of its balancers (lb1, lb2)"]
+        assert self.left(settings={"hosts": []}) == ["load_balancer_hosts is empty"]
+
+    def test_connections_and_services(self):
+        judged = self.judge(
+            connections={"idle": False, "left": ["1 connection on port 80"]},
+            services={"changed": True, "done": False, "waiting_for": "app is deactivating", "conflicts": ["db was started"]},
+            settings=NOBODY,
+        )
+        assert (judged["done"], judged["changed"], judged["conflicts"]) == (False, True, ["db was started"])
+        assert judged["reason"] == "web1 is not drained; 1 connection on port 80; app is deactivating; db was started"
+        assert self.left(connections=UNREACHABLE, services=SKIPPED, settings=NOBODY) == ["the host cannot be reached"]
+
+    def test_tasks_of_the_users_own(self):
+        assert self.left(look("lb1", server(sessions=1)), unfinished="/before.yml") == ["/before.yml has not set drain_host_done"]
+
+    def test_check_mode(self):
+        judged = self.judge(look("lb1", server(sessions=1)), check_mode=True)
+        assert judged["done"] and judged["reason"].startswith("web1 is not drained; ")
+
+    def test_running(self):
+        judged = self.judge(state="running", services={"changed": False, "done": True, "waiting_for": None}, forgotten={"changed": True})
+        assert judged == {"done": True, "changed": True, "reason": "web1 is running", "failed_hosts": [], "conflicts": [], "left": []}
+        starting = self.judge(state="running", services={"done": False, "waiting_for": "app is activating"})
+        assert not starting["done"] and starting["reason"] == "web1 is not running; app is activating"
+        silent = self.judge(state="running", services=UNREACHABLE, forgotten=UNREACHABLE)
+        assert not silent["done"] and silent["left"] == ["the host cannot be reached"]
+
+    LB1 = {"provider": "haproxy", "hosts": ["lb1"]}
+
+    def progress(self, *looks, entries=(LB1,), number=0, connections=SKIPPED, services=SKIPPED, **told):
+        items = [dict(look, item={"machine": look["item"], "number": number}) for look in looks]
+        return drain_host.progress("web1", "drained", entries, items, connections, services, SKIPPED, **told)
+
+    def test_when_the_services_may_stop(self):
+        assert self.progress(look("lb1", server()))["idle"] and self.progress(look("lb1", server()))["down"]
+        assert not self.progress(look("lb1", server(sessions=1)))["idle"]
+        assert not self.progress(look("lb1", server()), connections={"idle": False, "left": ["1 connection on port 80"]})["idle"]
+        assert not self.progress(look("lb1", server()), connections={})["idle"], "not counted yet"
+        assert not self.progress(look("lb1", server()), connections=UNREACHABLE)["idle"]
+        assert not self.progress(look("lb1", server()), services={"done": False})["down"]
+
+    def test_how_long_the_look_at_the_balancer_lasts(self):
+        def seconds(**told):
+            return self.progress(**told)["look_seconds"]
+
+        assert seconds(entries=[dict(self.LB1, quiet=1), dict(self.LB1, quiet="2")]) == 2.6
+
+        assert seconds(patience=60.0) == 60.0
+        assert seconds(quiet=2.0) == 2.6 and seconds(quiet=60.0) == 4.0
+        assert seconds(quiet=60.0, wait=False) == 60.6, "a step of the user's own playbook"
+        assert seconds(quiet=60.0, quiet_left=60.0, wait=False) == 4.0 and seconds(quiet=60.0, quiet_left=0.0, wait=False) == 0.6, "a step of a pass"
+
+    def test_connections_from_the_balancers_pool_are_left_aside(self):
+        own = [server(source_address="10.0.0.9"), server(backend="api", source_address="10.0.0.9")]
+        another = server(server="web2", source_address="10.0.0.8")
+        assert self.progress(look("lb1", *own, another))["pool_addresses"] == ["10.0.0.9"]
+        assert self.progress(dict(UNREACHABLE, item="lb1"))["pool_addresses"] == []
+
+    def test_several_balancers(self):
+        entries = [{"provider": "none"}, dict(self.LB1, quiet=0), {"provider": "haproxy", "hosts": ["lb1"], "server": "w1"}]
+        assert self.progress(entries=entries)["machines"] == [
+            {"machine": "lb1", "entry": entries[1], "number": 1, "server": "web1", "quiet": 0.0},
+            {"machine": "lb1", "entry": entries[2], "number": 2, "server": "w1", "quiet": 3.0},
+        ]
+        told = self.progress(look("lb1", server(server="w1", sessions=1), server(sessions=5)), entries=entries, number=2)
+        assert told["busy"] == told["result"]["left"] == ["1 session, 0 queued at www/w1 on lb1"]
+        assert self.progress(dict(UNREACHABLE, item="lb1"), entries=entries, number=1)["result"]["failed_hosts"] == ["lb1"]
+
+
+class TestApproveEvent:
+    EVENT = MappingProxyType({"event_id": "E1", "event_type": "Reboot", "resources": ["web1"], "not_before": None, "description": "x"})
+    READ = MappingProxyType({"events": [EVENT], "resource_name": "web1"})
+
+    def test_approved(self):
+        judged = approve_event.judge(["E1"], {"changed": True, "approved": ["E1"], "not_approved": []})
+        assert judged == {"done": True, "changed": True, "reason": "approved E1", "failed_hosts": [], "approved": ["E1"], "not_approved": []}
+
+    def test_not_approved(self):
+        started = [{"event_id": "E2", "reason": "started"}]
+        judged = approve_event.judge(["E1", "E2"], {"changed": True, "approved": ["E1"], "not_approved": started})
+        assert judged["not_approved"] == started and judged["reason"] == "approved E1; nothing to approve for E2"
+
+    def test_nothing_to_approve(self):
+        judged = approve_event.judge([], SKIPPED, {"events": []})
+        assert (judged["done"], judged["changed"], judged["reason"]) == (True, False, "no scheduled event names this host")
+
+    def test_a_silent_host(self):
+        for sent, read in ((UNREACHABLE, SKIPPED), (SKIPPED, UNREACHABLE)):
+            judged = approve_event.judge([], sent, read)
+            assert (judged["done"], judged["reason"]) == (False, "the host cannot be reached")
+
+    def progress(self, read=READ, event_ids=(), event_details=None, ready_resources=()):
+        told = approve_event.progress(read, SKIPPED, event_ids, event_details or {}, ready_resources)
+        return told["ids"], told["details"], told["ready"]
+
+    def test_what_is_not_given_is_as_the_service_says(self):
+        known = {"E1": {"event_type": "Reboot", "resources": ["web1"], "not_before": None}}
+        assert self.progress() == (["E1"], known, ["web1"])
+        assert self.progress(event_ids=["E9"], event_details={"E9": {}}, ready_resources=["a", "b"]) == (["E9"], {"E9": {}}, ["a", "b"])
+        assert self.progress(read=SKIPPED, event_ids=["E9"], ready_resources=["a"]) == (["E9"], {}, ["a"])
+        assert self.progress(read=UNREACHABLE) == ([], {}, [])
+        # Nobody is ready where the service does not tell the name.
+        assert self.progress(read=dict(self.READ, resource_name=""))[2] == []
+
+
+class TestRestoreService:
+    BACK = MappingProxyType({"done": True, "changed": True, "reason": "", "failed_hosts": [], "conflicts": []})
+
+    def judge(self, services=SKIPPED, answer=SKIPPED, balancer=BACK, **told):
+        return restore_service.judge("web1", services, answer, balancer, **told)
+
+    def test_restored(self):
+        judged = self.judge({"changed": False, "done": True, "conflicts": ["app was started"]}, {"answered": True}, dict(self.BACK, conflicts=["lb1"]))
+        assert judged == {
+            "done": True,
+            "changed": True,
+            "reason": "web1 is restored; app was started; lb1",
+            "failed_hosts": [],
+            "conflicts": ["app was started", "lb1"],
+        }
+
+    def test_services_first(self):
+        judged = self.judge({"changed": True, "done": False, "waiting_for": "app is activating"}, {})
+        assert (judged["done"], judged["changed"], judged["reason"]) == (False, True, "web1 is not restored; app is activating")
+
+    def test_then_an_answer(self):
+        judged = self.judge(answer={"answered": False, "reason": "/: status 503"})
+        assert judged["reason"] == "web1 is not restored; it stays out of its load balancer; /: status 503"
+        assert not judged["changed"], "an older result of the balancer is none of this step's"
+
+    def test_then_the_balancer(self):
+        judged = self.judge(balancer=dict(self.BACK, done=False, reason="lb1 cannot be reached.", failed_hosts=["lb1"]))
+        assert (judged["done"], judged["failed_hosts"]) == (False, ["lb1"])
+        assert judged["reason"] == "web1 is not restored; lb1 cannot be reached."
+        assert not self.judge(balancer={})["done"]
+
+    def test_a_silent_host(self):
+        for services, answer in ((UNREACHABLE, {}), ({"done": True}, UNREACHABLE)):
+            judged = self.judge(services, answer)
+            assert (judged["done"], judged["reason"]) == (False, "web1 is not restored; the host cannot be reached")
+
+    def test_tasks_of_the_users_own(self):
+        judged = self.judge(unfinished="/after.yml")
+        assert (judged["done"], judged["reason"]) == (False, "web1 is not restored; /after.yml has not set restore_service_done")
+
+    def test_check_mode(self):
+        assert self.judge(answer={"answered": False, "reason": "/: status 503"}, check_mode=True)["done"]
+
+    def progress(self, services=SKIPPED, answer=SKIPPED, balancer=BACK, **told):
+        return restore_service.progress("web1", services, answer, balancer, **told)
+
+    def test_what_its_tasks_go_by(self):
+        told = self.progress()
+        assert told["up"] and told["may_go_back"] and told["given_back"] and told["starts"] and not told["before_done"]
+        assert not self.progress({})["up"] and not self.progress({"done": False})["may_go_back"]
+        told = self.progress(answer={"answered": False})
+        assert told["up"] and not told["may_go_back"] and not told["given_back"]
+        assert not self.progress(balancer={})["given_back"] and not self.progress(unfinished="/before.yml")["up"]
+
+    def test_the_records_that_end(self):
+        assert self.progress()["forgets"] == list(restore_service.ENDED)
+        told = self.progress(present=["drained", "haproxy_server"], files=["restore_service_after"])
+        assert told["forgets"] == ["drained", "restore_service_after"] and not told["starts"]
+        assert self.progress(present=["service"])["starts"] and self.progress(present=["service"])["forgets"] == []
+
+    def test_tasks_that_an_earlier_step_has_done(self):
+        def done(**record):
+            return self.progress(records=[{"item": "restore_service_after", "done": True, "changed": False}, record])["before_done"]
+
+        assert done(item="restore_service_before", done=True, changed=False)
+        assert not done(item="restore_service_before", done=True, changed=True), "for other events"
+        assert not done(item="restore_service_before", done=False, changed=False) and not done(item="restore_service_before", **UNREACHABLE)
+
+
+class TestEvents:
+    EVENT = {"event_id": "E1", "event_type": "Reboot", "resources": ["web1"], "not_before": "2026-11-23T10:00:00Z", "seconds_until_not_before": 100.0}
+
+    def told(self, needed=True, event_ids=(), event_details=None, asked=None):
+        return events_of_hold("drain_host", "stop it", needed, event_ids, event_details or {}, asked or {})
+
+    def test_given(self):
+        told = self.told(event_ids=["E9"], asked={"events": [self.EVENT]})
+        assert told == {"asks": False, "trouble": "", "ids": ["E9"], "details": {}, "events": []}
+
+    def test_nothing_to_hold(self):
+        assert self.told(needed=[]) == {"asks": False, "trouble": "", "ids": [], "details": {}, "events": []}
+
+    def test_asked(self):
+        told = self.told(asked={"events": [self.EVENT]})
+        known = {"event_type": "Reboot", "resources": ["web1"], "not_before": "2026-11-23T10:00:00Z"}
+        assert (told["asks"], told["trouble"], told["ids"], told["details"]) == (True, "", ["E1"], {"E1": known})
+
+    def test_in_vain(self):
+        assert self.told(asked=UNREACHABLE)["trouble"] == "The host cannot be reached."
+        assert self.told(asked={"events": []})["trouble"] == (
+            "No scheduled event names this host, so there is nothing to stop it for."
+            " To do so all the same, name an event of your own in drain_host_event_ids."
+        )
+
+    def test_a_drain_ends_before_the_event_begins(self):
+        def at(now, timeout, **told):
+            return deadline(now, timeout, {"events": [], "details": {}, **told})
+
+        assert at(1000.0, 120.0) == 1120.0
+        assert at(1000.0, 120.0, events=[self.EVENT, dict(self.EVENT, seconds_until_not_before=None)]) == 1085.0
+        assert at(1000.0, 20.0, events=[self.EVENT]) == 1020.0
+        # 10:00:00 UTC.
+        assert at(1795428000.0 - 60, 120.0, details={"E1": {"not_before": "2026-11-23T10:00:00Z"}, "E2": {"not_before": None}, "E3": {}}) == 1795428000.0 - 15
+
+    def test_rounds(self):
+        assert rounds(100.0, 112.34, 120.0, wait=True) == {"left": 12.3, "again": True, "pause": 2}
+        assert rounds(100.0, 112.34, 12.0, wait=True, done=True) == {"left": 12.3, "again": False, "pause": 1}
+        assert rounds(100.0, 112.34, 12.0, wait=True, check_mode=True) == {"left": 12.3, "again": False, "pause": 1}
+        assert rounds(100.0, 112.34, 12.0, wait=False) == {"left": 0.0, "again": False, "pause": 1}
+        assert rounds(100.0, 99.0, 3600.0, wait=True) == {"left": 0.0, "again": False, "pause": 36}
