@@ -24,8 +24,9 @@ import uuid
 from pathlib import Path
 
 from tests.support import playbook, sshd
-from tests.support.haproxy import Haproxy, free_port
+from tests.support.haproxy import Haproxy
 from tests.support.inventory import state_dir, write_inventory
+from tests.support.ports import free_port
 from tests.support.processes import cpu_seconds, kill, marked
 from tests.support.simulator import Simulator
 

@@ -19,8 +19,8 @@ import urllib.request
 import pytest
 
 from tests.support.checkout import BUILD
-from tests.support.haproxy import free_port
 from tests.support.playbook import ansible_settings
+from tests.support.ports import free_port
 from tests.support.programs import Rulebook
 from tests.support.service import Service
 from tests.support.site import Site, wait_until

@@ -25,6 +25,7 @@ from graceful_azure_watcher.hold import FastHold
 from graceful_azure_watcher.settings import DEFAULTS
 
 from tests.support.checkout import ROOT, must_pass
+from tests.support.ports import free_port
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
 from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting, until
@@ -52,11 +53,6 @@ def running(watcher):
     path = watcher.folder / "run/status.json"
     until(lambda: path.exists() and json.loads(path.read_text())["answers"], otherwise=watcher.log.read_text)
     return process
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
 
 
 # run

@@ -21,8 +21,9 @@ import time
 
 import pytest
 
-from tests.support.haproxy import PROGRAM, Haproxy, free_port
+from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
+from tests.support.ports import free_port
 
 
 def version_of_the_program():

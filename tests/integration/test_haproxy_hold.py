@@ -27,8 +27,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 
 from tests.support.dns import Dns
-from tests.support.haproxy import Haproxy, free_port
+from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.ports import free_port
 
 # Some of it runs as another user.
 OPEN_TO_ALL = True

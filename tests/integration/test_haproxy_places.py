@@ -17,7 +17,8 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, hap
 
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
-from tests.support.haproxy import Haproxy, free_port
+from tests.support.haproxy import Haproxy
+from tests.support.ports import free_port
 
 TWO = """
 backend www

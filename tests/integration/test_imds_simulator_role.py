@@ -19,6 +19,8 @@ import urllib.request
 
 import pytest
 
+from tests.support.ports import free_port
+
 PLAYBOOK = [
     {
         "hosts": "all",
@@ -30,19 +32,13 @@ PLAYBOOK = [
 ]
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        socks = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _number in range(count)]
-        return [sock.getsockname()[1] for sock in socks]
-
-
 class Role:
     """The role with its variables; a call runs it, and returns the number of changes."""
 
     def __init__(self, folder):
         self.folder = folder
         self.prefix = []
-        self.ports = free_ports(3)
+        self.ports = [free_port() for _number in range(3)]
         self.directory = folder / "simulator"
         self.variables = {
             "imds_simulator_directory": str(self.directory),

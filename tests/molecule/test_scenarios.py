@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import socket
 import sys
 
 import pytest
 
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.ports import free_port
 
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "extensions" / "molecule").glob("*/molecule.yml"))
 LONG = ("kills",)
@@ -39,8 +38,7 @@ def test_the_example_of_a_role_of_ones_own(tmp_path):
     page = (ROOT / "docs" / "test-your-own-role.md").read_text()
     files = dict(re.findall(r"^`([\w/.-]+\.yml)`[^\n]*(?:\n[^`\n][^\n]*)*\n\n```yaml\n(.*?)```$", page, re.MULTILINE | re.DOTALL))
     assert len(files) == 7
-    with contextlib.ExitStack() as stack:
-        ports = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _number in range(2)]
+    ports = [free_port() for _number in range(2)]
     for name, text in files.items():
         for old, new in (("8171", str(ports[0])), ("8169", str(ports[1])), ("/tmp/notice-example", f"{tmp_path}/notice-example")):
             text = text.replace(old, new)

@@ -33,12 +33,6 @@ defaults
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server(NamedTuple):
     """What HAProxy says of one server."""
 

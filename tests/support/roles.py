@@ -24,9 +24,10 @@ import time
 
 import yaml
 
-from tests.support.haproxy import Haproxy, free_port
+from tests.support.haproxy import Haproxy
 from tests.support.inventory import state_dir, web_host
 from tests.support.playbook import ansible_settings
+from tests.support.ports import free_port
 from tests.support.simulator import Simulator
 from tests.support.web import Web
 

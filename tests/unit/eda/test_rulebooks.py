@@ -17,7 +17,7 @@ import yaml
 from ansible_rulebook.util import substitute_variables
 
 from tests.support.checkout import BUILD, ROOT
-from tests.support.haproxy import free_port
+from tests.support.ports import free_port
 from tests.support.receiver import certificate
 
 RULEBOOKS = ROOT / "extensions" / "eda" / "rulebooks"

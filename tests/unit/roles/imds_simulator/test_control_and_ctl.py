@@ -24,7 +24,7 @@ from graceful_azure_simulator.process import in_background
 from graceful_azure_simulator.simulated_time import Clock
 
 from tests.support.asking import approve, ask, control, document
-from tests.support.haproxy import free_port
+from tests.support.ports import free_port
 from tests.support.simulator import SCRIPT, ControlError, Simulator
 
 

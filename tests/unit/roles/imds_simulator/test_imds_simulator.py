@@ -36,6 +36,7 @@ from graceful_azure_simulator.scenario_files import chosen_scenario
 from graceful_azure_simulator.vms import Vm
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
+from tests.support.ports import free_port
 from tests.support.simulator import CODE, PYTHON, SCRIPT, ControlError, Simulator, copy_simulator
 
 FIRST_FIELDS = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
@@ -105,12 +106,6 @@ def is_running(pid):
             return stat.read().rpartition(") ")[2][0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def test_one_line_of_json_tells_the_addresses_and_sigterm_ends_it():

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Ports for servers that start later."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+# Below Linux's ip_local_port_range: no outgoing connection takes such a port between now and the server's start.
+FIRST, LAST = 20000, 32767
+
+
+def free_port():
+    """A free TCP port of 127.0.0.1. All test processes of a user share one counter, so that none is given out twice in a row."""
+    with (Path(tempfile.gettempdir()) / f"graceful-azure-ports-{os.getuid()}").open("a+") as counter:
+        fcntl.flock(counter, fcntl.LOCK_EX)
+        counter.seek(0)
+        port = int(counter.read() or LAST)
+        for _number in range(FIRST, LAST):
+            port = port + 1 if port < LAST else FIRST
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            counter.truncate(0)
+            counter.write(str(port))
+            return port
+    raise OSError("no port of 127.0.0.1 from %d to %d is free" % (FIRST, LAST))
