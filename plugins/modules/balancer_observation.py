@@ -18,15 +18,6 @@ description:
     because the passes must go on whatever happens to one balancer.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   socket:
     description:

@@ -17,15 +17,6 @@ description:
   - Runs on the controller, connects to no host and does not ask AWX.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options: {}
 author:
   - The graceful.azure authors (@graceful-azure)

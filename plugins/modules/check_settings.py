@@ -19,15 +19,6 @@ description:
   - Runs on the controller, connects to no host and changes nothing. If a variable is wrong it fails and names every mistake.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   role:
     description:

@@ -18,15 +18,6 @@ description:
     while a run goes on. Only O(phase=result), the last task of a run, fails, where a person is needed or the run's time is over.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   phase:
     description:

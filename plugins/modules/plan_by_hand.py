@@ -18,15 +18,6 @@ description:
   - Runs on the controller and connects to no host.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   phase:
     description:

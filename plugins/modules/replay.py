@@ -21,15 +21,6 @@ description:
   - A line that cannot be read, such as the last line of a run that was killed, is a warning.
 extends_documentation_fragment:
   - graceful.azure._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   journal:
     description:
