@@ -17,6 +17,7 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
@@ -132,7 +133,8 @@ class ActionModule(ActionBase):
                 group, key = (balancers, turn["key"]) if "machine" in turn else (hosts, name)
                 found = {field: value for field, value in item.items() if field not in OF_ANSIBLE}
                 if "machine" in turn:
-                    found["look"] = turn["look"]  # what was asked: a look that waited for a server counts twice
+                    # What was asked as well: a look that waited for a server counts twice.
+                    found.update(machine=turn["machine"], look=turn["look"])
                 former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
                 # Whatever a look that was ended would have told, the one before tells what was so a moment ago.
                 group[key] = dict(former, ended=True) if found.get("ended") else dict(found, rested=False)
@@ -167,7 +169,7 @@ class ActionModule(ActionBase):
             for act in (act for act in cls._acts(facts) if act["part"] == "balancer"):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, former in seen["balancers"].items():
-                    is_there = key.partition(" ")[0] == act["item"] and former.get("rested") and former.get("holds") is not None
+                    is_there = former.get("machine") == act["item"] and former.get("rested") and former.get("holds") is not None
                     now = provider.after_release(former, act, step["event_ids"]) if is_there else None
                     if now:
                         seen["balancers"][key] = dict(now, rested=False)
@@ -188,7 +190,7 @@ class ActionModule(ActionBase):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, turn in looks.items():
                     look = seen["balancers"].get(key) or {}
-                    is_new = bool(look) and not (look.get("rested") or look.get("ended"))
+                    is_new = bool(look) and Machine(key, look, None).is_new
                     if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or provider.shows(look, act))):
                         older[key] = quick_look(turn)
         return list(older.values())

@@ -178,7 +178,7 @@ class Model:
 
     def observe_balancer(self, lb):
         if lb in self.down_balancers:
-            return dict({"at": self.now, "began": self.now, "servers": None}, **self.down_balancers[lb])
+            return dict({"machine": lb, "at": self.now, "began": self.now, "servers": None}, **self.down_balancers[lb])
         servers, holds = [], []
         for name, server in self.servers[lb].items():
             record = server["record"]
@@ -204,7 +204,7 @@ class Model:
             )
         process = {"pid": max([server["process"] for server in self.servers[lb].values()], default=1), "started": 1}
         return {
-            "reached": True, "at": self.now, "began": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
+            "machine": lb, "reached": True, "at": self.now, "began": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
             "clock": self.now, "process": process, "absent": False,
         }
 

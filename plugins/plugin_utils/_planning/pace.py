@@ -171,7 +171,8 @@ def _told_by_acts(decided, acts, machines):
     hosts = decided.observed.hosts
     back = {name for name in acts if decided.step(hosts[name]).role == "restore_service" and hosts[name].look.is_new}
     on = {machine for name in back for machine, _todo in acts[name] if machine}
-    return back, {machine for machine in on if all(known.is_new for key, known in machines.items() if key.partition(" ")[0] == machine)}
+    new = {machine: [known.is_new for known in machines.values() if known.look.get("machine") == machine] for machine in on}
+    return back, {machine for machine in on if new[machine] and all(new[machine])}
 
 
 def _with_acts(turns, acts, observed):

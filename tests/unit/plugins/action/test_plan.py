@@ -162,27 +162,27 @@ class TestLooksThatAreOlderThanActs:
 class TestBroughtBack:
     """Whoever is back was not looked at since, nor were its balancers."""
 
-    KEY = "lb1 /s"
     PROCESS = {"pid": 1, "started": 1}
 
-    def seen(self, done=True, **act):
+    def seen(self, done=True, machine="lb1", **act):
         told = {"backend": "www", "server": "web0", "admin_state": "ready", "held_by": [], "condition": "none"}
         told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
-        act = dict({"part": "balancer", "balancer": 0, "item": "lb1", "process": self.PROCESS, "servers": [told]}, **act)
+        act = dict({"part": "balancer", "balancer": 0, "item": machine, "process": self.PROCESS, "servers": [told]}, **act)
         holds = [{"kind": "haproxy_server", "subject": {"backend": "www", "server": "web0"}, "events": {"E1": {}}}]
         server = dict(told, admin_state="drain", held_by=["E1"], condition="held")
         seen = {
             "hosts": {"web0": {"rested": True, "at": 5.0, "holds": [{"kind": "task", "subject": {"name": "approved"}, "events": {"e1": {}, "e2": {}}}]}},
-            "balancers": {self.KEY: {"rested": True, "process": self.PROCESS, "servers": [server], "holds": holds}},
+            "balancers": {machine + " /s": {"machine": machine, "rested": True, "process": self.PROCESS, "servers": [server], "holds": holds}},
         }
-        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1"}, "acts": [act]}]}}}
+        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": machine}, "acts": [act]}]}}}
         step = {"role": "restore_service", "event_ids": ["E1"]}
         last = {"hosts": {"web0": {"step": step}}, "settings": {"web0": {"load_balancers": [{"provider": "haproxy"}]}}}
         ActionModule._add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
-        return seen["hosts"]["web0"], seen["balancers"][self.KEY]
+        return seen["hosts"]["web0"], seen["balancers"][machine + " /s"]
 
-    def test_what_the_acts_tell_is_a_look(self):
-        host, balancer = self.seen()
+    @pytest.mark.parametrize("machine", ["lb1", "lb 1"])
+    def test_what_the_acts_tell_is_a_look(self, machine):
+        host, balancer = self.seen(machine=machine)
         assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e2"]]
         assert balancer["rested"] is False and balancer["holds"] == [] and balancer["servers"][0]["admin_state"] == "ready"
 

@@ -82,6 +82,15 @@ class TestWhatIsDone:
         assert answer == {"url": "http://localhost/", "timeout": 0} and balancer["state"] == "absent" and "reason" not in balancer
         assert forgotten["name"] == ["approved"] and restoring["name"] == ["restoring"] and restoring["state"] == "present"
 
+    @pytest.mark.parametrize("balancers", [("lb1", "lb2"), ("lb 1", "lb 2")])
+    def test_what_the_acts_tell_is_not_looked_at_again(self, model, balancers):
+        run, restore = model.run, model.settings["web1"]["restore_service"]
+        model = Model(balancers=balancers, restore_service=restore)
+        model.run.update(run)
+        self.restored(model)
+        looks = [turn["machine"] for turns in model.outcome["turns"].values() for turn in turns if "look" in turn and "machine" in turn]
+        assert parts(model)[1:3] == [(name, "balancer") for name in balancers] and looks == []
+
     def test_what_the_look_has_asked_is_not_asked_again(self, model):
         look = model.observe_host
         model.observe_host = lambda name: dict(look(name), unanswered=None)
