@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -25,6 +26,10 @@ class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         turn = self._task.args["turn"]
+        for module in turn.get("prepare", ()):
+            # What goes wrong here is told by the step that needs it.
+            with contextlib.suppress(AnsibleError):
+                self._configure_module(f"graceful.azure.{module}", {}, task_vars)
         acts = self._act(turn, task_vars) if turn.get("acts") else []
         failed = any(act.get("failed") or act.get("unreachable") for act in acts)
         is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)

@@ -37,6 +37,12 @@ def needs_roles(settings):
     return any(by_users) or any(values[role].get(key) for values in settings.values() for role, key in of_users)
 
 
+def modules_of(balancers):
+    """The modules that most steps run. C(balancers): pairs of a provider and its settings."""
+    found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {}) or ()}
+    return sorted(found | {"approval_hold", "service_hold", "task_hold", "wait_for_answer"})
+
+
 def _act(part, module, **args):
     return {"part": part, "module": module, "args": {key: value for key, value in args.items() if value is not None}}
 

@@ -139,6 +139,24 @@ def done(part, item=None, **result):
     return dict(result, part=part, **({"item": item} if item else {}))
 
 
+class TestWhatIsPacked:
+    """Ansible packs a module when a run first needs it. No event is to wait for that."""
+
+    def packed(self, model):
+        return [module for turns in model.outcome["turns"].values() for turn in turns for module in turn.get("prepare", ())]
+
+    def test_once_by_hosts_that_wait_for_a_first_event(self, model):
+        model.go()
+        assert sorted(self.packed(model)) == ["approval_hold", "haproxy_hold", "service_hold", "task_hold", "wait_for_answer"]
+        model.go()
+        assert self.packed(model) == []
+
+    def test_not_while_there_is_an_event(self, model):
+        model.announce("e1", "web1")
+        model.go()
+        assert self.packed(model) == []
+
+
 class TestWhatIsDue:
     """One after the other: whatever did not come about keeps what comes after it from being done."""
 
