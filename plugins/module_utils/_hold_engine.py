@@ -20,7 +20,7 @@ import collections
 import itertools
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._holds import RESTORING, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, same_content
 
 # Conditions of a thing that every driver may tell, besides HELD.
 NONE = "none"

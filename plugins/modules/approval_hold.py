@@ -108,7 +108,7 @@ not_approved:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, check_seconds, client_from_params, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 

@@ -373,7 +373,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     same_process,
     source_address,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     RESTORING,
     HoldError,

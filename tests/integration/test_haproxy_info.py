@@ -22,7 +22,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
 from tests.support.haproxy import Haproxy

@@ -34,7 +34,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_stat,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
     RESTORING,
