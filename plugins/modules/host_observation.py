@@ -241,8 +241,8 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
