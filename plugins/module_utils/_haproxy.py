@@ -15,7 +15,7 @@ import re
 import socket
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     DRAIN,
     ENABLED,

@@ -26,7 +26,7 @@ import collections
 import os
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
 
 KIND = "haproxy_server"

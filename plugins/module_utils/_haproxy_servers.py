@@ -17,7 +17,7 @@ import re
 import socket
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 
 READY, DRAIN, MAINT = "ready", "drain", "maint"
 

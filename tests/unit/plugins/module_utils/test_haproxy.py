@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import Former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
