@@ -361,6 +361,7 @@ idle:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -383,7 +384,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     scan_records,
     utc_now,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 
 LOOK_SECONDS = 0.5
 

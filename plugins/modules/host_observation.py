@@ -240,6 +240,7 @@ import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
@@ -255,7 +256,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     client_from_params,
     imds_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 READ_SECONDS = 1.0
