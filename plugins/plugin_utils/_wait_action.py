@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 display = Display()
 
 
-class PatientAction(ActionBase):
+class WaitAction(ActionBase):
     """Calls the module that bears the task's name until finished(), or until the task's option timeout ran out.
 
     A subclass says when it is finished and what a person is told meanwhile. The module has an
