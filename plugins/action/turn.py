@@ -10,7 +10,7 @@ import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._look import INTERVAL, LookAction, News
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import is_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
 OF_HOST = ("approval_hold", "host_observation")
 """Modules that ask the metadata service."""

@@ -6,7 +6,7 @@
 
 A step is taken in the turn of its host, without the role, as long as no task file of the user's own belongs to it. An act has
 
-C(part)    what the judgement of the step calls it (C(_steps/acted.py)), which also tells whether it is still due after those before it
+C(part)    what the judgement of the step calls it (C(_steps/without_role.py)), which also tells whether it is still due after those before it
 C(module)  which module is run
 C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
 C(balancer)  which of the balancers of the host it is about, from 0, if it is about one

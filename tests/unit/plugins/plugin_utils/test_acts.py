@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import UNFINISHED, is_due, judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED, is_due, judge
 
 from tests.support.model import SOCKET, Model
 
