@@ -22,8 +22,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     silent_for,
     unanswered,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""

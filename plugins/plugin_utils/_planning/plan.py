@@ -16,9 +16,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import known_events, next_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import known_events, next_turns
 
 
 def plan(document):

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import REST_IDLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_IDLE
 
 from tests.support.model import Model, iso
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import (
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     IDLE,
     LEAVE,
