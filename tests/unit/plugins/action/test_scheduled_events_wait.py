@@ -10,6 +10,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import scheduled_events_wait
+from ansible_collections.graceful.azure.plugins.plugin_utils import _wait_action
 
 from tests.support.service import Clock
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils import _wait_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
 from tests.support.service import Clock
