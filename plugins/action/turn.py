@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.plugin_utils._look import INTERVAL, LookAction, News
+from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
 OF_HOST = ("approval_hold", "host_observation")
