@@ -17,7 +17,7 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
@@ -128,13 +128,13 @@ class ActionModule(ActionBase):
         for name, facts in known.items():
             for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ():
                 turn = item.get("turn") or {}
-                if "look" not in turn or not ("reached" in item or item.get("ended")):
+                if "options" not in turn or not ("reached" in item or item.get("ended")):
                     continue
                 group, key = (balancers, turn["key"]) if "machine" in turn else (hosts, name)
                 found = {field: value for field, value in item.items() if field not in OF_ANSIBLE}
                 if "machine" in turn:
                     # What was asked as well: a look that waited for a server counts twice.
-                    found.update(machine=turn["machine"], look=turn["look"])
+                    found.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
                 former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
                 # Whatever a look that was ended would have told, the one before tells what was so a moment ago.
                 group[key] = dict(former, ended=True) if found.get("ended") else dict(found, rested=False)
@@ -190,7 +190,7 @@ class ActionModule(ActionBase):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, turn in looks.items():
                     look = seen["balancers"].get(key) or {}
-                    is_new = bool(look) and Machine(key, look, None).is_new
+                    is_new = bool(look) and MachineObservation(key, look, None).is_new
                     if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or provider.shows(look, act))):
                         older[key] = quick_look(turn)
         return list(older.values())
@@ -199,10 +199,10 @@ class ActionModule(ActionBase):
     def _only_acts(turns):
         """The last acts of a run are done without a look after them. C(to_do): the turns of a pass after that, if one of them fails."""
         acts = {
-            name: [{field: value for field, value in turn.items() if field != "look"} for turn in mine if "acts" in turn] for name, mine in turns.items()
+            name: [{field: value for field, value in turn.items() if field != "options"} for turn in mine if "acts" in turn] for name, mine in turns.items()
         }
         looks = {
-            name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "look" in turn] for name, mine in turns.items()
+            name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "options" in turn] for name, mine in turns.items()
         }
         return {"turns": acts, "to_do": looks}
 

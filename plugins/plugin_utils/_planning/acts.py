@@ -73,7 +73,7 @@ def _approve_event(step, host, run):
         reason=step["reason"],
         ready_resources=step["ready_resources"],
         ready_until=step["ready_until"],
-        resource_name=host.settings.resource_name or host.look.resource_name,
+        resource_name=host.settings.resource_name or host.observation.resource_name,
         timeout=max(APPROVING, run.observe_timeout),
     )
     return [(None, [sent])]
@@ -94,7 +94,7 @@ def _restore_service(step, host, run):
         return None
     first = [_act("services", "service_hold", timeout=0, **_release(step))] if "service" in there else []
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
-    has_answered = host.look.is_new and host.look.asked and host.look.unanswered is None and not first
+    has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not first
     if settings.ask and not has_answered:
         first.append(_act("answer", "wait_for_answer", timeout=0, **settings.ask))
     over = [name for name in ENDED if name in there]

@@ -51,7 +51,7 @@ def doubt(event, observed):
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        has_told = host.tells and host.look.at >= since + LAG and not event.is_on_trust(host)
+        has_told = host.tells and host.observation.at >= since + LAG and not event.is_on_trust(host)
         if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
     return None

@@ -40,7 +40,7 @@ class Decided:
         """Whether nothing but a second look is missing for a host to be idle."""
         drain = self.drains[host.name]
         in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
-        return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.looks < LOOKS
+        return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.idle_looks < LOOKS
 
 
 def decide(observed):
@@ -184,9 +184,9 @@ def _stop_services(preparing, observed, drains):
         settings, drain = host.settings.drain_host, drains[name]
         # After the impact services are as that left them.
         is_hit = any(event.started and event.was_ready for event in host.events)
-        if host.look.holds is None or is_hit or {event.key for event in events} <= host.drained:
+        if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue
-        if settings.before or (settings.services or settings.after) and drain.looks >= LOOKS:
+        if settings.before or (settings.services or settings.after) and drain.idle_looks >= LOOKS:
             steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left)
     return steps
 
@@ -195,7 +195,7 @@ def _restore(hosts, observed):
     """Bring back those whom no event wants out. Where only the host's own service shows the event no more, another's newer document still does."""
     steps, tried = {}, {}
     for host in hosts:
-        gone = _done_with(host, observed) if host.held_ids and host.observed else []
+        gone = _done_with(host, observed) if host.held_ids and host.was_read else []
         if gone:
             since = max(host.restoring.get(event.key, observed.now) for event in gone)
             known = host.memory.restoring_since

@@ -134,7 +134,7 @@ def _is_settled(observed, told, event):
 
 def _may_be_mended(host, event, observed):
     """Whether a host that cannot be given back because of a mistake still has time: what boots, or is restarted, looks like one set up wrong."""
-    if not host.fatal or host.look.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
+    if not host.fatal or host.observation.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
         return False
     since = gone_at(event, observed)
     return observed.now - (observed.now if since is None else since) < host.settings.restore_service.timeout
@@ -144,7 +144,7 @@ def _is_hopeless(decided, host, event, end):
     """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
     given_back = is_given_back(host, event, decided.observed)
     if is_owed(host, event, given_back) or (event.approved_at is not None and not given_back):
-        return bool(host.look.left)
+        return bool(host.observation.left)
     if host.fatal:
         return True
     # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
@@ -156,7 +156,7 @@ def _is_hopeless(decided, host, event, end):
 def _is_left_behind(event, observed):
     """Whether nothing but the holds for VMs that were deleted is left of the event: no reason for a run that watches to end."""
     hosts = observed.members(event)
-    is_silent = not any(host.look.reached for host in hosts)
+    is_silent = not any(host.observation.reached for host in hosts)
     return not event.standing and event.recalled and is_silent and (event.event_type in DELETED or all(is_deleted(host, observed) for host in hosts))
 
 
@@ -166,13 +166,13 @@ def _is_patient(host, observed):
     if host.fatal:
         # A balancer that is being restarted looks like one that was set up wrong.
         limit = PATIENCE if host.blind else PATIENCE_FATAL
-        nothing_at_stake = host.observed and not host.look.events and host.look.holds is not None and not host.held_ids
+        nothing_at_stake = host.was_read and not host.observation.events and host.observation.holds is not None and not host.held_ids
         return now - host.fatal_since >= limit or nothing_at_stake
     if host.blind and now - host.blind_since < PATIENCE:
         return False
     if not host.is_unread and not is_lost(host, observed):
         return True
-    return silent_for(host, now) >= (PATIENCE if host.look.passing else PATIENCE_FATAL)
+    return silent_for(host, now) >= (PATIENCE if host.observation.passing else PATIENCE_FATAL)
 
 
 def _next_act_is_later(decided, event, end):
@@ -246,7 +246,7 @@ def _messages(decided, told, late, time_is_over):
     if run.check:
         # In check mode a host is asked even where no event names it, or its event has time.
         messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
-    if not any(host.look.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
+    if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append("none of the targets could be reached")
     for event in listed(observed):
         said = [(name, told[name, event.key]) for name in event.hosts]
@@ -259,7 +259,7 @@ def _given_up(host, observed):
     if not host.fatal:
         yield from host.blind
     if host.is_unread:
-        yield f"its metadata service cannot be read: {host.look.error}"
+        yield f"its metadata service cannot be read: {host.observation.error}"
     if is_lost(host, observed):
         yield (
             f"it cannot be reached, and no event is known that names it, so nobody watches it: {why_unread(host)}."

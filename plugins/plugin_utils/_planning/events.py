@@ -87,7 +87,7 @@ class Event(EventMemory):
         """Whether it bears the name of a host whose own service does not show it, perhaps because that lags behind those that do."""
         is_named = self.standing and (host.resource_name or "").lower() in {name.lower() for name in self.strangers}
         # One that answers with an empty body tells nothing, and is not waited for longer.
-        return is_named and host.name not in self.not_meant and (host.tells or host.observed and now < self.first_seen + LAG)
+        return is_named and host.name not in self.not_meant and (host.tells or host.was_read and now < self.first_seen + LAG)
 
     def seconds_without(self, host, since=0.0):
         """For how many seconds, from that moment on, a host's service has given documents without the event; -1 if the last read gave none."""
@@ -108,8 +108,8 @@ class Event(EventMemory):
 def meet_events(hosts, remembered, now):
     """All events by their folded id: what the documents of all hosts show, the newest look last, and what is remembered."""
     events = {}
-    for host in sorted(hosts.values(), key=lambda host: host.look.at or 0):
-        for shown in host.look.events or ():
+    for host in sorted(hosts.values(), key=lambda host: host.observation.at or 0):
+        for shown in host.observation.events or ():
             key = fold(shown.event_id)
             if key not in events:
                 known = vars(remembered[key]) if key in remembered else {"first_seen": now, "not_before": shown.not_before}
@@ -126,10 +126,10 @@ def _put_together(event, shown, host):
         setattr(event, name, getattr(shown, name))
     if shown.event_status == "Started":
         event.status = "Started"
-        event.seen_started = host.look.at if event.seen_started is None else event.seen_started
+        event.seen_started = host.observation.at if event.seen_started is None else event.seen_started
     elif shown.seconds_until_not_before is not None:
         event.not_before = shown.not_before
-        event.not_before_at = host.look.at + shown.seconds_until_not_before
+        event.not_before_at = host.observation.at + shown.seconds_until_not_before
     # Rules are asked for the hosts that it names, whoever showed it.
     event.document = dict(shown.document, event_status=event.status, affects_host=True)
 
@@ -168,7 +168,7 @@ def add_new(known, names):
 
 def _note_without(event, host):
     """Since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG it begins anew."""
-    at = host.look.at
+    at = host.observation.at
     if host.name in event.shown_by:
         event.without.pop(host.name, None)
     elif host.tells:
@@ -184,10 +184,10 @@ def _bearers(event, resource, hosts, now):
     # If its own service gives documents without the event for long enough, another VM of that name is meant. A service that was silent may
     # lag behind the others as much as any other when it comes back.
     named = event.named.setdefault(resource.lower(), now)
-    add_new(event.answered_empty, [host.name for host in bearers if host.look.empty_body])
+    add_new(event.answered_empty, [host.name for host in bearers if host.observation.empty_body])
     add_new(event.namesakes, [host.name for host in bearers if event.seconds_without(host, named) >= LAG])
     # Another run took it out for this event, after it was last looked at here.
-    found = found or [host.name for host in bearers if event.key in host.held_ids and not host.observed_since(event.held_at)]
+    found = found or [host.name for host in bearers if event.key in host.held_ids and not host.was_read_since(event.held_at)]
     if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.not_meant:
         found = [bearers[0].name]
         add_new(event.unconfirmed, found)

@@ -29,7 +29,7 @@ class Drain:
     """How far a host is drained."""
 
     busy: str            # what keeps it from being idle
-    looks: int           # idle looks in a row
+    idle_looks: int      # idle looks in a row
     too_early: bool      # whether it is not known for long enough that no request comes, or that a machine is without a balancer
     arrivals: dict       # per place that is out: what came since
     not_running: dict    # per machine without a balancer: since when, by its own clock
@@ -45,10 +45,10 @@ def judge_drain(host, now):
     busy = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
     busy.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
     busy.extend(_connections(host))
-    if host.look.is_silent:
+    if host.observation.is_silent:
         busy.append(f"silent: {host.why_silent}")
     # A look that waited for the end of the last request or connection has looked twice.
-    own = [0 if host.look.ended else host.look.looks] if host.ports else []
+    own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
     looked = [place.looks for place in host.places if place.looks is not None] + own
     looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
@@ -65,12 +65,12 @@ def is_fresh(host, now):
 
     The pass in which its event appears may have begun long before that, with a look at the balancer, and an idle look has lasted a minute.
     """
-    if not host.look.is_new:
+    if not host.observation.is_new:
         return False  # it may have gone silent since
     appears = any(event.first_seen == now for event in host.events)
     seen = [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
     if host.ports:
-        seen.append((host.look.is_new, None if host.look.ended else host.look.at))
+        seen.append((host.observation.is_new, None if host.observation.ended else host.observation.at))
     return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
 
 
@@ -98,19 +98,19 @@ def _connections(host):
     """Sentences about the connections that are counted on the host itself, those aside that a balancer keeps in its pool."""
     if not host.ports:
         return []
-    if host.look.connections is None:
+    if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = {place.pool_address for place in host.places}
     return [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
-        for connection in host.look.connections
+        for connection in host.observation.connections
         if connection["peer"] not in pools
     ]
 
 
 def is_ready(host, drain, event, step):
     """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event. C(step): the one that the host takes."""
-    if host.fatal or drain.looks < LOOKS or (step and step.role != "approve_event"):
+    if host.fatal or drain.idle_looks < LOOKS or (step and step.role != "approve_event"):
         return False
     return not host.settings.drain_host.steps or event.key in host.drained
 
@@ -170,7 +170,7 @@ def failing_for(host, events, now):
 
 def is_lost(host, observed):
     """Whether nobody can tell of the host: it cannot be reached, may not be off, and no event is known that names it."""
-    return not (host.look.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
+    return not (host.observation.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
 
 
 def is_over(event, observed):
@@ -211,7 +211,7 @@ def is_done_with(event, host):
 
 def is_seen_given_back(host, event, observed):
     """Whether this pass shows that no hold for an event that is over is left on the host."""
-    if event.standing or host.fatal or event.key in host.held_ids or host.look.holds is None or host.blind and event.prepares:
+    if event.standing or host.fatal or event.key in host.held_ids or host.observation.holds is None or host.blind and event.prepares:
         return False
     return is_over(event, observed) or event.is_over_for(host)
 

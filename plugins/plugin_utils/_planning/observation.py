@@ -74,13 +74,13 @@ def observe(document):
         _note_answer(host)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
-    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.look['fatal']}" for key, machine in document.machines.items() if machine.look.get("fatal")]
+    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.result['fatal']}" for key, machine in document.machines.items() if machine.result.get("fatal")]
     messages.extend(event.unasked for event in events.values() if event.unasked)
     return Observed(document, hosts, events, addresses, messages, memory.first_found)
 
 
 def _meet_host(name, document, memory):
-    settings, look = document.settings[name], document.looks[name]
+    settings, look = document.settings[name], document.observations[name]
     for balancer in settings.load_balancers:
         if balancer["provider"] not in PROVIDERS:
             raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(PROVIDERS)}")
@@ -94,9 +94,9 @@ def _meet_host(name, document, memory):
     )
     if look.fatal:
         host.fatal.append(look.fatal)
-    if host.observed and not resource_name:
+    if host.was_read and not resource_name:
         host.fatal.append("its metadata service does not tell this host's name; set graceful_azure_resource_name")
-    if not host.observed:
+    if not host.was_read:
         host.silent_since = document.now if memory.silent_since is None else memory.silent_since
     return host
 
@@ -121,9 +121,9 @@ def _note_absences(host, hosts, events, now):
     for key, event in events.items():
         if event.standing and host.name in event.shown_by:
             host.absent.pop(key, None)
-        elif host.observed and host.name in event.hosts and not (host.look.empty_body and _is_wanted(event, hosts, now)):
+        elif host.was_read and host.name in event.hosts and not (host.observation.empty_body and _is_wanted(event, hosts, now)):
             reads = host.absent.get(key, [])
-            new = {at for at in (host.look.at - host.look.steady, host.look.at) if not reads or at > reads[-1]}
+            new = {at for at in (host.observation.at - host.observation.steady, host.observation.at) if not reads or at > reads[-1]}
             host.absent[key] = (reads + sorted(new))[-2:]
 
 
@@ -146,8 +146,8 @@ def _note_answer(host):
     """Whether the host does not answer what restore_service asks, although it serves. What was asked before a hold was put counts as long as it is there."""
     if host.held_ids:
         return
-    if host.look.asked:
-        host.answer = (host.look.unanswered or "") if host.traffic.serves else ""
+    if host.observation.asked:
+        host.answer = (host.observation.unanswered or "") if host.traffic.serves else ""
     elif not host.events:
         host.answer = None
 

@@ -38,7 +38,7 @@ def plan(document):
         "turns": next_turns(decided, decisions, {name: found for name, found in acts.items() if found is not None}, expected, doubtful, end.end),
         "known": known_events(observed),
         "by_role": {name: step for name, step in steps.items() if acts[name] is None},
-        "unread": {host.name: why_unread(host) for host in hosts if not host.observed},
+        "unread": {host.name: why_unread(host) for host in hosts if not host.was_read},
         "events": [result(decided, told, event) for event in listed(observed)],
         "finished": end.finished,
         "once_more": end.once_more,

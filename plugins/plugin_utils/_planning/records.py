@@ -48,10 +48,10 @@ def read_holds(hosts, events, machines, now, ours):
     C(ours): the names of the task records that the roles leave. Any other is a user's own.
     """
     for host in hosts.values():
-        own = Clock(host.look.time, now, host.look.seen_at(now))
-        records = [(record, own) for record in host.look.holds or ()]
+        own = Clock(host.observation.time, now, host.observation.seen_at(now))
+        records = [(record, own) for record in host.observation.holds or ()]
         found = (pair for provider, balancer in host.balancers for pair in provider.records(balancer, machines))
-        records.extend((record, Clock(machine.look.get("time"), now, machine.seen_at(now))) for record, machine in found)
+        records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         for record, clock in records:
             if record.kind == "task" and record.name not in ours:
                 continue

@@ -25,7 +25,7 @@ def remember(decided, told, decisions, end):
 def _remember_host(decided, told, decision, host):
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     return HostMemory(
-        resource_name=host.look.resource_name or memory.resource_name,
+        resource_name=host.observation.resource_name or memory.resource_name,
         addresses=host.addresses,
         silent_since=host.silent_since,
         blind_since=host.blind_since,
@@ -35,7 +35,7 @@ def _remember_host(decided, told, decision, host):
         restoring_since=restoring_since(decided, host) if host.held_ids and host.name not in decided.wanted_out else None,
         restoring=host.restore_said,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
-        looks=drain.looks,
+        looks=drain.idle_looks,
         arrivals=drain.arrivals,
         not_running=drain.not_running,
         absent=host.absent,

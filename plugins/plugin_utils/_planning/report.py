@@ -135,7 +135,7 @@ def _told(decided, host, event):
     failed = f" (last step failed: {host.failure})" if host.failure else ""
     if event.started:
         return Told("started", _told_started(host, event, busy, now) + failed)
-    if host.look.is_silent:
+    if host.observation.is_silent:
         return Told("unobserved", busy, event.deadline)
     if event.approved_at is not None:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
@@ -166,7 +166,7 @@ def _told_of_namesake(host, event):
 
 
 def _told_started(host, event, busy, now):
-    if host.look.is_silent:
+    if host.observation.is_silent:
         return f"silent for {silent_for(host, now):.0f} s"
     if not event.prepares:
         return "the event has started"
@@ -185,11 +185,11 @@ def _told_after(decided, host, event):
     observed = decided.observed
     silent = f"silent: {host.why_silent}"
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
-        return Told("unobserved", _why_not_over(host, event) if host.observed else silent)
+        return Told("unobserved", _why_not_over(host, event) if host.was_read else silent)
     if event.key not in host.held_ids:
         return _told_without_hold(host, event, observed, silent)
     held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)
-    if not host.observed:
+    if not host.was_read:
         return Told("unobserved", "; ".join(part for part in (silent, held) if part))
     if host.name in decided.wanted_out:
         return Told("restoring", "another event still names it")
@@ -230,9 +230,9 @@ def _blind_until(host, event, observed):
 
 def _why_not_over(host, event):
     """Why an event that the host's service does not show is not over yet."""
-    if host.look.empty_body:
+    if host.observation.empty_body:
         return "its metadata service answered with an empty body, which ends no event that is held or still to come"
-    if not host.observed_since(event.held_at):
+    if not host.was_read_since(event.held_at):
         return f"held for {event.label} since it was last looked at"
     return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
 
@@ -240,7 +240,7 @@ def _why_not_over(host, event):
 def _told_without_event(host, observed):
     if host.fatal:
         return Told("needs_person", "; ".join(host.fatal))
-    if not host.observed:
+    if not host.was_read:
         return Told("unobserved", host.why_silent)
     reason = "; ".join(filter(None, [maintenance(host), _why_unnamed(host, observed)]))
     if host.foreign_ids:

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, MachineLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
@@ -17,7 +17,7 @@ CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "ch
 """What the conditions of a server that haproxy_info tells mean for the plan."""
 TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
 """What haproxy_hold tells of a server as haproxy_info does."""
-NOT_LOOKED_AT = Machine("", {}, None)
+NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
 def _keys(settings):
@@ -39,12 +39,12 @@ def _is_held_for(settings, record):
 
 def _carries_nothing(settings, machine):
     """Whether no HAProxy runs on a machine, and the settings say that it carries no traffic then."""
-    return bool(machine.look.get("absent")) and settings.get("absent") == "no_traffic"
+    return bool(machine.result.get("absent")) and settings.get("absent") == "no_traffic"
 
 
 def _servers(machine):
     """The servers on a machine, or None if these could not be read."""
-    return None if machine.look.get("absent") else machine.look.get("servers")
+    return None if machine.result.get("absent") else machine.result.get("servers")
 
 
 class Haproxy(Provider):
@@ -60,8 +60,8 @@ class Haproxy(Provider):
             if _carries_nothing(settings, machine):
                 absent.append(name)
             elif _servers(machine) is None:
-                helpless = helpless and bool(machine.look.get("fatal"))
-                unread.append(f"balancer {name}: {machine.look.get('fatal') or machine.look.get('error') or 'not observed'}")
+                helpless = helpless and bool(machine.result.get("fatal"))
+                unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
             else:
                 found = _places(settings, host, hosts, name, machine, addresses)
                 places.extend(found)
@@ -72,7 +72,7 @@ class Haproxy(Provider):
             unread.append(words.runs_nowhere(absent))
             helpless = False
         keys = dict(_keys(settings))
-        not_running = {name: machines[keys[name]].look["clock"] for name in absent}
+        not_running = {name: machines[keys[name]].result["clock"] for name in absent}
         return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), not_running)
 
     def records(self, settings, machines):
@@ -103,18 +103,18 @@ class Haproxy(Provider):
                 draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
             for machine, key in _keys(values):
                 first = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
-                _machine, look = found.setdefault(key, first)
+                _machine, options = found.setdefault(key, first)
                 if values.get("hard_stop_after") is not None:
-                    look["hard_stop_after"] = values["hard_stop_after"]
+                    options["hard_stop_after"] = values["hard_stop_after"]
                 if values.get("absent") == "no_traffic":
-                    look["absent"] = "no_traffic"
-                if values["server"] not in look["servers"]:
-                    look["servers"].append(values["server"])
-                look["addresses"].extend(searched(name, key))
-        for key, (machine, look) in found.items():
-            wait_for = [server for server in look["servers"] if server in draining]
+                    options["absent"] = "no_traffic"
+                if values["server"] not in options["servers"]:
+                    options["servers"].append(values["server"])
+                options["addresses"].extend(searched(name, key))
+        for key, (machine, options) in found.items():
+            wait_for = [server for server in options["servers"] if server in draining]
             quiet = max((draining[server] for server in wait_for), default=0.0)
-            yield MachineLook(key, machine, "haproxy_info", look, wait_for, quiet)
+            yield NextLook(key, machine, "haproxy_info", options, wait_for, quiet)
 
     def acts(self, settings, direction, hold, step):
         known = {
@@ -131,19 +131,19 @@ class Haproxy(Provider):
             addresses = (step.get("addresses") or {}).get(machine) or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
 
-    def shows(self, look, act):
+    def shows(self, result, act):
         def held(servers):
             return {(server["backend"], server["server"]): set(map(fold, server["held_by"])) for server in servers or ()}
 
-        told, seen = held(act.get("servers")), held(look.get("servers"))
+        told, seen = held(act.get("servers")), held(result.get("servers"))
         return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
 
-    def after_release(self, look, act, event_ids):
+    def after_release(self, result, act, event_ids):
         told = {(server["backend"], server["server"]): server for server in act.get("servers") or ()}
-        if not told or act.get("process") != look.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
+        if not told or act.get("process") != result.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
             return None
         released, holds, held = set(map(fold, event_ids)), [], dict.fromkeys(told, frozenset())
-        for record in look["holds"]:
+        for record in result["holds"]:
             key = record["subject"].get("backend"), record["subject"].get("server")
             left = {event_id: entry for event_id, entry in record["events"].items() if key not in told or fold(event_id) not in released}
             held[key] = frozenset(map(fold, left))
@@ -151,11 +151,11 @@ class Haproxy(Provider):
         if any(held[key] != set(map(fold, server["held_by"])) for key, server in told.items()):
             return None  # somebody else holds it meanwhile, and only a look tells for what
         servers = []
-        for server in look["servers"]:
+        for server in result["servers"]:
             news = told.get((server["backend"], server["server"]))
             now = {**{key: news[key] for key in TOLD_BY_ACTS}, "in_service": news["admin_state"] == "ready"} if news else {}
             servers.append(dict(server, **now))
-        return dict(look, servers=servers, holds=holds)
+        return dict(result, servers=servers, holds=holds)
 
 
 def _places(settings, host, hosts, name, machine, addresses):
@@ -170,7 +170,7 @@ def _places(settings, host, hosts, name, machine, addresses):
     for server in servers:
         if _is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
             continue
-        if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.look):
+        if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
             places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine.key, server)))
     return places
@@ -191,9 +191,9 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
     in_rotation = state == "ready"
     count = None
     if not in_rotation and "total_sessions" in server:  # a journal of a version before does not tell
-        count = Count(machine.look["process"], machine.look["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
+        count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
     # A look that waited for the end of the last session has looked twice.
-    is_waited_for = not leads_to and settings["server"] in ((machine.look.get("look") or {}).get("wait_for") or ())
+    is_waited_for = not leads_to and settings["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
     return Place(
         name=label,
         machine=name,
@@ -202,7 +202,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
         serves=server["in_service"],
         busy=words.still_there(label, server, leads_to),
         count=count,
-        seen=None if machine.look.get("ended") else machine.look.get("at", machine.look.get("began")),
+        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
         looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
@@ -213,7 +213,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
         group=Group(
             (machine.key, server["backend"]),
             f"{server['backend']} on {name}",
-            tuple(other for other in machine.look["servers"] if other["backend"] == server["backend"]),
+            tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
         pool_address=server.get("source_address"),

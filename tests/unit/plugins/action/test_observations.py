@@ -64,7 +64,7 @@ def make_scene(monkeypatch, tmp_path):
 
 class TestHost:
     def look(self, scene, read_at=None, **args):
-        return scene.take({"name": "web1", "look": {}, "read_at": read_at}, **args)
+        return scene.take({"name": "web1", "options": {}, "read_at": read_at}, **args)
 
     def test_no_more_than_one_read_a_second(self, scene):
         read_at = None
@@ -91,7 +91,7 @@ class TestHost:
         assert len(scene.looks) == 2 and scene.now <= 1001.0 - back
 
     def test_what_the_module_is_told(self, scene):
-        found = {"name": "web1", "look": {"wait": 2.0, "known": "a"}, "read_at": None}
+        found = {"name": "web1", "options": {"wait": 2.0, "known": "a"}, "read_at": None}
         scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/s")
         told = {"wait": 2.0, "known": "a", "imds_url": "http://127.0.0.1:1", "state_dir": "/s"}
         assert scene.looks == [(0.0, "graceful.azure.host_observation", told)]
@@ -143,7 +143,7 @@ class TestActs:
     def take(self, scene, *parts, machine=None, look=None):
         acts = [{"part": part, "module": f"{part}_module", "args": {"state": "absent"}, "balancer": 0} for part in parts]
         found = dict({"machine": machine} if machine else {}, name="web1", acts=acts, balancers=[self.SETTINGS])
-        return scene.take(dict(found, look=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
+        return scene.take(dict(found, options=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
 
     def test_before_the_look(self, scene):
         seen = self.take(scene, "services", look={"known": "a"})
@@ -223,7 +223,7 @@ class TestNews:
 
 class TestBalancer:
     def test_it_is_looked_at_with_its_own_module(self, scene):
-        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "look": {"socket": "/s", "timeout": 0.0}}
+        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
         assert scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/lb")["reached"]
         assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 
