@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     MAINT,
     READY,
     HaproxyError,
-    Look,
+    HaproxyState,
     parse_info,
     parse_servers_state,
     parse_stat,
@@ -182,24 +182,24 @@ class Haproxy:
         if info.startswith("Unknown command") and self._is_master():
             raise HaproxyError(self._master())
         process = parse_info(info, self.path)
-        look = Look(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
+        seen = HaproxyState(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
         if not text.endswith("\n\n"):
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
-        look.uptime = parse_uptime(info)
-        look.add_former(former_connections(process.pid, look.uptime, self._hard_stop_after))
-        return look
+        seen.uptime = parse_uptime(info)
+        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after))
+        return seen
 
-    def sticky_backends(self, look):
+    def sticky_backends(self, seen):
         """Which backends send a known client back to a server that drains.
 
         A cookie shows in the statistics, a table in its stored fields. Which backend uses a table in a section that has
         no server of its own cannot be asked, so that every backend counts as its user.
         """
-        sticky = {name for name, row in look.backends.items() if row.get("cookie")}
+        sticky = {name for name, row in seen.backends.items() if row.get("cookie")}
         tables = {name for name in self._tables() if self._stores_server_id(name)}
-        if tables - set(look.backends_with_servers):
-            return set(look.backends_with_servers)
+        if tables - set(seen.backends_with_servers):
+            return set(seen.backends_with_servers)
         return sticky | tables
 
     def _tables(self):
@@ -272,13 +272,13 @@ class DryHaproxy:
     def level(self):
         return self._haproxy.level()
 
-    def sticky_backends(self, look):
-        return self._haproxy.sticky_backends(look)
+    def sticky_backends(self, seen):
+        return self._haproxy.sticky_backends(seen)
 
     def look(self):
-        look = self._haproxy.look()
+        seen = self._haproxy.look()
         for key, state in self._told.items():
-            server = look.servers.get(key)
+            server = seen.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
                 if key in self._checked:
@@ -286,9 +286,9 @@ class DryHaproxy:
                     server.passed = self._waits
                     server.operational = "up" if self._waits else "down"
         for key, state in self._told_agents.items():
-            if key in look.servers:
-                look.servers[key].show_agent(state)
-        return look
+            if key in seen.servers:
+                seen.servers[key].show_agent(state)
+        return seen
 
     def set_healthy(self, backend, server):
         pass

@@ -122,8 +122,8 @@ class Servers(Driver):
                 "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'."
                 % (self._haproxy.path, level)
             )
-        look = self._haproxy.look()
-        self._find_targets(look, self._records_of(look))
+        seen = self._haproxy.look()
+        self._find_targets(seen, self._records_of(seen))
 
     def look(self):
         self._seen = self._haproxy.look()
@@ -311,8 +311,8 @@ class Servers(Driver):
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
 
-    def _records_of(self, look):
-        return Records(self._store.records(KIND), self._haproxy.path, look)
+    def _records_of(self, seen):
+        return Records(self._store.records(KIND), self._haproxy.path, seen)
 
     def _follow(self):
         """The records that belong to this HAProxy. One whose socket has got another path is filed under that first."""
@@ -330,15 +330,15 @@ class Servers(Driver):
                 remaining = self._request.taken_from(record["events"])
                 self._store.replace(record, dict(record, events=remaining) if remaining else None)
 
-    def _find_targets(self, look, records):
+    def _find_targets(self, seen, records):
         """The places (backend and server) to act on. All that the user named must have the server, or nothing is touched."""
-        known = look.backends_of(self._server)
+        known = seen.backends_of(self._server)
         recorded = [backend for backend, name in records.keys() if name == self._server]
         wanted = self._backends if self._backends is not None else known
         for backend in wanted:
             if backend in known or not self._request.present and backend in recorded:
                 continue
-            if backend not in look.backends:
+            if backend not in seen.backends:
                 raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
             raise HaproxyError(
                 "The backend %r of HAProxy on socket %s has no server %r (option server)."
@@ -346,17 +346,17 @@ class Servers(Driver):
             )
         if self._backends is None and not self._request.present:
             wanted = wanted + [backend for backend in recorded if backend not in wanted]
-        also = self._also(look, records)
+        also = self._also(seen, records)
         if not wanted and (self._request.present or not also):
             raise HaproxyError(
                 "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
             )
         return [(backend, self._server) for backend in wanted] + also
 
-    def _also(self, look, records):
+    def _also(self, seen, records):
         """Servers of other names: those that lead to the places given, or that are held for this one."""
         if self._request.present:
-            found = [key for key, server in look.servers.items() if server.leads(self._places)]
+            found = [key for key, server in seen.servers.items() if server.leads(self._places)]
         else:
             found = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
         return [key for key in found if key[1] != self._server and (self._backends is None or key[0] in self._backends)]

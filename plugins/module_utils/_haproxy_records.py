@@ -38,9 +38,9 @@ STARTED_SECONDS = 3.0
 class Records:
     """The records of holds on servers of HAProxy: ``ours``, those of the one that was looked at, and ``others``."""
 
-    def __init__(self, records, path, look, proc="/proc"):
+    def __init__(self, records, path, seen, proc="/proc"):
         self._path = path
-        self._look = look
+        self._seen = seen
         self._proc = proc
         self._asked = {}
         self.ours = []
@@ -85,12 +85,12 @@ class Records:
         subject = subject_of(self._path, key[0], key[1])
         # Where another HAProxy had this path before and holds a server of the same name.
         if any(record["subject"] == subject for record in self.others):
-            subject["pid"] = self._look.process.pid
+            subject["pid"] = self._seen.process.pid
         return subject
 
     def _rank(self, record):
         process = record["process"]
-        if same_process(record_process(record), self._look.process):
+        if same_process(record_process(record), self._seen.process):
             return OWN
         socket = record["subject"]["socket"]
         if socket == self._path:
@@ -100,21 +100,21 @@ class Records:
         answers = self._asked[socket]
         if answers:
             return ANSWERS if self._is_this_haproxy(answers) and not self._runs_elsewhere(process) else None
-        server = self._look.servers.get(key_of(record))
+        server = self._seen.servers.get(key_of(record))
         if answers is False or server is None or self._runs_elsewhere(process):
             return None
         return MOVED if server.address is not None and record.get("leads_to") == leads_to(server) else None
 
     def _is_this_haproxy(self, process):
         """Whether it is the process that was looked at, or a former one that is about to end."""
-        ours = self._look.process
+        ours = self._seen.process
         if process.pid == ours.pid:
             return abs(process.started - ours.started) <= STARTED_SECONDS
         return process.pid in former_processes([ours.pid], self._proc)
 
     def _runs_elsewhere(self, process):
         """Whether a process is a HAProxy that runs and is not a former process of the one that was looked at."""
-        pid, ours = process["pid"], self._look.process.pid
+        pid, ours = process["pid"], self._seen.process.pid
         if pid == ours:
             return False
         started = started_at(pid, self._proc)

@@ -47,8 +47,8 @@ class HaproxyError(Exception):
     """HAProxy cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
-class Look:
-    """What one look at HAProxy saw."""
+class HaproxyState:
+    """The servers and backends of HAProxy at one moment."""
 
     def __init__(self, process, state, stat):
         self.process = process

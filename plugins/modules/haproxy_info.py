@@ -391,13 +391,13 @@ LOOK_SECONDS = 0.5
 def observe(haproxy, store, names, places=()):
     while True:
         with store.locked() as locked:
-            look = haproxy.look()
-            records = Records(store.records(KIND), haproxy.path, look)
+            seen = haproxy.look()
+            records = Records(store.records(KIND), haproxy.path, seen)
             holds = records.ours
         # Without a lock what is held now may have been put after the look.
         if locked or not holds:
             break
-    sticky = haproxy.sticky_backends(look)
+    sticky = haproxy.sticky_backends(seen)
     # Where the names led when they were taken out, and where the hosts are otherwise known to be.
     places = set(places)
     for record in holds:
@@ -405,17 +405,17 @@ def observe(haproxy, store, names, places=()):
         if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
             places.add((led.get("address"), led.get("port") or 0))
     concerned = {
-        server.backend for server in look.servers.values() if names is None or server.name in names or server.leads(places)
+        server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)
     }
-    backends = [backend for backend in look.backends_with_servers if backend in concerned]
+    backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     servers = []
-    for key, server in look.servers.items():
+    for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
         record = records.get(key)
         servers.append(
             dict(
-                describe(server, record, condition_of(record, server, look.process), arrived(record, server, look.process)),
+                describe(server, record, condition_of(record, server, seen.process), arrived(record, server, seen.process)),
                 quiet_for=0.0,
                 address=server.address,
                 port=server.port,
@@ -427,16 +427,16 @@ def observe(haproxy, store, names, places=()):
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
                 checked=server.watched,
-                process_noted=record is None or same_process(record_process(record), look.process),
+                process_noted=record is None or same_process(record_process(record), seen.process),
                 restoring=record is not None and record["phase"] == RESTORING,
             )
         )
     return {
-        "process": {"pid": look.process.pid, "started": look.process.started},
+        "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": [name for name in names or [] if not look.backends_of(name)],
+        "missing": [name for name in names or [] if not seen.backends_of(name)],
         "holds": holds,
         "other_holds": records.others,
         "addresses": own_addresses(),

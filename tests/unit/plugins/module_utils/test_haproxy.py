@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     R_MAINT,
     READY,
     HaproxyError,
-    Look,
+    HaproxyState,
     Process,
     parse_info,
     parse_servers_state,
@@ -94,7 +94,7 @@ class Model:
         ]
         stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": "", "check_rise": "2", "check_fall": "3"} for b, s in self.flags]
         stat += [{"pxname": backend, "svname": "BACKEND"} for backend in {backend for backend, dummy in self.flags}]
-        return Look(Process(self.pid, 1000 + self.pid, True), state, stat)
+        return HaproxyState(Process(self.pid, 1000 + self.pid, True), state, stat)
 
     def set_state(self, backend, server, state):
         key = backend, server
@@ -1072,7 +1072,7 @@ class TestFormerProcess:
             for name, port in ports.items()
         ]
         stat = [{"pxname": "www", "svname": name, "status": "UP", "scur": "1", "qcur": ""} for name in ports]
-        look = Look(Process(1, 1, True), state, stat)
+        look = HaproxyState(Process(1, 1, True), state, stat)
         look.add_former(Former(Counter(connections), Counter(), None))
         return {name: look.servers["www", name].sessions - 1 for name in ports}
 
@@ -1083,7 +1083,7 @@ class TestFormerProcess:
         ]
         more = {"used_conn_cur": own, "idle_conn_cur": "1", "safe_conn_cur": ""}
         stat = [dict({"pxname": "www", "svname": name, "status": "UP", "scur": "0", "qcur": ""}, **more) for name in ports]
-        look = Look(Process(1, 1, True), state, stat)
+        look = HaproxyState(Process(1, 1, True), state, stat)
         look.add_former(Former(Counter(), None if uncertain is None else Counter(uncertain), "a sentence"))
         assert all(server.settled == (server.uncounted is None) for server in look.servers.values())
         return [name for name in ports if look.servers["www", name].uncounted == "a sentence"]
