@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was seen, put together: hosts with their places, events and holds. Private to the collection; pure."""
+"""What do all observations say together? Hosts with their places, events and holds. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry
 
 @dataclass(frozen=True)
 class Observed:
-    """All that a pass decides from. Nothing in it changes once C(observe) has made it."""
+    """Everything from which a pass decides. After C(observe) has made it, nothing in it changes."""
 
     document: Document
     hosts: dict           # by name
     events: dict          # by folded id
     addresses: Addresses
-    messages: list        # sentences: what is wrong and concerns no single host
+    messages: list        # sentences: faults that concern no single host
     first_found: float | None
 
     @property
@@ -42,16 +42,16 @@ class Observed:
         return [self.hosts[name] for name in event.members]
 
     def events_of(self, host):
-        """The events that are known to concern a host, standing or not."""
+        """The events that are known to concern a host, also those that no longer stand."""
         return [event for event in self.events.values() if host.name in event.hosts]
 
     def may_mean(self, event):
-        """Targets that an event may name without their own services showing it yet."""
+        """The targets that an event may name, although their own services do not show it yet."""
         return [host for host in self.hosts.values() if event.may_mean(host, self.now)]
 
 
 def observe(document):
-    """Put together what a checked document holds. The order matters: each part is read from those before it."""
+    """Combine the observations of a checked document. The order matters: each part uses the parts before it."""
     now = document.now
     memory = read_memory(document.memory, document.settings)
     hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
@@ -113,9 +113,9 @@ def _meet_traffic(host, hosts, document, addresses):
 
 
 def _note_absences(host, hosts, events, now):
-    """When the host's service was last read without an event that names it, two reads at most.
+    """Note when the host's service was read and did not show an event that names it: the last two reads.
 
-    One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held, or that is still to come.
+    Two reads are needed, because one may be wrong. An empty body does not count if something is held for the event, or its impact is still to come.
     """
     host.absent = {key: at for key, at in host.memory.absent.items() if key in events}
     for key, event in events.items():
@@ -143,7 +143,7 @@ def _tell_hosts(event, hosts):
 
 
 def _note_answer(host):
-    """Whether the host does not answer what restore_service asks, although it serves. What was asked before a hold was put counts as long as it is there."""
+    """Note whether the host fails to answer restore_service although it serves. While it is held, the answer from before the hold counts."""
     if host.held_ids:
         return
     if host.observation.asked:
@@ -153,7 +153,7 @@ def _note_answer(host):
 
 
 def _take_result(host, events, document):
-    """What the host's step of the former pass said."""
+    """Note the result of the host's step of the former pass."""
     said = document.results.get(host.name) or {}
     last = host.memory.last_step
     result = (said.get(last.role) or {}) if last else {}
@@ -165,7 +165,7 @@ def _take_result(host, events, document):
             events[fold(event_id)].approved_at = document.now
     for event_id in last.event_ids if last else ():
         if fold(event_id) in events and result.get("conflicts"):
-            # They stay to be told when the records are gone.
+            # They are kept, because people must read them even after the records are gone.
             add_new(events[fold(event_id)].conflicts.setdefault(host.name, []), result["conflicts"])
     failure = said.get("failure") or {}
     if failure.get("pass") == document.number - 1:
