@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""HAProxy's runtime socket: what is asked and told there."""
+"""The client of HAProxy's runtime socket: its questions and commands."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
 # A HAProxy that is being restarted is away for a moment.
 AWAY_SECONDS = 1.0
-# What the socket of another record may take to say who answers there.
+# Seconds for the question which process answers on the socket of another record.
 ASK_SECONDS = 0.5
 ANSWER_LIMIT = 64 << 20
-# For how long an agent's answer that is under way is waited for.
+# Seconds to wait for an answer of the agent that is under way.
 AGENT_SECONDS = 1.0
 
 # What HAProxy accepts in the names of servers and proxies. Everything else could end the command or begin another.
@@ -46,7 +46,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]+\Z")
 
 
 class Refused(HaproxyError):
-    """HAProxy answered that it did not do what it was told."""
+    """HAProxy refused a command."""
 
 
 class NotThere(HaproxyError):
@@ -191,7 +191,7 @@ class Haproxy:
         return seen
 
     def sticky_backends(self, seen):
-        """Which backends send a known client back to a server that drains.
+        """The backends that send a known client back to a server in `drain`.
 
         A cookie shows in the statistics, a table in its stored fields. Which backend uses a table in a section that has
         no server of its own cannot be asked, so that every backend counts as its user.
@@ -230,7 +230,7 @@ class Haproxy:
             )
 
     def await_agent(self, backend, server):
-        """Wait for an answer of the agent that is under way: it would undo what is set meanwhile."""
+        """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""
         ends = self._monotonic() + AGENT_SECONDS
         while self._monotonic() < ends:
             seen = self.look().servers.get((backend, server))
@@ -239,7 +239,7 @@ class Haproxy:
             self._sleep(0.05)
 
     def check_first(self, backend, server):
-        """Have HAProxy check a server that is in maintenance, and let no new client in.
+        """Let HAProxy check a server that is in maintenance, without letting new clients in.
 
         Out of maintenance HAProxy takes a server for healthy until a check fails, and with `fall 1` nothing tells that
         from a check that has passed. Its health is therefore set to down in the same line of commands. Now it is up only
@@ -247,16 +247,16 @@ class Haproxy:
         """
         place = "%s/%s" % (backend, server)
         if self.command("set server %s state drain;set server %s health down" % (place, place)).strip():
-            # What was refused? The health may be: then HAProxy's own first check decides.
+            # HAProxy may refuse only the health. Then its own first check decides.
             self.set_state(backend, server, DRAIN)
 
     def set_healthy(self, backend, server):
-        """Undo what C(check_first) said of the server's health. A HAProxy that refuses never took that either."""
+        """Undo the health that C(check_first) set. If HAProxy refuses this, it has not accepted that health either."""
         self.command("set server %s/%s health up" % (backend, server))
 
 
 class DryHaproxy:
-    """A HAProxy that remembers what it was told instead of doing it: for check mode.
+    """A HAProxy for check mode: it remembers commands and does not carry them out.
 
     ``waits``: whether the call would wait for HAProxy's checks, which then count as passed.
     """
@@ -308,7 +308,7 @@ class DryHaproxy:
 
 
 def who_answers(path):
-    """The process of the HAProxy on this socket. None where nobody listens there, False where that cannot be told."""
+    """The process of the HAProxy on this socket. None if nobody listens there, False if that cannot be told."""
     try:
         return parse_info(Haproxy(path, command_seconds=ASK_SECONDS, away_seconds=0.0).command("show info"), path)
     except HaproxyError as error:
