@@ -394,11 +394,11 @@ def observe(haproxy, store, names, places=()):
             seen = haproxy.look()
             records = Records(store.records(KIND), haproxy.path, seen)
             holds = records.ours
-        # Without a lock what is held now may have been put after the look.
+        # Without a lock, a hold may be put between the look and the reading of the records.
         if locked or not holds:
             break
     sticky = haproxy.sticky_backends(seen)
-    # Where the names led when they were taken out, and where the hosts are otherwise known to be.
+    # The addresses to which the names led when they were taken out, and the addresses that the task gives.
     places = set(places)
     for record in holds:
         led = record.get("leads_to")
@@ -448,14 +448,14 @@ def observe(haproxy, store, names, places=()):
 
 
 def observe_absent(store):
-    """What is seen of a machine on which no HAProxy runs."""
+    """The result for a machine on which no HAProxy runs."""
     return {
         "process": None,
         "level": None,
         "backends": [],
         "servers": [],
         "missing": [],
-        # None of them belongs to another HAProxy, since none runs.
+        # No HAProxy runs, so none of the records belongs to another one.
         "holds": store.records(KIND),
         "other_holds": [],
         "addresses": own_addresses(),
@@ -518,7 +518,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
 
 
 class Watch:
-    """Looks one after the other: the last one, and since when each server has had no new session."""
+    """The last of several looks, and since when each server has had no new session."""
 
     def __init__(self, seen, monotonic):
         self._monotonic = monotonic
@@ -531,7 +531,7 @@ class Watch:
         process = seen["process"]["pid"], seen["process"]["started"]
         for server in seen["servers"]:
             key = server["backend"], server["server"]
-            # One in rotation that gets no session by chance shows nothing of what comes when it is out.
+            # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
             out = server["admin_state"] != READY
             state = process, out, server["total_sessions"]
             if self._since.get(key, (None, 0.0))[0] != state:
@@ -551,7 +551,7 @@ def idle_servers(seen):
 
 
 def is_idle(servers, awaited, twice=None):
-    """Whether all servers that are waited for are idle; with C(twice), in two looks running."""
+    """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
     return all(
         server["idle"] if twice is None else (server["backend"], server["server"]) in twice
         for server in servers
@@ -560,7 +560,7 @@ def is_idle(servers, awaited, twice=None):
 
 
 def records_at(state_dir):
-    """The records that can be read, where nobody tells to which HAProxy they belong."""
+    """The records that can be read, if nothing tells to which HAProxy they belong."""
     try:
         return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
     except HoldError:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole pass, from top to bottom. Private to the collection; pure: no I/O, no Ansible, no state of its own.
+"""The plan of a whole pass, from top to bottom. Internal: its input and its result may change with every release. Pure: no I/O, no Ansible, no state.
 
-What one pass must remember for the next is part of its document and of its outcome, so any pass can be planned again from a file.
+The memory of a pass is part of its document and of its outcome, so any pass can be planned again from a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 
 
 def plan(document):
-    """Decide one step for each host. Takes the document that C(document.py) describes."""
+    """Decide one step for each host. C(document): see C(document.py)."""
     observed = observe(read_document(document))
     hosts = observed.hosts.values()
     decided = decide(observed)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of this pass must the next one know? Private to the collection; pure."""
+"""What must the next pass know about this one? Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _remember_host(decided, told, decision, host):
 
 
 def _held_since(decided, told, host):
-    """Since when the host is out for its events. The time begins with the pass that first asks for it: when it is drained, or its time to drain is counted."""
+    """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
     found = dict(host.held_since)
     for event in decided.observed.events_of(host):
         asked = (host.name, event.key) in decided.counted_out or told[host.name, event.key].state == "draining"
