@@ -119,7 +119,7 @@ def test_a_new_event_is_drained_for(model):
     assert waits(outcome) == {"web1": DRAIN + LEAVE} and balancer(model) == (["web1"], DRAIN + LEAVE)
     # It goes out before it is looked at.
     assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["lb1", "web1"]
-    look = outcome["turns"]["web1"][1]["look"]
+    look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
     model.now += REST_IDLE
     assert waits(model.go()) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0}
