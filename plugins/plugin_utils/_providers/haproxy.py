@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy: what a look at it (module haproxy_info) means for the hosts behind it. Private to the collection; pure."""
+"""HAProxy: what an observation of it (module haproxy_info) means for the hosts behind it. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps import hapro
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
-"""What the conditions of a server that haproxy_info tells mean for the plan."""
+"""The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
 TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
-"""What haproxy_hold tells of a server as haproxy_info does."""
+"""The fields of a server that haproxy_hold returns as haproxy_info does."""
 NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
@@ -38,7 +38,7 @@ def _is_held_for(settings, record):
 
 
 def _carries_nothing(settings, machine):
-    """Whether no HAProxy runs on a machine, and the settings say that it carries no traffic then."""
+    """Whether no HAProxy runs on a machine, and the settings say that such a machine carries no traffic."""
     return bool(machine.result.get("absent")) and settings.get("absent") == "no_traffic"
 
 
@@ -68,7 +68,7 @@ class Haproxy(Provider):
                 if not any(place.by_name for place in found):
                     mistakes.append(words.has_no_server(settings, name))
         if absent and len(absent) == len(set(settings["hosts"])):
-            # One of a pair is to be active, and is perhaps about to become so.
+            # One machine of a pair must be active. Perhaps it is about to become active.
             unread.append(words.runs_nowhere(absent))
             helpless = False
         keys = dict(_keys(settings))
@@ -85,7 +85,7 @@ class Haproxy(Provider):
                 if record.for_server:
                     is_mine = _is_held_for(settings, record)
                 else:
-                    # Where no HAProxy runs, a hold of the time before has to be released.
+                    # If no HAProxy runs, a hold from before must be released.
                     is_mine = (record.subject.get("backend"), name) in named or _carries_nothing(settings, machine) and name == settings["server"]
                 if is_mine:
                     yield record, machine
@@ -127,7 +127,7 @@ class Haproxy(Provider):
             "timeout": 0,
         }
         for machine in settings["hosts"]:
-            # Where the host is, when other servers lead there as well.
+            # The host's addresses, if servers of other names lead there as well.
             addresses = (step.get("addresses") or {}).get(machine) or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
 
@@ -149,7 +149,7 @@ class Haproxy(Provider):
             held[key] = frozenset(map(fold, left))
             holds.extend([dict(record, events=left)] if left else [])
         if any(held[key] != set(map(fold, server["held_by"])) for key, server in told.items()):
-            return None  # somebody else holds it meanwhile, and only a look tells for what
+            return None  # somebody else holds it now, and only a look tells for which event
         servers = []
         for server in result["servers"]:
             news = told.get((server["backend"], server["server"]))
@@ -161,7 +161,7 @@ class Haproxy(Provider):
 def _places(settings, host, hosts, name, machine, addresses):
     """The host's places on one machine: its servers by name, then those of other names that lead to it.
 
-    A name may lead elsewhere since the hold was put (C(set server addr), C(server-template)), or have led elsewhere all along.
+    After a hold was put, a name may lead to another address (C(set server addr), C(server-template)). It may also never have led to this host.
     """
     servers = _servers(machine)
     places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
@@ -190,9 +190,9 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = state == "ready"
     count = None
-    if not in_rotation and "total_sessions" in server:  # a journal of a version before does not tell
+    if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
         count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
-    # A look that waited for the end of the last session has looked twice.
+    # A look that waited for the end of the last session counts as two.
     is_waited_for = not leads_to and settings["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
     return Place(
         name=label,
@@ -217,7 +217,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
         ),
         member=server["server"],
         pool_address=server.get("source_address"),
-        checked=server.get("checked", True),  # a look by an older release of the modules does not tell
+        checked=server.get("checked", True),  # results of older releases do not have it
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
@@ -227,21 +227,21 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
 def _must_go_out(settings, server, condition, owner):
     """Whether the role load_balancer has something to do at a server, whoever holds it."""
     state = server["admin_state"]
-    # Sessions came in drain, and nobody wants it to stay at that. In maint no directive but those of persistence sends it anything.
+    # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
     if server["condition"] == "held" and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
         return True
     if condition == CHANGED or owner:
         return False
-    # Out only because its name does not resolve: nobody may count on that.
+    # It is out only because its name does not resolve, which may change at any moment.
     comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost")
-    # The hold is to be put again: it is being released, or HAProxy kept the state over a reload. Then the new process belongs into the
-    # record. Otherwise a person who sets the server to ready is taken for a HAProxy that has lost its state. It happens once after each reload.
+    # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
+    # Otherwise, if a person sets the server to ready, it would look as if HAProxy had lost its state.
     is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True))
     return state == "ready" or comes_back or bool(is_old)
 
 
 def _note(label, server, leads_to):
-    """What is to be told of a server that leads elsewhere than its name says."""
+    """The sentence about a server that leads to another address than its name says."""
     if leads_to:
         return "" if server["admin_state"] == "ready" else f"{label} leads to {leads_to} too and is out"
     led, address, port = server.get("leads_to"), server.get("address"), server.get("port")
