@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._look import LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import LookAction
 
 
 class ActionModule(LookAction):

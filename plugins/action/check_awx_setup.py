@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import check
+from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import check, explain_refusal, read_setup
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
@@ -18,10 +18,12 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        self.validate_argument_spec(argument_spec={})
+        _validated, args = self.validate_argument_spec(argument_spec={"made": {"type": "dict", "default": {}}, "refused": {"type": "str"}})
+        result["changed"] = False
+        if args["refused"] is not None:
+            return dict(result, failed=True, msg=printable(explain_refusal(args["refused"])))
         values, unresolved = resolve(self._templar, [name for name in task_vars if name.startswith("awx_setup_")], task_vars)
-        # The values are not returned: there may be secrets among them.
         mistakes = [f"{mistake}." for mistake in unresolved.values()] or check(values)
         if mistakes:
-            result.update(failed=True, msg=printable(" ".join(mistakes)))
-        return dict(result, changed=False)
+            return dict(result, failed=True, msg=printable(" ".join(mistakes)))
+        return dict(result, **read_setup(values, args["made"]))

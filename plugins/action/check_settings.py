@@ -18,7 +18,7 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import first_turns
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     LIST,
     check_boolean,

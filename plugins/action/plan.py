@@ -4,8 +4,8 @@
 
 """The action behind M(graceful.azure.plan); see its module for the options.
 
-Gathers what every host registered, lets the pure plan decide, shows what changed. Nothing is
-decided here and nothing is changed on any machine.
+Gathers what every host registered, lets the pure plan decide, and shows what changed. This action
+decides nothing and changes nothing on any machine.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import quick_look
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import after_release, judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
-"""Seconds after which a host's line is shown again though nothing changed, at first; then a tenth of what it has waited."""
+"""Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
 LONGEST_REMINDER = 300.0
 LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
 GONE = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
-"""The look at a host that has left the play."""
+"""The observation of a host that has left the play."""
 OF_ANSIBLE = ("turn", "acts", "ansible_loop_var", "invocation", "failed", "_ansible_no_log", "_ansible_item_label", "_ansible_delegated_vars")
-"""What the result of a turn holds besides the look."""
+"""The keys of the result of a turn that do not belong to the observation."""
 RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 SHOWN = ("warnings", "messages", "table")
 
@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
         self._add_restored(known, last, seen, acted)
         older = self._older_than_acts(known, last, seen)
         if older:
-            # Whoever plans from these does not know what was just done.
+            # These observations do not show what was just done, so no plan is made from them.
             looker = next(name for name, facts in known.items() if facts is not None)
             return dict(last, seen=seen, acted=acted, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
         world = {
@@ -105,7 +105,7 @@ class ActionModule(ActionBase):
         self._tell(outcome, last, world)
         warnings = outcome.pop("warnings")
         carried = {key: last[key] for key in ("settings", "run", "with_roles")}
-        # Where the looks of the next pass tell each other of news. Ansible removes the folder when the run ends.
+        # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
         result = dict(carried, number=world["pass"], seen=seen, news=news, table=_table(outcome), **outcome)
         if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
@@ -114,7 +114,7 @@ class ActionModule(ActionBase):
             try:
                 self._write(args["journal"], world, outcome)
             except OSError as error:
-                # The hosts matter more than the book about them.
+                # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
         if warnings:
             result["warnings"] = warnings
@@ -122,27 +122,27 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _seen(known, before):
-        """The last look at each host and at each balancer, by its key. One that is older than this pass says C(rested) or C(ended)."""
+        """The last observation of each host and of each balancer, by its key. An observation from before this pass has C(rested) or C(ended)."""
         hosts = {name: dict(before["hosts"].get(name) or {}, rested=True) if facts is not None else GONE for name, facts in known.items()}
         balancers = {key: dict(look, rested=True) for key, look in before["balancers"].items()}
         for name, facts in known.items():
             for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ():
                 turn = item.get("turn") or {}
-                if "look" not in turn or not ("reached" in item or item.get("ended")):
+                if "options" not in turn or not ("reached" in item or item.get("ended")):
                     continue
                 group, key = (balancers, turn["key"]) if "machine" in turn else (hosts, name)
                 found = {field: value for field, value in item.items() if field not in OF_ANSIBLE}
                 if "machine" in turn:
-                    # What was asked as well: a look that waited for a server counts twice.
-                    found.update(machine=turn["machine"], look=turn["look"])
+                    # With the options of the look, because a look that waited for a server counts twice.
+                    found.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
                 former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
-                # Whatever a look that was ended would have told, the one before tells what was so a moment ago.
+                # A look that news have ended returned nothing, so the observation before it stays.
                 group[key] = dict(former, ended=True) if found.get("ended") else dict(found, rested=False)
         return {"hosts": hosts, "balancers": balancers}
 
     @classmethod
     def _acted(cls, known, last):
-        """Per host that has taken a step in its turn: the result of that, as its role would have set it, and the failure."""
+        """For each host that took a step by its acts: the result that the role would have set, and the failure, if there was one."""
         acted = dict(last.get("acted") or {})
         for name, facts in known.items():
             done = cls._acts(facts)
@@ -158,7 +158,7 @@ class ActionModule(ActionBase):
 
     @classmethod
     def _add_restored(cls, known, last, seen, acted):
-        """Who was brought back was not looked at since: what the acts have told is as good as a look."""
+        """Add observations of the hosts that were brought back. They were not looked at after that, but their acts returned the same."""
         for name, facts in known.items():
             step = (last.get("hosts") or {}).get(name, {}).get("step")
             look = seen["hosts"][name]
@@ -176,12 +176,12 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _acts(facts):
-        """What the modules of a step have returned on a host and on its balancers."""
+        """The results of the acts of a host, on itself and on its balancers."""
         return [act for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or () for act in item.get("acts") or ()]
 
     @classmethod
     def _older_than_acts(cls, known, last, seen):
-        """A quick look at each machine on which something was done, and that was looked at before or while that was done, as far as can be told."""
+        """The turns for a second look at each machine on which an act was done after or during the look at it."""
         older = {}
         looks = {turn["key"]: turn for mine in last["turns"].values() for turn in mine if "key" in turn}
         for name, facts in known.items():
@@ -190,25 +190,25 @@ class ActionModule(ActionBase):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, turn in looks.items():
                     look = seen["balancers"].get(key) or {}
-                    is_new = bool(look) and Machine(key, look, None).is_new
+                    is_new = bool(look) and MachineObservation(key, look, None).is_new
                     if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or provider.shows(look, act))):
                         older[key] = quick_look(turn)
         return list(older.values())
 
     @staticmethod
     def _only_acts(turns):
-        """The last acts of a run are done without a look after them. C(to_do): the turns of a pass after that, if one of them fails."""
+        """The last turns of a run, which have only acts. C(to_do): the turns of one more pass, if an act fails."""
         acts = {
-            name: [{field: value for field, value in turn.items() if field != "look"} for turn in mine if "acts" in turn] for name, mine in turns.items()
+            name: [{field: value for field, value in turn.items() if field != "options"} for turn in mine if "acts" in turn] for name, mine in turns.items()
         }
         looks = {
-            name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "look" in turn] for name, mine in turns.items()
+            name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "options" in turn] for name, mine in turns.items()
         }
         return {"turns": acts, "to_do": looks}
 
     @staticmethod
     def _close_acts(acted, last):
-        """The end of a run whose last acts are done. One that takes one step tries again what failed."""
+        """The end of a run after its last acts. A run of one step tries a failed step again."""
         failed = any("failure" in results for results in acted.values())
         return dict(last, acted=acted, turns=last["to_do"], to_do=None, by_role={}, finished=not (failed and last["once_more"]), warnings=[])
 
@@ -220,7 +220,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _tell(outcome, last, world):
-        """Show a line for every host whose state or reason changed, or that has been long in the same."""
+        """Show a line for every host whose state or reason has changed, or has been the same for long."""
         told = dict(last["memory"].get("told") or {})
         for name, decision in outcome["hosts"].items():
             before = told.get(name) or {}

@@ -8,10 +8,10 @@ import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import describe
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import TIMEOUT, result_values, timeout_message
-from ansible_collections.graceful.azure.plugins.plugin_utils._patient import PatientAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
 
-class ActionModule(PatientAction):
+class ActionModule(WaitAction):
     """Carries the wait across everything that happens to the host: an event takes its connection away."""
 
     DEFAULT_TIMEOUT = 300.0

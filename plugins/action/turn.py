@@ -10,8 +10,9 @@ import contextlib
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.plugin_utils._look import INTERVAL, LookAction, News
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import is_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
 OF_HOST = ("approval_hold", "host_observation")
 """Modules that ask the metadata service."""
@@ -19,7 +20,7 @@ PASSED_ON = ("diff", "warnings", "deprecations")
 """What Ansible shows of a result."""
 
 _done = {}
-"""What the acts of this pass came to, those of earlier turns among them: a loop runs in one process, which does nothing else."""
+"""What the acts of this pass returned, also those of earlier turns. The loop over the turns of a host runs in one process of its own."""
 
 
 class ActionModule(LookAction):
@@ -33,7 +34,7 @@ class ActionModule(LookAction):
         acts = self._act(turn, task_vars) if turn.get("acts") else []
         failed = any(act.get("failed") or act.get("unreachable") for act in acts)
         is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)
-        result = self._look(turn, task_vars, failed) if "look" in turn and not is_back else {"changed": False}
+        result = self._look(turn, task_vars, failed) if "options" in turn and not is_back else {"changed": False}
         if acts:
             result.update(acts=acts, changed=any(act.get("changed") for act in acts))
             for key in PASSED_ON:
@@ -44,7 +45,7 @@ class ActionModule(LookAction):
         return result
 
     def _act(self, turn, task_vars):
-        """Do what is due; what each module returned. A machine that cannot be reached and a module that fails are told as data."""
+        """Run the acts that are due. Returns what each module returned, also if it failed or its machine could not be reached."""
         name, machine = task_vars["inventory_hostname"], turn.get("machine")
         done = _done.setdefault((name, self._task.args.get("number")), [])
         told = []
@@ -67,15 +68,15 @@ class ActionModule(LookAction):
         args = self._task.args
         news = News(args["news"], args.get("known") or ()) if args.get("news") else None
         if "module" in turn:
-            return self.look_at_balancer(turn["module"], self._with_own(turn["module"], turn["look"]), task_vars, news)
+            return self.look_at_balancer(turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
         interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
-        look = self._with_own("host_observation", turn["look"])
-        at_once = dict(look, wait=0.0)
-        result = self.look_at_host(at_once if failed else look, task_vars, news, turn.get("read_at"), interval)
+        options = self._with_own("host_observation", turn["options"])
+        at_once = dict(options, wait=0.0)
+        result = self.look_at_host(at_once if failed else options, task_vars, news, turn.get("read_at"), interval)
         return self.look_at_host(at_once, task_vars, news) if result.get("ended") and turn.get("again") else result
 
     def _with_own(self, module, args):
-        """The options of a module with those that are the machine's own."""
+        """The options of a module, with the options that each machine has of its own."""
         names = ("state_dir", "imds_url") if module in OF_HOST else () if module == "wait_for_answer" else ("state_dir",)
         return dict(args, **{name: self._task.args[name] for name in names if self._task.args.get(name)})
 

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._patient import PatientAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
 
-class ActionModule(PatientAction):
+class ActionModule(WaitAction):
     def run(self, tmp=None, task_vars=None):
         started = self.monotonic()
         result = super().run(tmp, task_vars)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, find_hosts, needs_variables
+from ansible_collections.graceful.azure.plugins.plugin_utils._target_pattern import TargetError, find_hosts, needs_variables
 
 # A playbook asks several times for the same; what the inventory says does not change meanwhile.
 _ANSWER = {}

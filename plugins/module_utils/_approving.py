@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Approving events: read anew, decided, sent by one request."""
+"""Approves events: reads them again, decides, and sends one request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsSt
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
-# So often may the document change between reading and approving.
+# How often the document may change between reading and approving.
 ATTEMPTS = 3
-# So much of a bounded time is left to the request itself.
+# Seconds that are kept for the request itself, if the time is limited.
 POST_SECONDS = 1.0
 
 
@@ -27,7 +27,7 @@ class RefusedError(Exception):
 
 
 def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
-    """The ids to approve, and what is not to be approved and why. Raises RefusedError."""
+    """The ids to approve, and the other ids with the reason. Raises RefusedError."""
     ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
     approve = []
@@ -79,7 +79,7 @@ class Approval:
 
     @classmethod
     def from_params(cls, client, params):
-        """As the options of a module have it. Raises SelectionError."""
+        """Made from the options of a module. Raises SelectionError."""
         unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
         reader = Reader(client, params["resource_name"], ask_name=not others)
@@ -96,7 +96,7 @@ class Approval:
         refused = None
         last_post = None if deadline is None else deadline - POST_SECONDS
         for _dummy in range(ATTEMPTS):
-            # What stood a while ago does not count: an approval cannot be taken back.
+            # An approval cannot be taken back, so the events are read again right before it.
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
             approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
             document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
@@ -117,7 +117,7 @@ class Approval:
                     self.unsure = self.unsure or error.unsure
                     if error.status != 400:
                         raise
-                    # One event that went meanwhile has all of them refused. If so, the document is another one now.
+                    # The service refuses all events if one of them has gone meanwhile. Then there is a new document.
                     refused = (error, document)
                     continue
             return approve, leave, reading.warnings

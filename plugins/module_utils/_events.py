@@ -56,7 +56,7 @@ class EventsError(ValueError):
 
 
 def parse_time(text):
-    """The aware time of an RFC 1123 or ISO 8601 text, whatever the locale; ValueError where it is neither."""
+    """The aware time of a text in RFC 1123 or ISO 8601, in any locale. Raises ValueError for other texts."""
     match = _RFC.match(text.strip())
     if match:
         day, month, year, hour, minute, second = match.groups()
@@ -81,7 +81,7 @@ def parse_time(text):
 
 
 def format_time(time):
-    """ISO 8601 in UTC with Z; part of a second is cut off, which for a deadline is the safe side."""
+    """ISO 8601 in UTC with Z. Parts of a second are cut off, which is safe for a deadline."""
     return time.astimezone(timezone.utc).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
@@ -116,7 +116,7 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
         event = _parse_event(entry, preview, warnings)
         folded = event["event_id"].lower()
         if folded in seen:
-            # Which of the two would be true? Nothing may be approved or restored on such ground.
+            # Nobody knows which of the two is true, so nothing may be approved or restored because of this document.
             raise EventsError("EventId {0} is in it twice".format(clip(event["event_id"])))
         seen.add(folded)
         if own_name is not None:
@@ -181,7 +181,7 @@ def _parse_event(entry, preview, warnings):
 
 
 def _not_before(value, doubt):
-    # Empty once started. What cannot be read is unknown, never "now".
+    # It is empty after the start. A text that cannot be read means unknown, and never "now".
     if value is None or not value.strip():
         return None
     try:
@@ -197,7 +197,7 @@ def _duration(value, doubt):
     number = value
     if isinstance(value, str) and re.match(r"\s*[+-]?[0-9]{1,15}(\.0*)?\s*\Z", value):
         number = float(value)
-    # Infinity and what is not a number are not less, either.
+    # This also refuses infinity and NaN.
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) < 1e15 or number != int(number):
         doubt("DurationInSeconds", value, "no number of whole seconds")
         return None
@@ -205,7 +205,7 @@ def _duration(value, doubt):
 
 
 def _resources(entry, event_id, preview):
-    # A name that is not seen would be a host that is hit unprepared: a list that cannot be read is an error.
+    # A list that cannot be read is an error, because a host whose name is missed would be hit unprepared.
     names = entry.get("Resources")
     if names is None:
         return []

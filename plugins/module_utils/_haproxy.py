@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""HAProxy's runtime socket: what is asked and told there."""
+"""The client of HAProxy's runtime socket: its questions and commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import re
 import socket
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     DRAIN,
     ENABLED,
@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     MAINT,
     READY,
     HaproxyError,
-    Look,
+    HaproxyState,
     parse_info,
     parse_servers_state,
     parse_stat,
@@ -35,10 +35,10 @@ DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
 # A HAProxy that is being restarted is away for a moment.
 AWAY_SECONDS = 1.0
-# What the socket of another record may take to say who answers there.
+# Seconds for the question which process answers on the socket of another record.
 ASK_SECONDS = 0.5
 ANSWER_LIMIT = 64 << 20
-# For how long an agent's answer that is under way is waited for.
+# Seconds to wait for an answer of the agent that is under way.
 AGENT_SECONDS = 1.0
 
 # What HAProxy accepts in the names of servers and proxies. Everything else could end the command or begin another.
@@ -46,7 +46,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]+\Z")
 
 
 class Refused(HaproxyError):
-    """HAProxy answered that it did not do what it was told."""
+    """HAProxy refused a command."""
 
 
 class NotThere(HaproxyError):
@@ -182,24 +182,24 @@ class Haproxy:
         if info.startswith("Unknown command") and self._is_master():
             raise HaproxyError(self._master())
         process = parse_info(info, self.path)
-        look = Look(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
+        seen = HaproxyState(process, parse_servers_state(state, self.path), parse_stat(stat, self.path))
         if not text.endswith("\n\n"):
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
-        look.uptime = parse_uptime(info)
-        look.add_former(former_connections(process.pid, look.uptime, self._hard_stop_after))
-        return look
+        seen.uptime = parse_uptime(info)
+        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after))
+        return seen
 
-    def sticky_backends(self, look):
-        """Which backends send a known client back to a server that drains.
+    def sticky_backends(self, seen):
+        """The backends that send a known client back to a server in `drain`.
 
         A cookie shows in the statistics, a table in its stored fields. Which backend uses a table in a section that has
         no server of its own cannot be asked, so that every backend counts as its user.
         """
-        sticky = {name for name, row in look.backends.items() if row.get("cookie")}
+        sticky = {name for name, row in seen.backends.items() if row.get("cookie")}
         tables = {name for name in self._tables() if self._stores_server_id(name)}
-        if tables - set(look.backends_with_servers):
-            return set(look.backends_with_servers)
+        if tables - set(seen.backends_with_servers):
+            return set(seen.backends_with_servers)
         return sticky | tables
 
     def _tables(self):
@@ -230,7 +230,7 @@ class Haproxy:
             )
 
     def await_agent(self, backend, server):
-        """Wait for an answer of the agent that is under way: it would undo what is set meanwhile."""
+        """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""
         ends = self._monotonic() + AGENT_SECONDS
         while self._monotonic() < ends:
             seen = self.look().servers.get((backend, server))
@@ -239,7 +239,7 @@ class Haproxy:
             self._sleep(0.05)
 
     def check_first(self, backend, server):
-        """Have HAProxy check a server that is in maintenance, and let no new client in.
+        """Let HAProxy check a server that is in maintenance, without letting new clients in.
 
         Out of maintenance HAProxy takes a server for healthy until a check fails, and with `fall 1` nothing tells that
         from a check that has passed. Its health is therefore set to down in the same line of commands. Now it is up only
@@ -247,16 +247,16 @@ class Haproxy:
         """
         place = "%s/%s" % (backend, server)
         if self.command("set server %s state drain;set server %s health down" % (place, place)).strip():
-            # What was refused? The health may be: then HAProxy's own first check decides.
+            # HAProxy may refuse only the health. Then its own first check decides.
             self.set_state(backend, server, DRAIN)
 
     def set_healthy(self, backend, server):
-        """Undo what C(check_first) said of the server's health. A HAProxy that refuses never took that either."""
+        """Undo the health that C(check_first) set. If HAProxy refuses this, it has not accepted that health either."""
         self.command("set server %s/%s health up" % (backend, server))
 
 
 class DryHaproxy:
-    """A HAProxy that remembers what it was told instead of doing it: for check mode.
+    """A HAProxy for check mode: it remembers commands and does not carry them out.
 
     ``waits``: whether the call would wait for HAProxy's checks, which then count as passed.
     """
@@ -272,13 +272,13 @@ class DryHaproxy:
     def level(self):
         return self._haproxy.level()
 
-    def sticky_backends(self, look):
-        return self._haproxy.sticky_backends(look)
+    def sticky_backends(self, seen):
+        return self._haproxy.sticky_backends(seen)
 
     def look(self):
-        look = self._haproxy.look()
+        seen = self._haproxy.look()
         for key, state in self._told.items():
-            server = look.servers.get(key)
+            server = seen.servers.get(key)
             if server:
                 server.flags = server.flags & ~(F_MAINT | F_DRAIN) | {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}[state]
                 if key in self._checked:
@@ -286,9 +286,9 @@ class DryHaproxy:
                     server.passed = self._waits
                     server.operational = "up" if self._waits else "down"
         for key, state in self._told_agents.items():
-            if key in look.servers:
-                look.servers[key].show_agent(state)
-        return look
+            if key in seen.servers:
+                seen.servers[key].show_agent(state)
+        return seen
 
     def set_healthy(self, backend, server):
         pass
@@ -308,7 +308,7 @@ class DryHaproxy:
 
 
 def who_answers(path):
-    """The process of the HAProxy on this socket. None where nobody listens there, False where that cannot be told."""
+    """The process of the HAProxy on this socket. None if nobody listens there, False if that cannot be told."""
     try:
         return parse_info(Haproxy(path, command_seconds=ASK_SECONDS, away_seconds=0.0).command("show info"), path)
     except HaproxyError as error:

@@ -13,12 +13,12 @@ import os
 
 # HAProxy itself, and the names of its commercial builds.
 NAMES = ("haproxy", "hapee")
-# What only reads HAProxy's figures, such as haproxy_exporter.
+# Programs that only read HAProxy's figures, such as haproxy_exporter.
 EXPORTER = "exporter"
 
 
 def runs_no_haproxy(proc="/proc"):
-    """Whether it is certain that no HAProxy runs here. False, too, where not every process can be seen."""
+    """Whether it is certain that no HAProxy runs here. Also False if not every process can be seen."""
     seen = False
     for pid in os.listdir(proc):
         if not pid.isdigit():
@@ -34,7 +34,7 @@ def runs_no_haproxy(proc="/proc"):
             return False
         if any(name in word for word in words for name in NAMES) and EXPORTER not in words[1] and not _is_dead(pid, proc):
             return False
-        # Where processes of others are hidden, the first one is not shown.
+        # If the kernel hides processes of other users, it does not show process 1.
         seen = seen or pid == "1"
     return seen
 

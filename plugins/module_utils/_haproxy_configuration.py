@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""What the configuration files of a running HAProxy say, as far as they can be read.
+"""Reads the configuration files of a running HAProxy, if they can be read.
 
 The runtime socket does not tell which backends use C(use-server) and the like. The command line of the process names its files.
 Nothing here fails: a file that cannot be read tells nothing, and what happens to the server is observed anyway.
@@ -39,7 +39,7 @@ def _served_in_drain(files):
     for path in files:
         directives = None
         for words in _lines(path):
-            # One section may name the defaults that it starts from. Without that a backend takes those that stand last before it.
+            # A section may name its defaults. Otherwise it takes the last defaults before it.
             named = words[words.index("from") + 1 :][:1] if "from" in words[1:] else []
             if words[0] == "defaults":
                 latest = " ".join(words[1:2])
@@ -97,14 +97,14 @@ def configuration_files(pid, proc="/proc", root=""):
 
 
 def _lines(path):
-    """The words of each line that has any."""
+    """The words of each line that is not empty."""
     lines = (line.split("#", 1)[0].replace('"', "").replace("'", "").split() for line in _read(path).splitlines())
     return (words for words in lines if words)
 
 
 def _read(path):
     try:
-        # A FIFO in the place of a file must not stop the look.
+        # If a file is a FIFO, the read must not hang.
         if not os.path.isfile(path):
             return ""
         with open(path, "rb") as stream:

@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Holds on servers of HAProxy: what became of one, and the way out of rotation and back. The driver for the engine of holds."""
+"""Holds on servers of HAProxy: the driver for the hold engine. It takes servers out of rotation and back, and says what became of a hold."""
 
 from __future__ import annotations
 
@@ -28,46 +28,45 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     same_process,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 
 # Conditions of a server, besides those of every thing.
 ALREADY_OUT = "already_out"
 LOST = "lost"
 
-# What is told to HAProxy so that its checks decide before a server comes back.
+# A command to HAProxy: its checks decide before the server comes back.
 CHECK_FIRST = "check_first"
 
-# In a record that goes from one state to another: the one that it comes from. A run may be cut off before the command.
+# In a record of a change from one state to another: the state before. A run may be cut off before the command.
 LEFT_BEFORE = "left_before"
-# In a record that is being released, or was and is held again: HAProxy was told to check the server. While it is released,
-# maintenance is somebody else's from now on.
+# In a record of a hold that is being released, or is held again after that began: HAProxy was told to check the server. If such a server is then
+# in maintenance, somebody else has put it there.
 CHECKING = "checking"
-# In a record: the server's total of sessions when the hold was in place, those that waited for the server included.
+# In a record: the server's total of sessions when it was out, including the requests that waited for the server.
 TOTAL_SESSIONS = "total_sessions"
-# In a record: how many of these waited.
+# In a record: how many of these were waiting requests.
 QUEUED = "queued"
-# In what a record says was found: the server's agent check was enabled. The hold disables it.
+# In the part found of a record: the server's agent check was enabled. The hold disables it.
 AGENT = "agent"
 
 
 def condition_of(record, server, process):
-    """What became of a hold: the heart of it all.
+    """The condition of a server: what became of the hold on it.
 
-    none               in rotation, and nobody says that it should not be; also a server that is out only as long as its
-                       name does not resolve
-    already_out        out, but not by us
-    held               out, as we left it
-    lost               it should be out and is not, and no person chose that: HAProxy is another process, or the run
-                       that should have taken it out was cut off
-    changed_meanwhile  not as we left it, in the process that we left it in: somebody else acted
+    none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve
+    already_out        it is out, but we did not take it out
+    held               it is out, as we left it
+    lost               it should be out and is in rotation, but no person has changed it: HAProxy is another process, or the
+                       run that should have taken it out was cut off
+    changed_meanwhile  it is not as we left it, although HAProxy is the same process: somebody else has changed it
     """
     if record is None:
         return NONE if server.wanted_state == READY else ALREADY_OUT
     same = same_process(record_process(record), process)
-    # In another process it is `disabled` in the configuration that put it into maintenance, not what we had set.
+    # In another process, `disabled` in the configuration has put it into maintenance, not our command.
     configured = not same and server.flags & C_MAINT and server.forced == MAINT
-    # What was left before counts until the change from it to another is done.
+    # Until the change from one state to another is done, both states are ours.
     if server.forced in (record["left"]["admin_state"], record.get(LEFT_BEFORE)) and not configured:
         return HELD
     if server.forced == READY:
@@ -80,22 +79,22 @@ def condition_of(record, server, process):
 
 
 def was_out(record):
-    """Whether the server was out by us in the process of the record, and is not merely on its way there."""
+    """Whether we had taken the server out in the process of the record, and had not only begun to."""
     return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
 
 
-# One step of one hold: the record as it has to be, and the state to set (None: none).
+# One step of one hold: the record to write, and the state to set (None: no change).
 #
-# A change of state is two steps: the first writes the intent and changes, the next finds it done and writes that down.
-# So the way on after a run that was cut off is the way that every run takes.
+# A change of state takes two steps: the first writes the intent and makes the change, the next finds it done and writes that down.
+# So a run that continues after another was cut off does the same as every run.
 Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None, None, None))
 
 
 class Servers(Driver):
     """One server in its backends.
 
-    ``places`` are addresses, each with a port or None. Servers of other names that lead there are taken out as well, and
-    given back when the server of that name is.
+    ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
+    the server.
     """
 
     Refused = Refused
@@ -122,8 +121,8 @@ class Servers(Driver):
                 "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'."
                 % (self._haproxy.path, level)
             )
-        look = self._haproxy.look()
-        self._find_targets(look, self._records_of(look))
+        seen = self._haproxy.look()
+        self._find_targets(seen, self._records_of(seen))
 
     def look(self):
         self._seen = self._haproxy.look()
@@ -157,10 +156,10 @@ class Servers(Driver):
         return result
 
     def refusals(self, holds):
-        """Where the server would go out and too few would stay in service.
+        """Sentences about the backends in which too few servers would stay in service.
 
-        Only backends that have the server by its own name count, as in the plan: in another one, which has it by another
-        name alone, waiting brings no other server.
+        As in the plan, only backends that have the server by its own name count. In a backend that has it only by another name, waiting would not
+        bring another server.
         """
         if self._min_in_service is None:
             return []
@@ -182,7 +181,7 @@ class Servers(Driver):
 
     def put(self, hold, events):
         step = self._out(hold, events)
-        # One whose state somebody else set is left alone whole.
+        # If somebody else has set the server's state, its agent check is left alone, too.
         ours = step.record is not None and step.conflict is None
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
@@ -197,10 +196,10 @@ class Servers(Driver):
         if condition == HELD:
             step = _way_back(record, server, self._await_checks)
         else:
-            # Where nothing of what we set is left and no person took it away, there is nothing to tell.
+            # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
             told = condition == CHANGED_MEANWHILE or server.forced != READY
             step = Step(None, conflict=_conflict(record, server) if told else None)
-        # While HAProxy's checks decide, an agent that says ready would be quicker.
+        # While HAProxy's checks decide, the agent check stays disabled: an agent that says ready would come before them.
         checking = step.set_state == CHECK_FIRST or step.waiting_for
         agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
         return self._take(hold, step, ENABLED if agent else None)
@@ -225,17 +224,17 @@ class Servers(Driver):
                 return Step(self._intent(server, events, out_state, None), out_state)
             if was_out(record):
                 self._put_right.add(hold.name)
-            # One that HAProxy forgot was in rotation until now.
+            # HAProxy lost the hold, so the server was in rotation until now.
             events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
             intent = self._intent(server, events, out_state, record)
             if same_process(record_process(record), self.process) and AGENT in record["found"]:
-                # A run was cut off after it had disabled the agent check.
+                # A run that was cut off had already disabled the agent check.
                 intent["found"][AGENT] = record["found"][AGENT]
             return Step(intent, out_state)
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
             if record["phase"] == RESTORING:
-                # What had begun to be released is held from now on: its phase must not tell the next call that it is nobody's.
+                # Its release had begun, but now it is held again. The phase must say so to the next call.
                 kept = dict(_left(kept, record["left"]["admin_state"]), phase=HELD)
                 if _is_being_checked(record):
                     kept[CHECKING] = True
@@ -244,13 +243,13 @@ class Servers(Driver):
             kept.pop(TOTAL_SESSIONS, None)
         kept["process"] = _process(self.process)
         kept["found"] = _with_agent(kept["found"], server)
-        # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them. The user may
-        # forbid that by naming the state. Also on to where a run that was cut off was going.
+        # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them, so it goes on to `maint`. The user can
+        # forbid that with out_state. A change to `maint` that was cut off is completed.
         onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
             onward = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
-                # For a release that comes before it gets there.
+                # A release may come before the change is done.
                 onward[CHECKING] = True
             return Step(onward, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
@@ -266,14 +265,14 @@ class Servers(Driver):
             more["leads_to"] = leads_to(server)
         if server.name != self._server:
             more["for_server"] = self._server
-        # HAProxy may give the name to another machine while it starts: the hold was put for the one before.
+        # When HAProxy starts, it may give the name to another machine. The hold was put for the machine before.
         if forgotten is not None:
             more.update((key, forgotten[key]) for key in ("leads_to", "for_server") if key in forgotten)
         subject = self._records.subject((server.backend, server.name))
         return new_record(KIND, subject, found, left, events, process=_process(self.process), **more)
 
     def _take(self, hold, step, agent):
-        """Write and change what a step says. ``agent``: what the server's agent check is to be set to; None: left as it is."""
+        """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
         record, server = hold.record, hold.seen
         hold.waiting_for = step.waiting_for
         hold.tell(step.conflict)
@@ -296,7 +295,7 @@ class Servers(Driver):
                 self._haproxy.check_first(server.backend, server.name)
             elif step.set_state is not None:
                 if step.set_state == READY and not server.checked and _is_being_checked(record):
-                    # Somebody switched the checks off meanwhile, and no check would ever have it up again.
+                    # Somebody has disabled the checks meanwhile, so no check would bring it up again.
                     self._haproxy.set_healthy(server.backend, server.name)
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
@@ -311,11 +310,11 @@ class Servers(Driver):
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
 
-    def _records_of(self, look):
-        return Records(self._store.records(KIND), self._haproxy.path, look)
+    def _records_of(self, seen):
+        return Records(self._store.records(KIND), self._haproxy.path, seen)
 
     def _follow(self):
-        """The records that belong to this HAProxy. One whose socket has got another path is filed under that first."""
+        """The records that belong to this HAProxy. If its socket has a new path, the records get the new path first."""
         records = self._records_of(self._seen)
         moved = list(records.moved())
         for record, subject in moved:
@@ -324,21 +323,21 @@ class Servers(Driver):
         return self._records_of(self._seen) if moved else records
 
     def _release_doubles(self):
-        """Further records about a server say nothing that its own does not, but they must not stay for ever."""
+        """Release further records about the same servers. They contain nothing new, but they must not stay for ever."""
         for key in self._targets:
             for record in self._records.doubles(key):
                 remaining = self._request.taken_from(record["events"])
                 self._store.replace(record, dict(record, events=remaining) if remaining else None)
 
-    def _find_targets(self, look, records):
-        """The places (backend and server) to act on. All that the user named must have the server, or nothing is touched."""
-        known = look.backends_of(self._server)
+    def _find_targets(self, seen, records):
+        """The pairs of backend and server to change. Each backend that the user named must have the server, or nothing is changed."""
+        known = seen.backends_of(self._server)
         recorded = [backend for backend, name in records.keys() if name == self._server]
         wanted = self._backends if self._backends is not None else known
         for backend in wanted:
             if backend in known or not self._request.present and backend in recorded:
                 continue
-            if backend not in look.backends:
+            if backend not in seen.backends:
                 raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
             raise HaproxyError(
                 "The backend %r of HAProxy on socket %s has no server %r (option server)."
@@ -346,24 +345,24 @@ class Servers(Driver):
             )
         if self._backends is None and not self._request.present:
             wanted = wanted + [backend for backend in recorded if backend not in wanted]
-        also = self._also(look, records)
+        also = self._also(seen, records)
         if not wanted and (self._request.present or not also):
             raise HaproxyError(
                 "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
             )
         return [(backend, self._server) for backend in wanted] + also
 
-    def _also(self, look, records):
-        """Servers of other names: those that lead to the places given, or that are held for this one."""
+    def _also(self, seen, records):
+        """Servers of other names that lead to the given addresses, or that are held for this server."""
         if self._request.present:
-            found = [key for key, server in look.servers.items() if server.leads(self._places)]
+            found = [key for key, server in seen.servers.items() if server.leads(self._places)]
         else:
             found = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
         return [key for key in found if key[1] != self._server and (self._backends is None or key[0] in self._backends)]
 
 
 class AbsentServers(Driver):
-    """The records of one server on a machine on which no HAProxy runs: there is nothing to put back, whatever socket they name."""
+    """The records of one server on a machine on which no HAProxy runs. They are only deleted, whatever socket they name."""
 
     def __init__(self, store, server, backends):
         self._store = store
@@ -387,11 +386,13 @@ class AbsentServers(Driver):
 def _way_back(record, server, await_checks):
     """The next step of a server that nobody holds any more.
 
-    In maintenance HAProxy does not check a server. So it goes through `drain` first and stays there until the checks have
-    passed. In `drain` it has been checked all the time, and HAProxy knows. Only while checks have begun to fail and it still
-    counts as up, it waits: soon a check passes, or it is down and gets no request until HAProxy says otherwise.
-    Where it stays in maintenance for another reason there is no check to wait for, and no traffic either.
-    Without ``await_checks`` it is given back at once, and is down until HAProxy's checks pass: also out of ``drain``, where
+    HAProxy does not check a server in maintenance. So such a server goes to `drain` first and stays there until its checks have passed. A server
+    in `drain` is checked all the time, so HAProxy knows its health. It waits only while its checks have begun to fail but HAProxy still counts it
+    as up. Soon a check passes, or it is down and gets no request.
+
+    If the server stays in maintenance for another reason, it is not checked and gets no traffic, so there is nothing to wait for.
+
+    Without ``await_checks`` the server is given back at once, and is down until HAProxy's checks pass. This also holds for `drain`, because
     HAProxy may not have noticed yet that the machine is gone.
     """
     checking = _is_being_checked(record)

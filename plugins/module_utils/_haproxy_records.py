@@ -26,7 +26,7 @@ import collections
 import os
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
 
 KIND = "haproxy_server"
@@ -36,11 +36,11 @@ STARTED_SECONDS = 3.0
 
 
 class Records:
-    """The records of holds on servers of HAProxy: ``ours``, those of the one that was looked at, and ``others``."""
+    """The records of holds on servers of HAProxy: ``ours`` belong to the HAProxy that was read, ``others`` do not."""
 
-    def __init__(self, records, path, look, proc="/proc"):
+    def __init__(self, records, path, seen, proc="/proc"):
         self._path = path
-        self._look = look
+        self._seen = seen
         self._proc = proc
         self._asked = {}
         self.ours = []
@@ -53,7 +53,7 @@ class Records:
             else:
                 ranked.append((rank, record))
         self._by_key = collections.OrderedDict()
-        # One of the very process counts more than one that was only found to be its.
+        # A record that names this very process comes before one that was only found to belong to it.
         for rank, record in sorted(ranked, key=lambda item: item[0]):
             self.ours.append(record)
             self._by_key.setdefault(key_of(record), []).append((rank, record))
@@ -66,7 +66,7 @@ class Records:
         return self._by_key[key][0][1] if key in self._by_key else None
 
     def doubles(self, key):
-        """Further records about the same server, such as those that a run left that was cut off."""
+        """Further records about the same server. A run that was cut off may leave them."""
         return [record for dummy, record in self._by_key.get(key, ())[1:]]
 
     def moved(self):
@@ -77,7 +77,7 @@ class Records:
                 yield record, self._own_subject(key)
 
     def subject(self, key):
-        """What a record about this server is filed under."""
+        """The subject of a record about this server."""
         record = self.get(key)
         return record["subject"] if record else self._own_subject(key)
 
@@ -85,12 +85,12 @@ class Records:
         subject = subject_of(self._path, key[0], key[1])
         # Where another HAProxy had this path before and holds a server of the same name.
         if any(record["subject"] == subject for record in self.others):
-            subject["pid"] = self._look.process.pid
+            subject["pid"] = self._seen.process.pid
         return subject
 
     def _rank(self, record):
         process = record["process"]
-        if same_process(record_process(record), self._look.process):
+        if same_process(record_process(record), self._seen.process):
             return OWN
         socket = record["subject"]["socket"]
         if socket == self._path:
@@ -100,21 +100,21 @@ class Records:
         answers = self._asked[socket]
         if answers:
             return ANSWERS if self._is_this_haproxy(answers) and not self._runs_elsewhere(process) else None
-        server = self._look.servers.get(key_of(record))
+        server = self._seen.servers.get(key_of(record))
         if answers is False or server is None or self._runs_elsewhere(process):
             return None
         return MOVED if server.address is not None and record.get("leads_to") == leads_to(server) else None
 
     def _is_this_haproxy(self, process):
-        """Whether it is the process that was looked at, or a former one that is about to end."""
-        ours = self._look.process
+        """Whether it is the process that was read, or a former process of it that is about to end."""
+        ours = self._seen.process
         if process.pid == ours.pid:
             return abs(process.started - ours.started) <= STARTED_SECONDS
         return process.pid in former_processes([ours.pid], self._proc)
 
     def _runs_elsewhere(self, process):
-        """Whether a process is a HAProxy that runs and is not a former process of the one that was looked at."""
-        pid, ours = process["pid"], self._look.process.pid
+        """Whether a process is a HAProxy that runs, and is no former process of the one that was read."""
+        pid, ours = process["pid"], self._seen.process.pid
         if pid == ours:
             return False
         started = started_at(pid, self._proc)
@@ -122,7 +122,7 @@ class Records:
             return False
         if pid in former_processes([ours], self._proc):
             return False
-        # One that ended meanwhile had no command line to be recognised by.
+        # If the process has just ended, it has no command line, so it cannot be recognised.
         return _has_command_line(pid, self._proc)
 
 
@@ -142,12 +142,12 @@ def key_of(record):
 
 
 def leads_to(server):
-    """Where a server leads, as records have it."""
+    """The address and port of a server, as records keep them."""
     return {"address": server.address, "port": server.port}
 
 
 def started_at(pid, proc="/proc"):
-    """When a process started, in seconds since 1970; None where it does not run."""
+    """When a process started, in seconds since 1970; None if it does not run."""
     try:
         with open(os.path.join(proc, str(pid), "stat"), "rb") as stream:
             fields = stream.read().rpartition(b")")[2].split()
@@ -161,7 +161,7 @@ def started_at(pid, proc="/proc"):
 
 
 def _has_command_line(pid, proc):
-    """Whether a process still runs: the kernel takes its command line away as soon as it ends."""
+    """Whether a process still runs. When it ends, the kernel no longer shows its command line."""
     try:
         with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
             return bool(stream.read(1))

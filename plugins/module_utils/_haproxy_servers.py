@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""What HAProxy tells of its servers, read from the answers of its runtime socket. Nothing here speaks to it."""
+"""The state of HAProxy's servers, read from the answers of its runtime socket. This module does not connect to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import re
 import socket
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 
 READY, DRAIN, MAINT = "ready", "drain", "maint"
 
@@ -47,8 +47,8 @@ class HaproxyError(Exception):
     """HAProxy cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
-class Look:
-    """What one look at HAProxy saw."""
+class HaproxyState:
+    """The servers and backends of HAProxy at one moment."""
 
     def __init__(self, process, state, stat):
         self.process = process
@@ -64,7 +64,7 @@ class Look:
         for line in state:
             key = line["be_name"], line["srv_name"]
             row = rows.get(key)
-            if row is not None:  # not one that was added or deleted between the two answers
+            if row is not None:  # None if it was added or deleted between the two answers
                 self.servers[key] = Server(key, line, row)
 
     def add_former(self, former):
@@ -85,7 +85,7 @@ class Look:
                 server.uncounted = former.problem
 
     def _shares(self, connections):
-        """Each server with the number of connections that may be its.
+        """Each server with the number of connections that may belong to it.
 
         A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
         a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
@@ -125,9 +125,9 @@ class Server:
         self.weight = number(line["srv_uweight"])
         self.operational = OPERATIONAL.get(number(line["srv_op_state"]), "down")
         self.status = row["status"]
-        # By HAProxy itself, which is what the way out of maintenance waits for.
+        # Whether HAProxy itself checks the server. The way out of maintenance waits for these checks.
         self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
-        # By anything that HAProxy asks: itself, an agent, or the server that this one tracks.
+        # Whether anything checks the server: HAProxy itself, an agent, or the check of the server that this one tracks.
         self.watched = self.checked or bool(number(line.get("srv_agent_state")) & CHECKS_ENABLED) or bool(row.get("tracked"))
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
         best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
@@ -138,7 +138,7 @@ class Server:
         self.queue = number(row["qcur"])
         # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
         self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
-        # Why more may be under way than its sessions tell, a sentence.
+        # A sentence: why the server may have more sessions than those that are counted.
         self.uncounted = None
         self.total_sessions = number(row.get("stot"))
         self.backup = row.get("bck") == "1"
@@ -150,31 +150,31 @@ class Server:
 
     @property
     def forced(self):
-        """The state that somebody set."""
+        """The state that somebody has set."""
         return MAINT if self.flags & F_MAINT else DRAIN if self.flags & F_DRAIN else READY
 
     @property
     def admin_state(self):
-        """The state that is in force, wherever it comes from."""
+        """The state that is in force, whatever its cause."""
         if self.flags & (F_MAINT | I_MAINT | R_MAINT):
             return MAINT
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
     def wanted_state(self):
-        """The state that is in force as soon as the server's name leads somewhere."""
+        """The state that is in force when the server's name resolves."""
         if self.flags & (F_MAINT | I_MAINT):
             return MAINT
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
     def unresolved(self):
-        """Whether its name leads nowhere, as that of a slot of ``server-template`` that has no address yet."""
+        """Whether its name does not resolve, such as a slot of ``server-template`` that has no address yet."""
         return bool(self.flags & R_MAINT) and self.address is None
 
     @property
     def returns_by_itself(self):
-        """Whether it is out only because its name does not resolve: as soon as DNS answers it is in rotation."""
+        """Whether it is out only because its name does not resolve. When DNS answers, it goes into rotation by itself."""
         return bool(self.flags & R_MAINT) and self.wanted_state == READY
 
     @property
@@ -187,7 +187,7 @@ class Server:
 
     @property
     def agent(self):
-        """Whether an agent check may change the server's state: enabled or disabled, None where there is none."""
+        """Whether the agent check is enabled or disabled; None if the server has none. An agent check may change the server's state."""
         if not self._agent & AGENT_CONFIGURED:
             return None
         return ENABLED if self._agent & AGENT_ENABLED else DISABLED
@@ -202,12 +202,12 @@ class Server:
 
     @property
     def settled(self):
-        """Whether it takes part in no session and nothing waits for it."""
+        """Whether it has no session and no request waits for it."""
         return not self.sessions and not self.queue and self.uncounted is None
 
 
 def same_process(one, other):
-    # Versions that do not tell when they started tell for how long they run: that is off by a second or two.
+    # Some versions do not tell when they started, but for how long they run. The start is then exact to a second or two.
     return one.pid == other.pid and abs(one.started - other.started) <= 2
 
 
@@ -252,7 +252,7 @@ def parse_info(text, path, now=time.time):
 
 
 def parse_uptime(text):
-    """For how many seconds HAProxy runs, by its own clock, which does not jump; None where it does not tell."""
+    """For how many seconds HAProxy has run, by its own steady clock; None if it does not tell."""
     match = re.search(r"^Uptime_sec: *(\d+)", text, re.MULTILINE)
     return int(match.group(1)) if match else None
 
@@ -295,7 +295,7 @@ def _strange(path, command, text):
 
 
 def normal_address(text):
-    """The address in its usual spelling; None for what is none, such as a name that did not resolve."""
+    """The address in its usual spelling; None if the text is not an address, such as a name that did not resolve."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -314,5 +314,5 @@ def source_address(address, port):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, port or 1))
             return probe.getsockname()[0]
-    except (OSError, OverflowError):  # the latter for a port that is none
+    except (OSError, OverflowError):  # OverflowError: the number is not a port
         return None

@@ -5,13 +5,13 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""What is done about holds, whatever is held: put them, release them, and continue what was cut off.
+"""Puts and releases holds on things of any kind, and continues what was cut off.
 
-The engine knows records and events, and the order in which records are written and things are changed. It knows nothing of what is held.
-A C(Driver) knows one kind of thing: it looks at it, compares it with what was found and what was left, and changes it.
+The engine knows records and events, and the order in which records are written and things are changed. It does not know the things.
+A C(Driver) knows one kind of thing: it looks at the thing, compares it with its record, and changes it.
 
-A record is written, and synced to disk, before the change that it speaks of (phase ``changing`` or ``restoring``), and once more when the
-change is seen to be done. So a run that continues what was cut off takes the same way as every run.
+A record is written and synced to disk before the change that it describes (phase ``changing`` or ``restoring``). It is written once more when
+the driver sees that the change is done. So a run that continues after another was cut off does the same as every run.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ import collections
 import itertools
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._holds import RESTORING, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, same_content
 
 # Conditions of a thing that every driver may tell, besides HELD.
 NONE = "none"
 CHANGED_MEANWHILE = "changed_meanwhile"
 
-# So often a thing is changed and looked at again before it counts as one that does not obey.
+# How often a thing is changed and looked at again before the engine gives up.
 ROUNDS = 5
 
 
 class Driver:
-    """What the engine asks of a driver.
+    """What a driver must be able to do for the engine.
 
-    ``put`` and ``give_back`` are generators. Each record that they yield is written before they go on, and None deletes the record.
-    So what stands after a C(yield) happens when the record is on disk.
+    ``put`` and ``give_back`` are generators. The engine writes each record that they yield before they go on. None deletes the record.
+    So the code after a C(yield) runs when the record is on disk.
     """
 
-    # What is raised if the thing refused a change, so that nothing was changed.
+    # The errors that mean that the thing refused a change, and nothing was changed.
     Refused = ()
-    # Whether each thing is changed only when the one before is done. All are recorded before the first is taken out then: one may go along
-    # with another.
+    # Whether each thing is changed only when the thing before it is done. All records are then written before the first change, because the change
+    # of one thing may change another as well.
     in_order = False
     # How long to wait between two steps, in seconds.
     pause = 0.5
 
     def check(self):
-        """Raise an error for a mistake in the options. Nothing is locked and no folder made yet."""
+        """Raise an error for a mistake in the options. It runs before the folder is made or locked."""
 
     def look(self):
-        """The things that this call is about, in the order in which they are changed: for each its name, what is seen of it, and its record.
+        """The things of this call, in the order in which they are changed: for each its name, its state and its record.
 
-        None is seen of a thing that does not exist any more.
+        The state is None if the thing does not exist any more.
         """
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class Driver:
         return NONE
 
     def view(self, record, seen):
-        """What a diff shows of the thing."""
+        """What a diff shows about the thing."""
         raise NotImplementedError
 
     def refusals(self, holds):
@@ -80,19 +80,19 @@ class Driver:
         raise NotImplementedError
 
     def gone(self, hold):
-        """What to tell if the thing does not exist any more and its record goes, too."""
+        """The sentence for a thing that does not exist any more, whose record is deleted."""
 
     def untouched(self, hold):
-        """Whether a record that was written for this thing is taken back if the driver is refused."""
+        """Whether the record of this thing goes back to what it was after a change was refused."""
         return True
 
     def stuck(self):
-        """The error to raise if the things do not obey."""
+        """The error to raise if the things do not change as they were told."""
         raise NotImplementedError
 
 
 class Hold:
-    """One thing in this call: what was there at first, what is there now, and what is told of it."""
+    """The hold on one thing in this call: the thing and its record, at first and now, and what the result tells about them."""
 
     def __init__(self, name, seen, record, before):
         self.name = name
@@ -102,12 +102,12 @@ class Hold:
         self.condition = NONE
         self.conflict = None
         self.waiting_for = None
-        # Whether the thing itself was changed, and whether it was told something in this round and has to be looked at again.
+        # Whether this call changed the thing itself. Whether this round gave it a command, so that it must be looked at again.
         self.acted = False
         self.told = False
 
     def tell(self, conflict):
-        """Say what somebody else did, unless something was said already."""
+        """Note the sentence about somebody else's change, unless there is one already."""
         self.conflict = self.conflict or conflict
 
     @property
@@ -126,14 +126,14 @@ class Engine:
         self.request = request
         self._monotonic = monotonic
         self._sleep = sleep
-        # Everything that this call was about, by name, and what the last step was about.
+        # All holds of this call by name, and those of the last step.
         self.holds = collections.OrderedDict()
         self.current = []
         self.refused = []
         self._continued = False
 
     def run(self, timeout=0.0):
-        """Take one step, and further ones until nothing is waited for or the time is over. Between them the lock is free."""
+        """Take one step, and further steps until there is nothing to wait for or the time is over. Between steps the lock is free."""
         deadline = self._monotonic() + timeout
         if not self._continued:
             # A mistake leaves nothing behind, not even the folder.
@@ -155,7 +155,7 @@ class Engine:
             hold.condition = self.driver.condition(hold.record, hold.seen)
         if self.request.present:
             for hold in self.current:
-                # Whether a record would become too large shows before the first is written.
+                # This raises an error if a record would become too large, before the first record is written.
                 self._events(hold.record)
             self.refused = self.driver.refusals(self.current)
             if self.refused:
@@ -196,7 +196,7 @@ class Engine:
             self.current.append(hold)
 
     def _take_round(self):
-        """Take every hold as far as it gets before the things have to be looked at again."""
+        """Continue each hold up to the point at which its thing must be looked at again."""
         together = self.driver.in_order and self.request.present
         for holds in [self.current] if together else [[hold] for hold in self.current]:
             moves = [(hold, hold.record, self._move(hold)) for hold in holds]
@@ -207,7 +207,7 @@ class Engine:
                 try:
                     self._write(hold, move)
                 except self.driver.Refused:
-                    # Nothing was changed, so the records say again what they said.
+                    # Nothing was changed, so the records go back to what they were.
                     for (other, before, _move), intent in zip(moves, intents):
                         if same_content(other.record, intent) and self.driver.untouched(other):
                             self._write(other, [before])
@@ -218,7 +218,7 @@ class Engine:
                     return
 
     def _move(self, hold):
-        """What has to be done about one hold. Yields records as drivers do."""
+        """Put, keep or release one hold. Yields records as drivers do."""
         record = hold.record
         if self.request.present and hold.seen is not None:
             yield from self.driver.put(hold, self._events(record))
@@ -226,8 +226,8 @@ class Engine:
         if record is None:
             return
         begun = record["phase"] == RESTORING
-        # A release that waits leaves alone what was held again meanwhile, for whatever event. Where things are given back in order, a step
-        # may not have come to this one yet, so the phase does not tell.
+        # While a release waits, somebody may hold the thing again, and then the release leaves it alone. If things are given back in order, the
+        # release may not have reached this thing yet, so its phase does not tell which is the case.
         if self._continued and not begun and not self.driver.in_order:
             return
         remaining = self.request.taken_from(record["events"])
@@ -240,7 +240,7 @@ class Engine:
             yield from self.driver.give_back(hold)
 
     def _events(self, record):
-        """The events of the record and the request. Those that are being released do not hold any more."""
+        """The events of the record and of the request. If the record is being released, its events do not hold any more."""
         return self.request.added_to({} if record is None or record["phase"] == RESTORING else record["events"])
 
     def _write(self, hold, records):

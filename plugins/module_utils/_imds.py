@@ -44,13 +44,13 @@ EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
 NAME_API_VERSION = "2021-02-01"
 
-# One second is known to be too short, and a service that is there takes the connection at once.
+# One second is known to be too short. A service that is there accepts the connection at once.
 CONNECT_TIMEOUT = 3.0
-# No request is repeated for longer, whatever the deadline: beyond what the longest row of retries takes.
+# No request is repeated for longer, whatever the deadline. It is more than the longest row of retries takes.
 PATIENCE = 90.0
-# A caller that asks again by itself leaves the service alone for no longer than this, whatever its Retry-After says.
+# A caller that asks again by itself waits no longer than this, whatever the service's Retry-After says.
 RATE_MOST = 60.0
-# What a Retry-After of more seconds is taken for; numbers of any length are sent.
+# A Retry-After of more seconds counts as this. Services send numbers of any length.
 _RETRY_AFTER_MOST = 1e9
 # A document of 1,000 events with 20 resources each has 2 MB.
 BODY_LIMIT = 8 * 1024 * 1024
@@ -64,13 +64,13 @@ Answer = namedtuple("Answer", ("body", "service_time"))
 
 
 class ImdsError(Exception):
-    """Anything that went wrong in asking the service. Its text is a whole sentence, for a person."""
+    """A failure of a request to the service. Its text is a whole sentence, for a person."""
 
-    # Whether the same request may well succeed later.
+    # Whether the same request may succeed later.
     passing = False
-    # Seconds to leave the service alone before; more than was left where retries were cut short.
+    # Seconds to wait before the next request. If the time was too short for a retry, they are more than was left.
     retry_in = 0.0
-    # Whether an earlier try of the same request may have been taken: it had no whole answer, or an error of the service itself.
+    # Whether an earlier try of the same request may have been accepted: its answer was incomplete, or an error of the service itself.
     unsure = False
 
     def __init__(self, message, url=None, status=None, body=None):
@@ -81,7 +81,7 @@ class ImdsError(Exception):
 
 
 class ImdsSetupError(ImdsError, ValueError):
-    """Nothing could be asked: an option with a value that cannot be used, or requests is not there."""
+    """No request could be sent: an option has a wrong value, or the Python package requests is missing."""
 
 
 class ImdsUnreachableError(ImdsError):
@@ -91,7 +91,7 @@ class ImdsUnreachableError(ImdsError):
 
 
 class ImdsStatusError(ImdsError):
-    """The service answered with a status that is no success."""
+    """The service answered with an error status."""
 
     @property
     def passing(self):
@@ -99,7 +99,7 @@ class ImdsStatusError(ImdsError):
 
 
 class ImdsProtocolError(ImdsError):
-    """What answered does not speak as the service does."""
+    """The answer is not one of the metadata service."""
 
 
 def imds_argument_spec():
@@ -117,7 +117,7 @@ def client_from_params(params):
 
 
 def check_seconds(option, value, positive=False):
-    """A number of seconds from an option as a float; ImdsSetupError where it is none."""
+    """A number of seconds from an option as a float. Raises ImdsSetupError if it is not a number."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -131,7 +131,7 @@ def check_seconds(option, value, positive=False):
 
 
 def check_url(url):
-    """The base URL without its trailing slash; ImdsSetupError where it is none."""
+    """The base URL without its trailing slash. Raises ImdsSetupError if it is not a base URL."""
     wrong = f"imds_url: {clip(url)} is not the base URL of a metadata service such as {DEFAULT_URL}: "
     if not isinstance(url, str) or re.search(r"[\x00-\x20\x7f\\]", url.strip()):
         raise ImdsSetupError(wrong + "it contains blanks or other characters that are not allowed in a URL.")
@@ -177,15 +177,15 @@ class ImdsClient:
         self._session = None
 
     def get_events(self, deadline=None, retry_until=math.inf, request_timeout=None):
-        """The answer with the document; its body is empty where the service sent none."""
+        """The answer with the document. Its body is empty if the service sent none."""
         return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
 
     def post_events(self, document, deadline=None):
-        """Send an approval. Go by the status: that no error was raised is all that the service says."""
+        """Send an approval. If no error is raised, the service has accepted it; its answer says no more."""
         self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document)
 
     def get_resource_name(self, deadline=None, retry_until=math.inf):
-        """What the service calls this host in Resources."""
+        """The name of this host in Resources."""
         url = f"{self.imds_url}{NAME_PATH}?api-version={NAME_API_VERSION}&format=text"
         name = self._decode(self._ask("GET", url, deadline, success=(200,), retry_until=retry_until).body, url).strip()
         if not re.match(r"[^\x00-\x1f\x7f<>{}\[\]\"]{1,255}\Z", name):
@@ -208,7 +208,7 @@ class ImdsClient:
             ) from None
 
     def protocol_error(self, reason, body):
-        """For whoever finds that a document of decode_json() has the wrong shape."""
+        """The error for a document of decode_json() that has the wrong shape."""
         url = self._events_url()
         text = self._decode(body, url)
         message = f"{url} answered with something that is not a document of Scheduled Events: {reason}. It begins {clip(text)}."
@@ -300,7 +300,7 @@ class ImdsClient:
         body = b""
         encoding = response.headers.get("Content-Encoding", "").strip()
         if encoding.lower() not in ("", "identity"):
-            # Not decoded, not even in part: a kilobyte may unfold to gigabytes.
+            # A compressed body is not decoded at all, because a kilobyte may become gigabytes.
             raise ImdsProtocolError(
                 f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which was not requested. "
                 "Is imds_url the address of the metadata service?",
@@ -322,7 +322,7 @@ class ImdsClient:
 
 
 class _Clock:
-    """When the answer that is being waited for must be complete."""
+    """When the current answer must be complete."""
 
     def __init__(self, monotonic):
         self.monotonic = monotonic
@@ -330,7 +330,7 @@ class _Clock:
 
 
 class _Socket(socket.socket):
-    """A socket that keeps to the clock: a time-out of its own would start anew with every byte that trickles in."""
+    """A socket with a deadline. The time-out of an ordinary socket starts again with each byte that arrives."""
 
     clock = None
 
@@ -373,7 +373,7 @@ class _Adapter(HTTPAdapter):
 
 class _Session(Session):
     def get_redirect_target(self, resp):
-        """None: requests would read and decode the whole answer, only to find out what the next request would be."""
+        """Always None. Otherwise requests would read and decode the whole answer to find the next request."""
         return None
 
 
@@ -410,7 +410,7 @@ def _status_error(method, url, status, headers, body):
 
 
 def _date(headers):
-    """The service's clock; the host's own, which may be off, only where the service does not tell."""
+    """The service's clock. If the service does not tell, the host's own, which may be wrong."""
     try:
         return parse_time(headers.get("Date", ""))
     except ValueError:
@@ -432,12 +432,12 @@ def _no_constant(name):
 
 
 def _innermost(error):
-    """The reason at the bottom of the libraries' nested exceptions, in a few words."""
+    """The innermost reason of the libraries' nested exceptions, in a few words."""
     while True:
         inner = getattr(error, "reason", None) or next((arg for arg in error.args if isinstance(arg, Exception)), None)
         if not isinstance(inner, Exception):
             break
         error = inner
     text = getattr(error, "strerror", None) or " ".join(str(arg) for arg in error.args if isinstance(arg, str)) or type(error).__name__
-    # urllib3 puts its object's address before the words.
+    # urllib3 writes the address of an object before the reason.
     return clip(re.sub(r"^(?:<.* at 0x[0-9a-f]+>|\w+\([^)]*\)): ", "", text))[1:-1]

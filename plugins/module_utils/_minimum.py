@@ -16,9 +16,9 @@ import math
 
 
 def parse_minimum(value):
-    """The value as it is meant: a number of servers, or the text of a percentage."""
+    """The value of the option: a number of servers, or the text of a percentage."""
     text = str(value).strip()
-    # isdigit alone takes ² for a digit, which int does not.
+    # For isdigit alone ² is a digit, but int refuses it.
     if text.endswith("%") and text[:-1].isdecimal() and int(text[:-1]) <= 100:
         return text
     if not isinstance(value, bool) and text.isdecimal():
@@ -34,7 +34,7 @@ def minimum(value, servers):
 
 
 def shortage(value, name, backend, place, leaving=()):
-    """A phrase where too few would stay in service without the server of that name, or None.
+    """A phrase if too few servers would stay in service without the server of that name; otherwise None.
 
     ``backend`` is all servers of its backend, each with its ``server``, ``in_service`` and ``backup``; those that are
     ``leaving`` serve no more. A backup server takes nothing as long as another serves, so it counts for a backup alone.

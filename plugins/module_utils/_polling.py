@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Looking again and again until something is so, or its time is over."""
+"""Reads a state again and again until a condition is met, or the time is over."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import time
 
 
 def check_seconds(name, value, least=0.0):
-    """Refuse what is no length of time: a negative number, infinity, not a number."""
+    """Refuse a value that is not a length of time: a negative number, infinity, NaN."""
     if not (math.isfinite(value) and value >= least):
         raise ValueError("%s must be a number of seconds from %g up, not %r" % (name, least, value))
 
 
 def poll(look, satisfied, timeout, pause, monotonic=time.monotonic, sleep=time.sleep):
-    """Look until C(satisfied(what was seen)), for C(timeout) seconds at most, once with 0. Returns what the last look saw, and the seconds it took."""
+    """Call C(look) until C(satisfied) is true for its result, for C(timeout) seconds at most. Returns the last result, and the seconds that passed."""
     start = monotonic()
     while True:
         seen = look()

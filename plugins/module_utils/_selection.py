@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which of the events are meant. Private to the collection; pure."""
+"""Selects events by the options of the user. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import EVEN
 
 
 class SelectionError(ValueError):
-    """A selection that cannot be meant. Its text names what is wrong, for a person."""
+    """A selection that cannot be right. Its text tells a person what is wrong."""
 
 
 def selection_argument_spec(affecting_host_only):
@@ -27,7 +27,7 @@ def selection_argument_spec(affecting_host_only):
 
 
 def check_event_ids(event_ids):
-    """The ids without blanks around them; SelectionError where there is none."""
+    """The ids without blanks around them. Raises SelectionError if there is none."""
     if not event_ids:
         raise SelectionError("event_ids: the list is empty. Give at least one id, or leave the option out where that is allowed.")
     ids = [event_id.strip() for event_id in event_ids]
@@ -63,7 +63,7 @@ class Selection:
         self._tests.append((key, {value.lower() for value in values}))
 
     def apply(self, events):
-        """The events that are meant, out of those that stand."""
+        """The selected events, out of those that stand."""
         selected = [
             event
             for event in events
@@ -91,12 +91,12 @@ class Expression:
         try:
             return self._compiled.search(value)
         except (self._error_class, RecursionError, TypeError, ValueError) as error:
-            # jmespath lets Python's own errors through: 5 < 'a', contains('text', null), a slice with step 0.
+            # jmespath raises Python's own errors for 5 < 'a', contains('text', null) or a slice with step 0.
             raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
 
 
 def parse_expression(text):
-    """An Expression, whatever its words are; SelectionError where it is broken."""
+    """An Expression with any names in it. Raises SelectionError if it is broken."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError
@@ -111,7 +111,7 @@ def parse_expression(text):
 
 
 def unknown_words(parsed, keys):
-    """A sentence for each function and each word of a parsed expression that does not exist for values with these keys.
+    """A sentence for each function and each name in a parsed expression that does not exist for values with these keys.
 
     In JMESPath an unknown word is null and no error: event_type == Freeze without quotes would
     be false for ever. An unknown function would be told only once an event stands.
@@ -133,7 +133,7 @@ def unknown_words(parsed, keys):
 
 
 def compile_expression(text, keys):
-    """An Expression over values with these keys; SelectionError where it is broken or holds an unknown word."""
+    """An Expression for values with these keys. Raises SelectionError if it is broken or has an unknown name."""
     expression = parse_expression(text)
     for mistake in unknown_words(expression.parsed, keys):
         raise SelectionError(f"{clip(text)}: {mistake}.")
@@ -169,6 +169,6 @@ def _check_result(text, result, events):
 
 
 def _one_line(error):
-    # jmespath draws an arrow below the place that it means, and shows the whole value.
+    # jmespath draws an arrow below the wrong place, and shows the whole value.
     text = " ".join(str(error).split()).rstrip(".")
     return text if len(text) <= 300 else text[:300] + "..."

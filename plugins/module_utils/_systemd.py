@@ -15,11 +15,11 @@ import re
 import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._holds import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 KIND = "service"
 CALL_SECONDS = 10
-# How long one step waits for services that go down or come up quickly, and how often it looks.
+# Seconds for which one step waits for services that go down or come up quickly, and seconds between two looks at them.
 STEP_SECONDS = 2.0
 LOOK_SECONDS = 0.1
 
@@ -34,15 +34,15 @@ STOPPING = "stopping"
 STARTING = "starting"
 REBOOTED = "rebooted"
 
-# Units that systemd stops along with a unit stand in these properties of it, and last those that would start it again.
+# These properties of a unit name the units that systemd stops along with it. The last one names the units that would start it again.
 STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
-# What is started again after it was stopped along. No targets: starting one starts all that it wants.
-# No slices, scopes and devices: they come and go with what is in them or behind them.
+# Units of these types are started again after they were stopped along with another. Targets are not, because they would start all units that they
+# want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
-# systemd refuses to start one of these once what it triggers runs.
+# systemd refuses to start these units while the unit that they trigger runs.
 REFUSED_LATER = (".socket", ".automount")
 
-# ``ends``: a oneshot that does not remain after its exit, so it is never active.
+# ``ends``: whether it is a oneshot without RemainAfterExit, which is never active.
 Unit = collections.namedtuple("Unit", "name active_state load_state job dependents triggers ends result")
 
 
@@ -51,7 +51,7 @@ class SystemdError(Exception):
 
 
 class Refused(SystemdError):
-    """systemctl said that it did not do what it was told."""
+    """systemctl refused a command."""
 
 
 class Systemd:
@@ -160,7 +160,7 @@ def is_down(unit):
 
 
 def is_back(record, unit):
-    """Whether a unit that is to be started again runs, or ran to its end after we started it."""
+    """Whether a unit runs again, or ran to its end after we started it."""
     if unit.active_state == "active":
         return True
     return bool(record.get("started")) and unit.ends and unit.active_state == "inactive" and unit.result == "success" and not unit.job
@@ -189,7 +189,7 @@ def condition_of(record, unit, boot_id):
 
 
 class Services(Driver):
-    """Services: stopped in their order, each when the one before is down; started in reverse. ``services``: None for all that are held."""
+    """Services. Each is stopped when the one before it is down, and they are started in reverse. ``services``: None for all that are held."""
 
     Refused = Refused
     in_order = True
@@ -238,7 +238,7 @@ class Services(Driver):
         }
 
     def untouched(self, hold):
-        # A start that was refused stays on record: it is still to be done.
+        # If systemd refuses the start, the record stays, because the service must still be started.
         return self._request.present and is_up(hold.seen)
 
     def put(self, hold, events):
@@ -261,7 +261,7 @@ class Services(Driver):
         condition = self.condition(record, unit)
         runs = self._refusing(unit)
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
-            # Our own stop of it was cut short or is under way: once it is down, both can be started.
+            # Our own stop of it was cut off or is under way. When it is down, both can be started.
             if is_up(runs):
                 self._systemd.stop(runs.name)
                 hold.acted = True
@@ -283,10 +283,10 @@ class Services(Driver):
                 self._systemd.start(unit.name)
                 hold.acted = True
             if unit.ends and not record.get("started"):
-                # Not sooner: a start that was refused is none. From now on, being down tells that it ran to its end.
+                # Only now, because systemd may refuse the start. From now on, a unit that is down has run to its end.
                 record = dict(record, started=True)
                 yield record
-            # It is down as long as systemd has not begun: only without a job does that mean that it ended again.
+            # It is also down before systemd begins. If it has no job and is down, it has ended again.
             if not self._await(hold, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
                 return
             if not is_back(record, hold.seen):
@@ -301,14 +301,14 @@ class Services(Driver):
         self._next_order = records[-1]["order"] + 1 if records else 0
         if self._request.present:
             names = self._with_dependents()
-            # After a reboot systemd does not know of those that are not loaded yet.
+            # After a reboot, systemd does not know the units that are not loaded yet.
             along = [record["subject"]["service"] for record in records if record.get("along_with") in names]
             return [name for name in along if name not in names] + names
         held = [record["subject"]["service"] for record in reversed(records)]
-        # A socket cannot be started any more once its service runs.
+        # A socket cannot be started while its service runs.
         held.sort(key=lambda name: not name.endswith(".socket"))
         if self._services is None:
-            # Those that are back already stay in the result.
+            # Services that are back already stay in the result.
             return self._known + [name for name in held if name not in self._known]
         along = {record["subject"]["service"]: record.get("along_with") for record in records}
         return [name for name in held if name in self._services or along[name] in self._services] + [
@@ -371,18 +371,18 @@ class Services(Driver):
         condition = self.condition(record, unit)
         if record["phase"] == RESTORING:
             if condition == NONE and not is_up(unit):
-                # It ran to its end: nothing is left to be stopped, and it is not to run once more.
+                # It ran to its end. There is nothing to stop, and it must not run once more.
                 return None
             return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, started=False)
         if condition == REBOOTED and len(events) > len(record["events"]):
-            # It came up with the host, for the events known then. This one is new: it asks for the service to be down.
+            # It came up with the host although earlier events held it. This event is new and needs the service to be down.
             return dict(record, events=events, phase=CHANGING, boot_id=self._boot_id)
         if condition == CHANGED_MEANWHILE:
             hold.tell(_conflict(unit))
         return dict(record, events=events)
 
     def _refusing(self, unit):
-        """What runs, or is not down yet, so that systemd refuses to start this unit, which triggers it."""
+        """The units that this unit triggers and that are not down yet. While they run, systemd refuses to start this unit."""
         if unit.name.endswith(REFUSED_LATER) and is_down(unit):
             for triggered in self._systemd.show(unit.triggers):
                 if not is_down(triggered):
@@ -390,7 +390,7 @@ class Services(Driver):
         return None
 
     def _await(self, hold, condition):
-        """Look until the condition is met or the step is over; whether it is met."""
+        """Look until the condition is met or the time of the step is over. Returns whether it is met."""
         while True:
             hold.seen = self._systemd.show([hold.name])[0]
             if condition(hold.seen):

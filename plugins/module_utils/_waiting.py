@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading the events of a host, once or until something is so. Private to the collection; touches transport and clock alone."""
+"""Reads the events of a host, once or until they are in a certain state. Private to the collection; uses only the transport and a clock."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_M
 STATES = ("present", "scheduled", "started", "absent")
 TIMEOUT = "timeout"
 
-# The first request ever enables the service, which may take two minutes.
+# The first request of a VM enables the service, which may take two minutes.
 FIRST_ANSWER_TIMEOUT = 120.0
-# The last look begins this long before the end of the wait, so that it still has time for its answer.
+# Seconds before the end of the wait at which the last read begins, so that it has time for its answer.
 LAST_LOOK = 0.25
 
 # events as every plugin returns them, document_incarnation (int), resource_name (str or None),
@@ -26,7 +26,7 @@ LAST_LOOK = 0.25
 Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error", "empty_body"))
 
 # reading (of the last answer, or None), events (those selected in it), outcome (the state that was met, TIMEOUT, or
-# None where the wait is not over), elapsed (seconds), error (ImdsError of the last look, or None).
+# None where the wait is not over), elapsed (seconds), error (ImdsError of the last read, or None).
 Result = namedtuple("Result", ("reading", "events", "outcome", "elapsed", "error"))
 
 
@@ -57,14 +57,14 @@ class Reader:
         self._document = None
 
     def read(self, deadline=None, retry_until=math.inf, request_timeout=None, name_needed_by=None):
-        """What stands now; ImdsError. name_needed_by tells what is not possible without the host's name, if anything."""
+        """The events that stand now. Raises ImdsError. name_needed_by: what is not possible without the host's name, if anything."""
         answer = self.client.get_events(deadline, retry_until, request_timeout)
         if self.resource_name is None and self.ask_name:
             self._ask_name(deadline, retry_until, name_needed_by)
         warnings = []
         if self._name_error is not None:
             warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self._name_error})")
-        # The same bytes mean the same events. The incarnation alone would not do: its numbers start again.
+        # The same bytes mean the same events. The incarnation is not enough, because its numbers may start again.
         if (answer.body, self.resource_name) == self._known:
             set_seconds_until(self._document.events, answer.service_time)
         else:
@@ -81,7 +81,7 @@ class Reader:
         )
 
     def _parse(self, answer):
-        # An empty body has been seen where nothing stands.
+        # The service may send an empty body if there is no event.
         document = self.client.decode_json(answer.body) if answer.body.strip() else {"DocumentIncarnation": 0, "Events": []}
         try:
             return parse_document(document, self.client.api_version, self.resource_name, answer.service_time)
@@ -90,7 +90,7 @@ class Reader:
 
     def _ask_name(self, deadline, retry_until, needed_by):
         if self._name_error is not None and not needed_by:
-            # Asked once with all patience, then no more: nothing depends on it.
+            # Nothing depends on the name, so the service is asked only once, with all retries.
             return
         try:
             self.resource_name = self.client.get_resource_name(deadline, retry_until)
@@ -102,7 +102,7 @@ class Reader:
 
 
 def name_need(selection):
-    """What Reader.read() is told about why the host's name is needed."""
+    """The argument name_needed_by of Reader.read()."""
     return "affecting_host_only" if selection.affecting_host_only else None
 
 
@@ -116,7 +116,7 @@ def wait_argument_spec():
 
 
 class Wait:
-    """A wait for one of some states of the selected events."""
+    """A wait until the selected events are in one of some states."""
 
     def __init__(self, reader, selection, state, timeout, sleep, delay):
         """ImdsSetupError names an option that cannot be used."""
@@ -140,13 +140,13 @@ class Wait:
         return cls(Reader(client, params["resource_name"]), selection, params["state"], params["timeout"], params["sleep"], params["delay"])
 
     def look(self):
-        """One look, without waiting: a Result without an outcome where no state is met."""
+        """Read once, without waiting. The Result has no outcome if no state is met."""
         start = self.client.monotonic()
         reading, events = self._look(None if self.timeout == math.inf else start + self.timeout, math.inf, None)
         return Result(reading, events, self._met(events), self.client.monotonic() - start, None)
 
     def run(self, step=math.inf, first=True):
-        """Wait to the end or, without an outcome, for about so many seconds: no look begins after these.
+        """Wait to the end or, without an outcome, for about so many seconds: no read begins after these.
 
         first tells that nobody has had an answer from this service yet. ImdsError where asking
         again would not help; what may pass is waited through.
@@ -162,7 +162,7 @@ class Wait:
             try:
                 reading, events = self._look(deadline, pause_at, max(FIRST_ANSWER_TIMEOUT, self.client.request_timeout) if first else None)
             except ImdsError as caught:
-                # Before the first answer it is the wrong address, later on a service that is out of order.
+                # Before the first answer, the address is wrong. Later, the service is out of order.
                 if first and not caught.passing:
                     raise
                 error = caught
@@ -199,7 +199,7 @@ def _is_met(state, events):
 
 
 def result_values(reading, events):
-    """The keys that every plugin returns that reads events; nulls where nothing could be read."""
+    """The keys that every plugin returns that reads events. Their values are null if nothing could be read."""
     return {
         "events": events,
         "document_incarnation": reading.document_incarnation if reading else None,
@@ -208,7 +208,7 @@ def result_values(reading, events):
 
 
 def timeout_message(states, events, elapsed, error):
-    """The sentences for a wait whose time is over."""
+    """The message of a wait whose time is over."""
     stood = "no selected event stood"
     if events:
         stood = f"{len(events)} selected event{'s' if len(events) > 1 else ''} stood: {', '.join(describe(event) for event in events[:5])}"

@@ -108,7 +108,7 @@ not_approved:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, check_seconds, client_from_params, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
@@ -117,7 +117,7 @@ SUBJECT = {"name": "approved"}
 
 
 class Approved(Driver):
-    """The record of what was approved. Nothing is changed for it on the VM."""
+    """The driver for the record of what was approved. Nothing else is changed on the VM."""
 
     def __init__(self, store, forgotten):
         self._store = store
@@ -136,7 +136,7 @@ class Approved(Driver):
 
 
 class Record:
-    """What is recorded of the events that are approved; each step under the folder's lock, which is not held while anything is sent."""
+    """Records which events are approved. Each step locks the folder. The lock is free while the request is sent."""
 
     def __init__(self, params):
         request = Request.from_params(dict(params, state="present"))
@@ -145,18 +145,18 @@ class Record:
         self.unsure = set()
 
     def begin(self, event_ids):
-        """Notes that these are about to be sent; those that were accepted before stay as they are."""
+        """Record that these events are about to be sent. Events that were accepted before stay as they are."""
         with self.store.locked(create=True):
             events = (self.store.read(KIND, SUBJECT) or {"events": {}})["events"]
             sure = {fold(event_id) for event_id, entry in events.items() if (entry.get("details") or {}).get("posted", True)}
             new = [event_id for event_id in event_ids if fold(event_id) not in sure]
-            # What was sent before may have come to the service, whatever becomes of it now.
+            # An earlier try may have reached the service, whatever happens to this one.
             self.unsure |= {fold(event_id) for event_id in events} - sure - {fold(event_id) for event_id in self.added}
             self.added += [event_id for event_id in new if event_id not in self.added]
             self._write(new, posted=False)
 
     def end(self, approved, unsure=False):
-        """Notes what was accepted; what was not sent after all is forgotten, unless it may have been accepted in a try before."""
+        """Record which events were accepted. Events that were not sent are removed, unless an earlier try may have been accepted."""
         kept = {fold(event_id) for event_id in approved}
         gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
         with self.store.locked():
@@ -175,7 +175,7 @@ def run(client, params, check_mode):
     try:
         approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None, deadline, params["ready_until"])
     except (ImdsStatusError, RefusedError) as error:
-        # An error of the service itself may have come after the deed.
+        # If the service itself failed, it may have approved the events before.
         if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
             record.end([], approval.unsure)
         raise

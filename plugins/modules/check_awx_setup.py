@@ -14,10 +14,18 @@ version_added: 0.1.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Checks the settings of the playbook C(graceful.azure.awx), which are variables that begin with C(awx_setup_). Fails with a sentence for each mistake.
+  - If there is none, it returns what the tasks of the playbook need.
   - Runs on the controller, connects to no host and does not ask AWX.
 extends_documentation_fragment:
   - graceful.azure._attributes
-options: {}
+options:
+  made:
+    description: What the tasks that make the C(project), the C(inventory) and the C(notification) returned.
+    type: dict
+    default: {}
+  refused:
+    description: What a module of awx.awx said when it failed at the first question to AWX. Fails with this text and with what the user can mend.
+    type: str
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -25,6 +33,7 @@ author:
 EXAMPLES = r"""
 - name: Refuse what cannot be right
   graceful.azure.check_awx_setup:
+  register: setup
 """
 
 RETURN = r"""
@@ -33,4 +42,16 @@ msg:
   returned: if a setting is wrong
   type: str
   sample: "awx_setup_schedule is maybe: must be true or false."
+can_go_on:
+  description: Whether the objects that the next tasks need exist. False only in check mode.
+  returned: if no setting is wrong
+  type: bool
+  sample: true
+schedule:
+  description:
+    - The settings of the schedule, with their defaults.
+    - Other settings are returned in the same way. Secrets are not returned.
+  returned: if no setting is wrong
+  type: dict
+  sample: {"enabled": true, "minutes": 1, "timeout": 600, "target": "all"}
 """

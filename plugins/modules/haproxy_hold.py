@@ -283,7 +283,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent imp
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import DRAIN, MAINT, HaproxyError, parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     HoldError,
     Request,
     Store,

@@ -361,6 +361,7 @@ idle:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -373,7 +374,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     same_process,
     source_address,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     RESTORING,
     HoldError,
@@ -383,7 +384,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._holds import (
     scan_records,
     utc_now,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 
 LOOK_SECONDS = 0.5
 
@@ -391,31 +391,31 @@ LOOK_SECONDS = 0.5
 def observe(haproxy, store, names, places=()):
     while True:
         with store.locked() as locked:
-            look = haproxy.look()
-            records = Records(store.records(KIND), haproxy.path, look)
+            seen = haproxy.look()
+            records = Records(store.records(KIND), haproxy.path, seen)
             holds = records.ours
-        # Without a lock what is held now may have been put after the look.
+        # Without a lock, a hold may be put between the look and the reading of the records.
         if locked or not holds:
             break
-    sticky = haproxy.sticky_backends(look)
-    # Where the names led when they were taken out, and where the hosts are otherwise known to be.
+    sticky = haproxy.sticky_backends(seen)
+    # The addresses to which the names led when they were taken out, and the addresses that the task gives.
     places = set(places)
     for record in holds:
         led = record.get("leads_to")
         if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
             places.add((led.get("address"), led.get("port") or 0))
     concerned = {
-        server.backend for server in look.servers.values() if names is None or server.name in names or server.leads(places)
+        server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)
     }
-    backends = [backend for backend in look.backends_with_servers if backend in concerned]
+    backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     servers = []
-    for key, server in look.servers.items():
+    for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
         record = records.get(key)
         servers.append(
             dict(
-                describe(server, record, condition_of(record, server, look.process), arrived(record, server, look.process)),
+                describe(server, record, condition_of(record, server, seen.process), arrived(record, server, seen.process)),
                 quiet_for=0.0,
                 address=server.address,
                 port=server.port,
@@ -427,16 +427,16 @@ def observe(haproxy, store, names, places=()):
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
                 checked=server.watched,
-                process_noted=record is None or same_process(record_process(record), look.process),
+                process_noted=record is None or same_process(record_process(record), seen.process),
                 restoring=record is not None and record["phase"] == RESTORING,
             )
         )
     return {
-        "process": {"pid": look.process.pid, "started": look.process.started},
+        "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": [name for name in names or [] if not look.backends_of(name)],
+        "missing": [name for name in names or [] if not seen.backends_of(name)],
         "holds": holds,
         "other_holds": records.others,
         "addresses": own_addresses(),
@@ -448,14 +448,14 @@ def observe(haproxy, store, names, places=()):
 
 
 def observe_absent(store):
-    """What is seen of a machine on which no HAProxy runs."""
+    """The result for a machine on which no HAProxy runs."""
     return {
         "process": None,
         "level": None,
         "backends": [],
         "servers": [],
         "missing": [],
-        # None of them belongs to another HAProxy, since none runs.
+        # No HAProxy runs, so none of the records belongs to another one.
         "holds": store.records(KIND),
         "other_holds": [],
         "addresses": own_addresses(),
@@ -518,7 +518,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
 
 
 class Watch:
-    """Looks one after the other: the last one, and since when each server has had no new session."""
+    """The last of several looks, and since when each server has had no new session."""
 
     def __init__(self, seen, monotonic):
         self._monotonic = monotonic
@@ -531,7 +531,7 @@ class Watch:
         process = seen["process"]["pid"], seen["process"]["started"]
         for server in seen["servers"]:
             key = server["backend"], server["server"]
-            # One in rotation that gets no session by chance shows nothing of what comes when it is out.
+            # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
             out = server["admin_state"] != READY
             state = process, out, server["total_sessions"]
             if self._since.get(key, (None, 0.0))[0] != state:
@@ -551,7 +551,7 @@ def idle_servers(seen):
 
 
 def is_idle(servers, awaited, twice=None):
-    """Whether all servers that are waited for are idle; with C(twice), in two looks running."""
+    """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
     return all(
         server["idle"] if twice is None else (server["backend"], server["server"]) in twice
         for server in servers
@@ -560,7 +560,7 @@ def is_idle(servers, awaited, twice=None):
 
 
 def records_at(state_dir):
-    """The records that can be read, where nobody tells to which HAProxy they belong."""
+    """The records that can be read, if nothing tells to which HAProxy they belong."""
     try:
         return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
     except HoldError:

@@ -74,7 +74,7 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._holds import DEFAULT_STATE_DIR, HoldError, put_aside
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, put_aside
 
 
 def main():

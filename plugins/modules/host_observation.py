@@ -240,10 +240,11 @@ import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
     check_writable,
@@ -255,39 +256,38 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     client_from_params,
     imds_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._reader_gone import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 READ_SECONDS = 1.0
-"""Between two reads of the metadata service: Azure's advice for polling."""
+"""Seconds between two reads of the metadata service, as Azure advises for polling."""
 LOOK_SECONDS = 0.5
-"""Between two looks at the connections."""
+"""Seconds between two counts of the connections."""
 IDLE_LOOKS = 2
 ANSWER_SECONDS = 2.0
-"""For an answer of the host's own service, once for its port and once for its URL: as long as after the event (M(graceful.azure.wait_for_answer))."""
+"""Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time."""
 
 
 class Look:
-    """The look at one host, which may go on for a while. A mistake stands in C(fatal), what may pass in C(error)."""
+    """One look at a host, which may wait for news. C(fatal) tells a mistake, C(error) a fault that may pass."""
 
     def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
         self.params = params
         self.create = create
-        self.still_wanted = still_wanted  # ends the process if nobody waits for the look any more
+        self.still_wanted = still_wanted  # ends the process if nobody waits for its result any more
         self.monotonic = monotonic
         self.sleep = sleep
         self.seen = {"events": None, "resource_name": None, "connections": None, "holds": []}
         self.looks = 0
         self.read_at = None
-        self.shown = None       # what the last read showed: whether the body was empty, and the ids of the events
-        self.shown_since = None  # since which read of this look it is the same
+        self.shown = None        # what the last read showed: whether the body was empty, and the ids of the events
+        self.shown_since = None  # when a read of this look showed that first
 
     def run(self):
-        """Everything seen, once there is something new or the time for it is over."""
+        """Everything that was read. Returns when there is news, or the time to wait is over."""
         seen = self.seen
         self._see_records()
         if self._make_reader():
-            # Also where a record is damaged: what is known of the event's end does not depend on that.
+            # The events are read even if a record is damaged, so that the end of an event is known.
             self._read()
         if "fatal" not in seen:
             self._count()
@@ -315,7 +315,10 @@ class Look:
         return seen
 
     def _is_to_ask(self):
-        """Whether the host is about to be taken out. One that is held does not serve, and one whose event has started is taken out whatever it answers."""
+        """Whether to ask the host for an answer: if an event is about to take it out.
+
+        A host that is held does not serve. A host whose event has started goes out whatever it answers.
+        """
         ask = self.params["ask"]
         if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen:
             return False
@@ -329,12 +332,12 @@ class Look:
     def _see_records(self):
         try:
             check_writable(self.params["state_dir"], self.create)
-            # A balancer may run on this host or, in tests, share its folder: its holds are told by its own look.
+            # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
             self.seen["holds"] = [
                 record for record in list_records(self.params["state_dir"]) if record["kind"] in ("service", "task")
             ]
         except HoldError as error:
-            # None is not the same: nobody knows what is held here.
+            # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))
 
     def _make_reader(self):
@@ -369,7 +372,7 @@ class Look:
             )
 
     def _lacks_expected(self):
-        """Whether the last read shows an expected event no more."""
+        """Whether an expected event is missing in the last read."""
         return self.shown is not None and not {event_id.lower() for event_id in self.params["expected"]} <= set(self.shown[1])
 
     def _count(self):
@@ -393,7 +396,7 @@ class Look:
 
 
 def ask_service(ask):
-    """None where the port and the URL answer, else why not."""
+    """None if the port and the URL answer, otherwise why not."""
     reason = None
     if ask.get("port"):
         reason = ask_port(ask["host"], ask["port"], ANSWER_SECONDS)

@@ -104,7 +104,7 @@ held_by:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
     HoldError,
@@ -120,7 +120,7 @@ KIND = "task"
 
 
 class Tasks(Driver):
-    """The user's own tasks: they change things themselves, so there is nothing to look at but the record."""
+    """The driver for the user's own tasks. They change things themselves, so there is only the record."""
 
     def __init__(self, store, request, names, done):
         self._store = store
@@ -141,11 +141,11 @@ class Tasks(Driver):
         yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
 
     def keep(self, hold, record):
-        # Others came to hold it after it was begun to be undone, and now it is undone.
+        # It was held again after its undoing had begun, and now it is undone.
         return dict(record, done=False, phase=CHANGING) if self._done else record
 
     def give_back(self, hold):
-        # Whoever undoes it says first that it begins, and then that it is done.
+        # One call says that the undoing begins, and a later one that it is done.
         yield dict(hold.record, done=False, phase=CHANGING) if self._done is False else None
 
 

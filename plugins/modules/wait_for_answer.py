@@ -93,7 +93,7 @@ elapsed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._answers import ask_port, ask_url, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_port, ask_url, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 
 PAUSE_SECONDS = 1.0

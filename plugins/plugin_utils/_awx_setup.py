@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wrong with the settings of the playbook awx: what AWX would refuse when half is made, or would take and never do. Private; pure."""
+"""The settings of the playbook awx: what is wrong with them, and what follows from them. Private to the collection; pure.
+
+A mistake is what AWX would refuse when half of the objects exist already, or would accept and never do.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,69 @@ SETTINGS = (
     *("awx_setup_credentials", "awx_setup_forks", "awx_setup_host_config_key", "awx_setup_notification", "awx_setup_schedule"),
     "awx_setup_schedule_minutes",
 )
-SWITCH = ("true", "yes", "on", "1", "false", "no", "off", "0")
+TRUE = ("true", "yes", "on", "1")
+FALSE = ("false", "no", "off", "0")
+NAMES = (
+    "awx_setup_organization, awx_setup_credentials, awx_setup_execution_environment, and awx_setup_project without awx_setup_project_scm_url"
+    " and awx_setup_inventory without awx_setup_inventory_file, must each name what AWX has once, or give its number."
+)
+LOGIN = "AWX is asked at CONTROLLER_HOST, with CONTROLLER_OAUTH_TOKEN or CONTROLLER_USERNAME and CONTROLLER_PASSWORD."
+TIMEOUT_SECONDS = 600
+"""For each minute between two passes of the schedule, the seconds after which AWX ends a pass that hangs."""
 
 
 def check(values):
     """Every mistake as a sentence. C(values): the variables whose names begin with C(awx_setup_)."""
     return list(_mistakes(values))
+
+
+def explain_refusal(message):
+    """What AWX refused at the first question, and what the user can mend. C(message): what the module of awx.awx said."""
+    is_answer = re.search(" items, expected 1|was not found", message)
+    return f"{message} Nothing was changed. {NAMES if is_answer else LOGIN}"
+
+
+def read_setup(values, made):
+    """What the tasks of the playbook need, from settings without a mistake. It holds no secret.
+
+    C(made): what the tasks for C(project), C(inventory) and C(notification) returned so far.
+
+    Returns, besides settings with their defaults: C(makes_project), C(makes_inventory) and C(makes_notification) (otherwise the user has made the
+    first two, and names them), C(project) and C(inventory) (the id if it was made, or the name if it is named; missing while neither is known),
+    C(notifications) (a list with the id; missing if there is none), and C(can_go_on) (false if check mode did not make what the next tasks need).
+    """
+    makes = {
+        "project": bool(values.get("awx_setup_project_scm_url")),
+        "inventory": bool(values.get("awx_setup_inventory_file")),
+        "notification": bool(values.get("awx_setup_notification")),
+    }
+    ids = {name: result["id"] for name, result in made.items() if result.get("id") is not None}
+    minutes = int(values.get("awx_setup_schedule_minutes", 1))
+    setup = {
+        "organization": values.get("awx_setup_organization") or "Default",
+        "credentials": values.get("awx_setup_credentials") or [],
+        "forks": int(values.get("awx_setup_forks") or 0),
+        "scm_branch": values.get("awx_setup_project_scm_branch") or "",
+        "handle_events_playbook": values.get("awx_setup_playbook") or "handle_events.yml",
+        "holds_playbook": values.get("awx_setup_holds_playbook") or "holds.yml",
+        "schedule": {
+            "enabled": _text(values.get("awx_setup_schedule", True)).lower() in TRUE,
+            "minutes": minutes,
+            "timeout": minutes * TIMEOUT_SECONDS,
+            "target": values.get("awx_setup_schedule_target") or "all",
+        },
+        "can_go_on": not any(result.get("changed") and name not in ids for name, result in made.items()),
+        **{f"makes_{name}": is_made for name, is_made in makes.items()},
+    }
+    if values.get("awx_setup_execution_environment"):
+        setup["execution_environment"] = values["awx_setup_execution_environment"]
+    for name in ("project", "inventory"):
+        if name in ids or not makes[name]:
+            # By its number if it has one: another organization may have the same name.
+            setup[name] = ids.get(name, values[f"awx_setup_{name}"])
+    if makes["notification"] and "notification" in ids:
+        setup["notifications"] = [ids["notification"]]
+    return setup
 
 
 def _text(value):
@@ -62,7 +122,7 @@ def _mistakes(values):
     if not isinstance(key, str) or re.search(r"\s", key):
         yield "awx_setup_host_config_key must be a text without white space or a line's end in it."
     schedule = _text(values.get("awx_setup_schedule", True))
-    if schedule.lower() not in SWITCH:
+    if schedule.lower() not in TRUE + FALSE:
         yield f"awx_setup_schedule is {schedule}: must be true or false."
     minutes = _text(values.get("awx_setup_schedule_minutes", 1))
     if not re.fullmatch("[1-9][0-9]*", minutes):

@@ -23,7 +23,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
-from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 

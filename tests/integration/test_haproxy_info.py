@@ -19,10 +19,10 @@ import time
 from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
 from tests.support.haproxy import Haproxy
@@ -391,7 +391,7 @@ class TestIdle:
 
 
 def former_processes(pid):
-    return _haproxy_former.former_processes(answering_processes(pid, None))
+    return _haproxy_former_processes.former_processes(answering_processes(pid, None))
 
 
 @pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])

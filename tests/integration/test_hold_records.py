@@ -18,7 +18,7 @@ import subprocess
 import jsonschema
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy as Socket
-from ansible_collections.graceful.azure.plugins.module_utils._holds import Store, read_record, record_name
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store, read_record, record_name
 from ansible_collections.graceful.azure.plugins.modules import approval_hold, haproxy_hold, service_hold, task_hold
 
 from tests.support.checkout import ROOT

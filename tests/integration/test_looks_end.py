@@ -95,7 +95,7 @@ class TestOverSsh:
         far = dict(host.variables, graceful_azure_state_dir=str(tmp_path / "far"), ansible_pipelining=pipelining)
         playbook = Playbook(tmp_path, {"near": variables, "far": far})
         # What a service without events shows is known to both.
-        turn = {"name": "here", "read_at": None, "look": {"wait": 60, "known": "{{ known }}"}}
+        turn = {"name": "here", "read_at": None, "options": {"wait": 60, "known": "{{ known }}"}}
         look = {
             "graceful.azure.turn": {
                 "turn": turn, "news": str(news), "state_dir": "{{ graceful_azure_state_dir }}", "imds_url": "{{ graceful_azure_imds_url | default(omit) }}",

@@ -167,7 +167,7 @@ class Model:
             "holds": [self._task_record(name, task, entry) for task, entry in host["tasks"].items()],
         }
         turn = self.turn(name)
-        expected = turn["look"]["expected"] if turn else []
+        expected = turn["options"]["expected"] if turn else []
         if not set(expected) <= {event["event_id"] for event in seen["events"]}:
             seen["steady"] = 1.0  # the look reads once more
         if host["empty_body"]:
@@ -219,7 +219,7 @@ class Model:
                 # The modules that brought it back have told what a look would tell.
                 self.seen[name] = dict(last, holds=self.observe_host(name).get("holds", last.get("holds")))
                 return copy.deepcopy(self.seen[name])
-            if turn["look"]["wait"] and self.now - last["at"] < self.news_for:
+            if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
                 return dict(copy.deepcopy(last), ended=True)
         self.seen[name] = dict(self.observe_host(name), began=self.now)
         return copy.deepcopy(self.seen[name])
@@ -228,7 +228,7 @@ class Model:
         """The turn in which the plan has a host looked at; None where it leaves it in peace, and in the first pass."""
         if not self.outcome or self.number <= 1:
             return None
-        return next((turn for turn in self.outcome["turns"][name] if "machine" not in turn and "look" in turn), None)
+        return next((turn for turn in self.outcome["turns"][name] if "machine" not in turn and "options" in turn), None)
 
     def rests(self, name):
         """The plan is to leave a host in peace in the next pass, although it does not want that."""
@@ -236,11 +236,11 @@ class Model:
 
     def expects_nothing(self, name):
         """The look at a host is not to read its metadata service again where an event is gone."""
-        self.turn(name)["look"]["expected"] = []
+        self.turn(name)["options"]["expected"] = []
 
     def machine_turns(self, machine=None):
         """The turns of the next pass that look at that machine, or at any."""
-        turns = [turn for mine in self.outcome["turns"].values() for turn in mine if "machine" in turn and "look" in turn]
+        turns = [turn for mine in self.outcome["turns"].values() for turn in mine if "machine" in turn and "options" in turn]
         return [turn for turn in turns if machine in (None, turn["machine"])]
 
     def world(self):

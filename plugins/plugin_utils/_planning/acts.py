@@ -6,7 +6,7 @@
 
 A step is taken in the turn of its host, without the role, as long as no task file of the user's own belongs to it. An act has
 
-C(part)    what the judgement of the step calls it (C(_steps/acted.py)), which also tells whether it is still due after those before it
+C(part)    what the judgement of the step calls it (C(_steps/without_role.py)), which also tells whether it is still due after those before it
 C(module)  which module is run
 C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
 C(balancer)  which of the balancers of the host it is about, from 0, if it is about one
@@ -79,7 +79,7 @@ def _approve_event(step, host, run):
         reason=step["reason"],
         ready_resources=step["ready_resources"],
         ready_until=step["ready_until"],
-        resource_name=host.settings.resource_name or host.look.resource_name,
+        resource_name=host.settings.resource_name or host.observation.resource_name,
         timeout=max(APPROVING, run.observe_timeout),
     )
     return [(None, [sent])]
@@ -100,7 +100,7 @@ def _restore_service(step, host, run):
         return None
     first = [_act("services", "service_hold", timeout=0, **_release(step))] if "service" in there else []
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
-    has_answered = host.look.is_new and host.look.asked and host.look.unanswered is None and not first
+    has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not first
     if settings.ask and not has_answered:
         first.append(_act("answer", "wait_for_answer", timeout=0, **settings.ask))
     over = [name for name in ENDED if name in there]

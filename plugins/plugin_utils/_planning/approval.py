@@ -18,16 +18,16 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps imp
 READY = 15.0
 """Seconds for which a host that was found ready counts as ready."""
 READY_EACH = 1.0
-"""The same, for each target more: the more there are, the longer it takes until a step begins."""
+"""Seconds more for each target: the more targets there are, the later a step begins."""
 
 
 def is_not_ours(event, observed):
-    """Whether the event names somebody besides the targets and is therefore not ours to approve."""
+    """Whether the event is not ours to approve, because it names a VM that is no target."""
     return bool(event.strangers) and any(host.settings.unknown_resources != "ignore" for host in observed.members(event))
 
 
 def begins(host, event):
-    """When the rule lets preparing the host for the event begin."""
+    """When the preparation of the host for the event may begin, as its rule says."""
     lead_time = event.rule["lead_time"]
     if event.started or lead_time is None or event.not_before_at is None or event.key in host.held_ids:
         return -math.inf
@@ -42,7 +42,7 @@ def doubt(event, observed):
         return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
     empty = [name for name in event.members if name not in event.confirmed and name in event.answered_empty]
     if empty:
-        # Names repeat across sets. Whoever answers nothing is prepared for it, and nothing is approved on that.
+        # The same name may occur in several sets. A host that answers without a document is prepared, but that is no basis for an approval.
         return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
     if not event.strangers:
         return None
@@ -51,7 +51,7 @@ def doubt(event, observed):
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        has_told = host.tells and host.look.at >= since + LAG and not event.is_on_trust(host)
+        has_told = host.tells and host.observation.at >= since + LAG and not event.is_on_trust(host)
         if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
     return None
@@ -59,16 +59,16 @@ def doubt(event, observed):
 
 @dataclass
 class Approvals:
-    """What came of weighing all events, one after the other."""
+    """The result of judging all events, one after the other."""
 
     steps: dict = field(default_factory=dict)        # per host: the step by which it approves
-    waiting: dict = field(default_factory=dict)      # per host and event: for what an event waits that is approved unprepared
-    was_ready: set = field(default_factory=set)      # the events all of whose hosts are ready
-    counted_out: set = field(default_factory=set)    # hosts and events for which the time to drain was asked
+    waiting: dict = field(default_factory=dict)      # per host and event: what an event waits for that is approved without preparation
+    was_ready: set = field(default_factory=set)      # the events of which all hosts are ready
+    counted_out: set = field(default_factory=set)    # hosts and events whose time to drain was measured
 
 
 def approvals(observed, drains, steps, leaving):
-    """Let one member approve each event all of whose names are ready.
+    """Choose one host to approve each event of which all hosts are ready.
 
     C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
     """
@@ -81,7 +81,7 @@ def approvals(observed, drains, steps, leaving):
         if not _may_be_approved(event, observed, drains, taken, leaving, found):
             continue
         members = observed.members(event)
-        # One whose attempt has failed lets another try.
+        # If the attempt of one host has failed, another host tries.
         for host in sorted(members, key=lambda host: host.failure is not None):
             if host.name in event.shown_by and (host.name not in taken or taken[host.name].role == "drain_host"):
                 leaving.update(event.members if not event.prepares else ())
@@ -96,7 +96,7 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
     now, members = observed.now, observed.members(event)
     unready = [host for host in members if event.prepares and not is_ready(host, drains[host.name], event, steps.get(host.name))]
     if event.prepares and any(begins(host, event) > now for host in members):
-        # Somebody who happens to be out and idle is not ready for what is not to be prepared yet.
+        # Before the preparation begins, a host is not ready, even if it happens to be out and idle.
         return False
     if event.prepares and not unready:
         found.was_ready.add(event.key)
@@ -123,7 +123,7 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
 
 
 def _is_timed_out(host, event, now, found):
-    """Whether the rule lets an undrained host be approved, and its time to drain is over."""
+    """Whether the event may be approved although a host is not drained: its rule allows it, and the host's time to drain is over."""
     if event.rule["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
         return False
     since = out_since(host, event, now)
@@ -133,6 +133,6 @@ def _is_timed_out(host, event, now, found):
 
 
 def _ready_until(host, observed):
-    """Until when those who are ready now count as ready, by the host's own clock, or None where that is not known."""
+    """Until when the hosts that are ready now count as ready, by the clock of the approving host; None if that clock is unknown."""
     own = host.clock(observed.now)
     return None if own is None else own + READY + READY_EACH * len(observed.hosts)

@@ -22,13 +22,13 @@ class Decided:
 
     observed: Observed
     drains: dict            # per host: how far it is drained
-    wanted_out: set         # hosts that an event wants out
+    wanted_out: set         # hosts that an event keeps out
     steps: dict             # per host: its step
-    waiting: dict           # per host and event: what it waits for where preparing has not begun
-    unanswered: set         # hosts and events: the host does not answer, and the event waits for that
-    restoring_since: dict   # per host: since when it is tried to bring it back
-    was_ready: set          # events all of whose hosts are ready
-    counted_out: set        # hosts and events for which the time to drain was asked
+    waiting: dict           # per host and event: what the host waits for before it is prepared
+    unanswered: set         # hosts and events: the event waits because the host does not answer
+    restoring_since: dict   # per host: since when runs have tried to bring it back
+    was_ready: set          # events of which all hosts are ready
+    counted_out: set        # hosts and events whose time to drain was measured
 
     def step(self, host):
         return self.steps.get(host.name)
@@ -37,16 +37,16 @@ class Decided:
         return is_ready(host, self.drains[host.name], event, self.step(host))
 
     def needs_second_look(self, host):
-        """Whether nothing but a second look is missing for a host to be idle."""
+        """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]
         in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
-        return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.looks < LOOKS
+        return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.idle_looks < LOOKS
 
 
 def decide(observed):
     """Find the step of each host.
 
-    Each row of the table has one kind of step for all hosts to which that applies. The first row that has a host gives its step.
+    Each row of the table has one kind of step, for all hosts that could take it. A host takes the step of the first row in which it stands.
     """
     hosts = observed.hosts
     drains = {host.name: judge_drain(host, observed.now) for host in hosts.values()}
@@ -61,8 +61,8 @@ def decide(observed):
     stop = _stop_services(out_already, observed, drains)
     weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
     table = (out, forget, restore, weighed.steps, stop)
-    # The steps of different roles in one pass run one after the other, and nothing may delay a host that has to go out: then all others
-    # wait for the next pass. But going out that takes several passes, or fails again and again, stops nobody.
+    # In one pass, steps of different roles run one after the other, and nothing may delay a host that must go out. So if a host goes out, all other
+    # steps wait for the next pass. A host that already tried to go out in the former pass does not stop them: that may take long, or fail each time.
     is_urgent = any(not hosts[name].leaves_again for name in out)
     return Decided(
         observed=observed,
@@ -83,7 +83,11 @@ def _first_of(*rows):
 
 
 def _preparing(observed):
-    """Per host the events for which it is to be prepared now; what it waits for with the others; and those that wait because it does not answer."""
+    """Sort the events of each host.
+
+    Returns per host the events for which it is prepared now; per host and event what the host waits for; and the hosts and events that wait because
+    the host does not answer.
+    """
     preparing, waiting, unheard = {}, {}, set()
     for host in observed.hosts.values():
         for event in host.events if not host.fatal else ():
@@ -94,8 +98,8 @@ def _preparing(observed):
                 why = f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore"
                 waiting[host.name, event.key] = Wait(why, begins(host, event))
             elif silent:
-                # Shortly before the impact it goes out all the same, because that comes in any case: its requests are saved, and a person
-                # brings it back.
+                # Shortly before the impact, which comes in any case, the host goes out all the same. That saves its requests, and a person brings it
+                # back.
                 why = unanswered(host) if host.name in silent else f"waits for {', '.join(silent)}, which would not come back after the event"
                 waiting[host.name, event.key] = Wait(why, yields_at(host, [event]))
                 if host.name in silent:
@@ -106,15 +110,15 @@ def _preparing(observed):
 
 
 def _silent_members(event, observed):
-    """The members that would not come back after the event. Where there is one, nobody goes out before it must, and nothing is approved."""
+    """The members that would not come back after the event. If there is one, no host goes out before it must, and the event is not approved."""
     return [host.name for host in observed.members(event) if host.refuses_unanswered and event.key not in host.held_ids]
 
 
 def _is_wanted_out(host, preparing, observed):
-    """Whether an event keeps the host out. One that is not due yet, or waits for a person, keeps nobody out."""
+    """Whether an event keeps the host out. An event that is not due yet, or a mistake that waits for a person, does not."""
     if host.fatal:
         return False
-    # Where an event prepares nobody, a host that is out stays out: the impact may come at any moment, or we are to approve it.
+    # An event for which no host is prepared keeps a host out that is out already, if its impact may come at any moment or we are about to approve it.
     unprepared = [event for event in host.events if not event.prepares]
     return host.name in preparing or any(event.may_come or event.asks_approval and not is_not_ours(event, observed) for event in unprepared)
 
@@ -127,7 +131,7 @@ def _lacks_out(host, events):
 def _go_out(lacking, observed):
     """Take hosts out, the most urgent first, as far as the minimum in service allows."""
     steps, waiting = {}, {}
-    # Hosts that still serve and will not for long: those about to go out, and those whose impact may come.
+    # Hosts that still serve but soon will not: those that are about to go out, and those whose impact may come.
     leaving = {
         name
         for event in observed.events.values()
@@ -138,7 +142,7 @@ def _go_out(lacking, observed):
     def urgency(name):
         events = lacking[name]
         at = events[0].not_before_at
-        # Those who go out whatever the minimum says go first: the others are weighed against what they leave.
+        # The hosts that must go out regardless of the minimum come first, because the minimum of the others depends on them.
         forced = must_yield(observed.hosts[name], events, observed.now)
         return (not forced, not any(event.started for event in events), at is None, at or 0, events[0].key, name)
 
@@ -150,17 +154,17 @@ def _go_out(lacking, observed):
             waiting.update(((name, event.key), Wait(short, yields_at(host, events))) for event in events)
             continue
         leaving.add(name)
-        # Another controller may be about to take out another: who has the balancer's lock counts again.
         also = {}
         for place in host.places:
             if not place.by_name and not place.owner:
                 also.setdefault(place.machine, []).append(place.leads_to)
+        # The minimum goes along, because another controller may take out another host now: the module counts again under the balancer's lock.
         steps[name] = step("load_balancer", "out", events, min_in_service=least, addresses=also)
     return steps, waiting, leaving
 
 
 def _forget(preparing, observed):
-    """What was put back by hand, while nobody else held it, serves as any other place does, and is to go out as any other."""
+    """Release holds for past events on places that somebody put back by hand. Then these places go out for the next event like any other."""
     steps = {}
     for name, events in preparing.items():
         host, wanted = observed.hosts[name], {event.key for event in events}
@@ -172,30 +176,30 @@ def _forget(preparing, observed):
 
 
 def _done_with(host, observed):
-    """Events that hold the host and ask for that no more."""
+    """The events that hold the host but no longer need to."""
     return [event for event in observed.events.values() if event.key in host.held_ids and is_done_with(event, host)]
 
 
 def _stop_services(preparing, observed, drains):
-    """What runs on a host stops when it is idle. The user's own task file before that has been asked for all along."""
+    """Stop the services of hosts that are idle. The user's task file that runs before that is called in each pass from the beginning."""
     steps = {}
     for name, events in preparing.items():
         host = observed.hosts[name]
         settings, drain = host.settings.drain_host, drains[name]
-        # After the impact services are as that left them.
+        # After the impact, services stay as the impact left them.
         is_hit = any(event.started and event.was_ready for event in host.events)
-        if host.look.holds is None or is_hit or {event.key for event in events} <= host.drained:
+        if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue
-        if settings.before or (settings.services or settings.after) and drain.looks >= LOOKS:
+        if settings.before or (settings.services or settings.after) and drain.idle_looks >= LOOKS:
             steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left)
     return steps
 
 
 def _restore(hosts, observed):
-    """Bring back those whom no event wants out. Where only the host's own service shows the event no more, another's newer document still does."""
+    """Bring back the hosts that no event keeps out."""
     steps, tried = {}, {}
     for host in hosts:
-        gone = _done_with(host, observed) if host.held_ids and host.observed else []
+        gone = _done_with(host, observed) if host.held_ids and host.was_read else []
         if gone:
             since = max(host.restoring.get(event.key, observed.now) for event in gone)
             known = host.memory.restoring_since

@@ -10,10 +10,10 @@ C(now)       the controller's clock, Unix seconds
 C(pass)      number of this pass, from 1
 C(run)       see C(Run)
 C(settings)  per host: what its variables say (see C(_settings.read_settings))
-C(hosts)     per host: the look at it, see C(Look)
-C(balancers) per key (the name of a machine, a space, and what its provider adds): the look at that machine; only its provider reads it
-C(results)   per host: what each role said last (C(<role>)), and C(failure) (C(pass), C(message)) of a step that failed
-C(memory)    C(memory) of the former pass's outcome, empty at first
+C(hosts)     per host: what the look at it returned, see C(HostObservation)
+C(balancers) per key (the name of a machine, a space, and what its provider adds): what the look at that machine returned; only its provider reads it
+C(results)   per host: the last result of each role (C(<role>)), and C(failure) (C(pass), C(message)) if a step failed
+C(memory)    the memory that the former pass wrote, empty at first
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DocumentError(ValueError):
 
 
 def seconds(text):
-    """Unix seconds of a date as events and holds bear it; None for anything else."""
+    """A date of an event or a hold in Unix seconds; None for anything else."""
     try:
         return parse_time(text).timestamp()
     except (AttributeError, TypeError, ValueError):
@@ -36,7 +36,7 @@ def seconds(text):
 
 
 def typed(kind, found, where, **more):
-    """The dataclass of that kind with the fields of a dictionary. What it has besides is left out, and C(more) goes before."""
+    """An instance of the dataclass C(kind), made from a dictionary. Other keys of the dictionary are left out. C(more) overrides its values."""
     if not isinstance(found, dict):
         raise DocumentError(f"{where} is {found!r} and no dictionary")
     known = fields(kind)
@@ -54,7 +54,7 @@ class Run:
     watch: bool                # whether an event is waited for
     partial: bool = False      # whether others behind the balancers are no targets
     check: bool = False        # check mode
-    look_twice: bool = False   # whether a run of one step may look again
+    look_twice: bool = False   # whether a run of one pass may add a second look
     forks: int = 1
     sleep: float = 1.0         # seconds between passes
     task_timeout: float = 0.0  # seconds after which Ansible ends a task; 0: never
@@ -90,7 +90,7 @@ class Settings:
     rules: list
     min_in_service: object
     unknown_resources: str
-    load_balancers: list       # one or more, the outermost first; each read by its provider, but for C(provider) and C(quiet)
+    load_balancers: list       # one or more, the outermost first; only its provider reads one, except for C(provider) and C(quiet)
     drain_host: Drain
     restore_service: Restore
     may_be_off: bool = False
@@ -114,7 +114,7 @@ class Shown:
     duration_in_seconds: int | None
     not_before: str | None
     seconds_until_not_before: float | None
-    document: dict             # all of it: rules may ask for any of its keys
+    document: dict             # the whole event: rules may use any of its keys
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Record:
-    """What a hold has left on the machine that was changed."""
+    """The record of a hold, as the module that looks returned it."""
 
     kind: str
     subject: dict
@@ -143,38 +143,38 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was seen of one host. A look that did not come about says so, and why."""
+class HostObservation:
+    """What the last look at a host returned. If the look failed, it tells why."""
 
-    reached: bool | None = None   # None: there was no look
+    reached: bool | None = None   # whether the module ran there; None: there was no look
     left: bool = False            # whether the host has left the run
     fatal: str | None = None      # a mistake that forbids every step for the host
     error: str | None = None
     passing: bool = True          # whether the error may be over soon
-    at: float | None = None       # when it was made, by the controller's clock
-    began: float | None = None    # the same of its beginning
-    cut_off: float = 0.0          # seconds after which it was cut off, if it did not come to its end
-    ended: bool = False           # whether it was ended because another one had news: then this is what the one before told
-    rested: bool = False          # whether there was none in this pass: then this is an earlier one, too
+    at: float | None = None       # when the look read the host, by the controller's clock
+    began: float | None = None    # when the look began, by the same clock
+    cut_off: float = 0.0          # the time limit in seconds that ended the look, if one did
+    ended: bool = False           # whether news of another look ended it; then this is the observation before
+    rested: bool = False          # whether there was no look in this pass; then, too, this is an earlier observation
     fingerprint: str = ""         # a digest of the events that it showed
     age: float = 0.0              # seconds between the host's clock and the end of the look
     time: str | None = None       # the host's clock
     events: list | None = None    # None: its metadata service was not read
-    empty_body: bool = False      # whether that answered without a document
+    empty_body: bool = False      # whether the metadata service answered without a document
     document_incarnation: int | None = None
-    steady: float = 0.0           # for how many seconds it showed the same
-    looks: int = 1                # for how many looks in a row this one stands
+    steady: float = 0.0           # for how many seconds the metadata service showed the same
+    looks: int = 1                # as how many looks in a row it counts
     resource_name: str | None = None
     addresses: list | None = None
     network: str | None = None
     connections: list | None = None
     holds: list | None = None     # its records; None: not read
-    asked: bool = False           # whether the host was asked what restore_service asks
-    unanswered: str | None = None  # why it did not answer that
+    asked: bool = False           # whether the host was asked for the answer that restore_service waits for
+    unanswered: str | None = None  # why it did not answer
 
     @property
     def is_new(self):
-        """Whether it was made in this pass."""
+        """Whether a look of this pass made it."""
         return not (self.ended or self.rested)
 
     def seen_at(self, now):
@@ -188,21 +188,21 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The look at a machine on which a balancer runs."""
+class MachineObservation:
+    """What the last look at a machine on which a balancer runs returned."""
 
     key: str
-    look: dict                 # all of it; only the provider of the machine reads it
+    result: dict               # all of it; only the provider of the machine reads it
     records: list | None       # None: not read
 
     @property
     def is_new(self):
-        """Whether it was looked at in this pass."""
-        return not (self.look.get("ended") or self.look.get("rested"))
+        """Whether a look of this pass made it."""
+        return not (self.result.get("ended") or self.result.get("rested"))
 
     def seen_at(self, now):
-        """When the machine's clock showed what the look tells of it."""
-        return now if self.is_new else self.look.get("at", now)
+        """When the machine's clock showed the time that the look returned."""
+        return now if self.is_new else self.result.get("at", now)
 
 
 @dataclass(frozen=True)
@@ -211,18 +211,18 @@ class Document:
     number: int
     run: Run
     settings: dict
-    looks: dict
+    observations: dict
     machines: dict             # per key
     results: dict
     memory: dict
 
     def machine(self, key):
-        """The look at a machine, also where there was none."""
-        return self.machines.get(key) or Machine(key, {}, None)
+        """The observation with this key; an empty one if there was no look."""
+        return self.machines.get(key) or MachineObservation(key, {}, None)
 
 
 def _read_records(found, where):
-    """The records that a look has brought; None if it could not read them."""
+    """The records in an observation; None if the look could not read them."""
     if found is None:
         return None
     return [typed(Record, record, where, events={key: _read_entry(entry, where) for key, entry in record["events"].items()}) for record in found]
@@ -238,8 +238,8 @@ def read_document(found):
         number=found["pass"],
         run=typed(Run, found["run"], "run"),
         settings={name: _read_settings(values, f"settings of {name}") for name, values in found["settings"].items()},
-        looks={name: _read_look(found["hosts"].get(name) or {}, f"look at {name}") for name in found["settings"]},
-        machines={key: Machine(key, look, _read_records(look.get("holds"), f"look at {key}")) for key, look in found["balancers"].items()},
+        observations={name: _read_observation(found["hosts"].get(name) or {}, f"look at {name}") for name in found["settings"]},
+        machines={key: MachineObservation(key, look, _read_records(look.get("holds"), f"look at {key}")) for key, look in found["balancers"].items()},
         results=found.get("results") or {},
         memory=found.get("memory") or {},
     )
@@ -247,16 +247,16 @@ def read_document(found):
 
 def _read_settings(found, where):
     inner = {key: typed(kind, found.get(key), f"{key} in {where}") for key, kind in (("drain_host", Drain), ("restore_service", Restore))}
-    # A journal of a version before knows one balancer alone.
+    # A journal of version 0.1.0 has one balancer only.
     return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
 
 
-def _read_look(found, where):
+def _read_observation(found, where):
     events = found.get("events")
     if events and found.get("at") is None:
         raise DocumentError(f"{where} does not tell when it was made")
     return typed(
-        Look, found, where,
+        HostObservation, found, where,
         events=None if events is None else [typed(Shown, shown, where, document=shown) for shown in events],
         holds=_read_records(found.get("holds"), where),
         asked="unanswered" in found,

@@ -22,22 +22,22 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     silent_for,
     unanswered,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 
 WATCH = 86400.0
-"""Seconds for which a run that watches goes on without an event; a schedule or unit starts the next."""
+"""Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
 QUIET_PATIENCE = 30.0
-"""Seconds beyond twice C(load_balancer_quiet) after which a run that takes one step no longer waits for that time."""
+"""Seconds beyond twice C(load_balancer_quiet) for which a run of one step waits until that time is over."""
 
 
 @dataclass(frozen=True)
 class Ending:
     finished: bool
-    once_more: bool             # whether a run that takes one step may try again what failed
-    messages: list              # sentences: why the run, if it ended now, would be a failure
+    once_more: bool             # whether a run of one step may try a failed step again
+    messages: list              # sentences: why the run would fail if it ended now
     first_found: float | None   # when the run first found an event that concerns it
     end: float                  # when the run's time is over
 
@@ -84,13 +84,13 @@ def result(decided, told, event):
 
 
 def is_doubtful(host, observed):
-    """Whether an event of the host was seen to be gone once, so that the next look may end it."""
+    """Whether an event of the host was missing in one read, so that the next look may end it."""
     gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
     return any(not is_over(event, observed) and not event.is_over_for(host) for event in gone)
 
 
 def _end_of(run, first_found):
-    """When the run's time is over. One that watches for a first event measures it from there."""
+    """When the run's time is over. A run that watches counts it from the first event."""
     if not run.watch:
         return run.started + run.timeout
     return run.started + WATCH if first_found is None else first_found + run.timeout
@@ -106,14 +106,14 @@ def _outcome(observed, told, event):
 
 
 def _was_approved(event, gone):
-    """Whether we approved it. Of a run that was killed while it did nobody can tell; but an event that nobody approves starts at its NotBefore."""
+    """Whether we approved it. If a run was killed while it did, a start before NotBefore tells so: an event that nobody approves starts at NotBefore."""
     if event.approved_at or not event.approving:
         return bool(event.approved_at)
     return event.approving_until is None or (event.seen_started or gone) < event.approving_until
 
 
 def _is_through(decided, told, event, end):
-    """Whether a run has nothing more to wait for in this event."""
+    """Whether a run need not wait for this event any more."""
     observed = decided.observed
     hosts = [observed.hosts[name] for name in event.hosts]
     if all(_is_hopeless(decided, host, event, end) for host in hosts):
@@ -133,50 +133,50 @@ def _is_settled(observed, told, event):
 
 
 def _may_be_mended(host, event, observed):
-    """Whether a host that cannot be given back because of a mistake still has time: what boots, or is restarted, looks like one set up wrong."""
-    if not host.fatal or host.look.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
+    """Whether a run still waits for a host that cannot be given back because of a mistake. While a machine boots or restarts, it looks set up wrong."""
+    if not host.fatal or host.observation.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
         return False
     since = gone_at(event, observed)
     return observed.now - (observed.now if since is None else since) < host.settings.restore_service.timeout
 
 
 def _is_hopeless(decided, host, event, end):
-    """Whether nothing can be done for the host until a person has mended something, and nothing of it will have to be given back."""
+    """Whether nothing can be done for the host until a person mends something, and nothing on it must be given back."""
     given_back = is_given_back(host, event, decided.observed)
     if is_owed(host, event, given_back) or (event.approved_at is not None and not given_back):
-        return bool(host.look.left)
+        return bool(host.observation.left)
     if host.fatal:
         return True
-    # With one balancer set up wrong the host still goes out of the others, once its event begins or the minimum allows.
+    # If one balancer is set up wrong, the host still goes out of the others when its event begins or the minimum allows it.
     wait = decided.waiting.get((host.name, event.key))
     acts = decided.step(host) is not None or wait is not None and (wait.until is None or wait.until <= end)
     return bool(host.blind and host.traffic.helpless and not acts) and decided.observed.now - host.blind_since >= PATIENCE
 
 
 def _is_left_behind(event, observed):
-    """Whether nothing but the holds for VMs that were deleted is left of the event: no reason for a run that watches to end."""
+    """Whether only holds for deleted VMs are left of the event. A run that watches does not end for these."""
     hosts = observed.members(event)
-    is_silent = not any(host.look.reached for host in hosts)
+    is_silent = not any(host.observation.reached for host in hosts)
     return not event.standing and event.recalled and is_silent and (event.event_type in DELETED or all(is_deleted(host, observed) for host in hosts))
 
 
 def _is_patient(host, observed):
-    """Whether what is wrong with the host, if anything, has stood for so long that waiting is no use."""
+    """Whether a fault of the host, if it has one, has stood for so long that a run no longer waits for its end."""
     now = observed.now
     if host.fatal:
-        # A balancer that is being restarted looks like one that was set up wrong.
+        # While a balancer restarts, it looks set up wrong.
         limit = PATIENCE if host.blind else PATIENCE_FATAL
-        nothing_at_stake = host.observed and not host.look.events and host.look.holds is not None and not host.held_ids
+        nothing_at_stake = host.was_read and not host.observation.events and host.observation.holds is not None and not host.held_ids
         return now - host.fatal_since >= limit or nothing_at_stake
     if host.blind and now - host.blind_since < PATIENCE:
         return False
     if not host.is_unread and not is_lost(host, observed):
         return True
-    return silent_for(host, now) >= (PATIENCE if host.look.passing else PATIENCE_FATAL)
+    return silent_for(host, now) >= (PATIENCE if host.observation.passing else PATIENCE_FATAL)
 
 
 def _next_act_is_later(decided, event, end):
-    """Whether the next act for a standing event lies beyond this run's end."""
+    """Whether the next step for a standing event comes after this run's end."""
     if not event.standing or event.started:
         return False
     hosts = decided.observed.members(event)
@@ -204,7 +204,7 @@ def _is_late_and_tried(decided, host):
 
 
 def _needs_second_look(decided, host):
-    """Whether the host needs a second look: an idle host is drained, and an event is over, after two looks; what cannot be read may be restarting."""
+    """Whether the host needs a second look. Two looks prove that it is drained, or that its event is over. A machine that cannot be read may be restarting."""
     if restoring_since(decided, host) is not None and decided.step(host):
         return False
     observed = decided.observed
@@ -212,14 +212,14 @@ def _needs_second_look(decided, host):
 
 
 def _needs_time(decided, host):
-    """Whether an idle host lacks nothing but time in which no request comes, or no balancer runs. The next run would begin to count anew."""
+    """Whether an idle host only needs more time without a request or without a balancer. The next run would count this time from the beginning."""
     drain, step = decided.drains[host.name], decided.step(host)
     in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
     if drain.busy or not drain.too_early or all(event.approved_at is not None for event in in_hand):
         return False
     if decided.observed.now - decided.observed.run.started >= _wait_for_quiet(host.settings.quiet):
         return False
-    # This step waits for that time, too, as long as a look does.
+    # This step also waits for that time, as long as a look would.
     too_short = step is not None and step.role == "drain_host" and drain.quiet_left > QUIET_SEEN
     return too_short or decided.needs_second_look(host)
 
@@ -229,7 +229,7 @@ def _wait_for_quiet(quiet):
 
 
 def _messages(decided, told, late, time_is_over):
-    """Why the run, if it ended now, would be a failure: sentences, each once. C(late): events that should have been over by now."""
+    """Sentences about why the run would fail if it ended now, each once. C(late): events that should be over by now."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     messages = list(observed.messages)
@@ -238,15 +238,15 @@ def _messages(decided, told, late, time_is_over):
     for host in hosts:
         for sentence in host.fatal:
             mistakes.setdefault(sentence, []).append(host.name)
-    # One mistake in the settings of a group is one mistake.
+    # A mistake in the settings of a group is told once, not for each of its hosts.
     messages.extend(f"{', '.join(names)}: {sentence}" for sentence, names in mistakes.items())
     for host in hosts:
         if _is_patient(host, observed) or time_is_over or not run.wait:
             messages.extend(f"{host.name}: {sentence}" for sentence in _given_up(host, observed))
     if run.check:
-        # In check mode a host is asked even where no event names it, or its event has time.
+        # In check mode each host is asked, even if no event names it or its event has time.
         messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
-    if not any(host.look.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
+    if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append("none of the targets could be reached")
     for event in listed(observed):
         said = [(name, told[name, event.key]) for name in event.hosts]
@@ -259,7 +259,7 @@ def _given_up(host, observed):
     if not host.fatal:
         yield from host.blind
     if host.is_unread:
-        yield f"its metadata service cannot be read: {host.look.error}"
+        yield f"its metadata service cannot be read: {host.observation.error}"
     if is_lost(host, observed):
         yield (
             f"it cannot be reached, and no event is known that names it, so nobody watches it: {why_unread(host)}."
@@ -268,7 +268,7 @@ def _given_up(host, observed):
 
 
 def _waited_for(event, told):
-    """Which hosts are not through with an event, and why."""
+    """The hosts that have not finished an event, and why."""
     said = [(name, told[name, event.key]) for name in event.hosts]
     waited = [f"{name}: {one.state}: {one.reason}" for name, one in said if one.state not in ("in_service", "restored")]
     return f" ({'; '.join(waited)})" if waited else ""

@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASK
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 
 LAG = 10.0
-"""Seconds after which a VM that does not show the event of another one is not of its set."""
+"""Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
 
 def fold(event_id):
@@ -23,14 +23,14 @@ def fold(event_id):
 
 @dataclass
 class Event(EventMemory):
-    """One event as all metadata services together show it, or as this run or a hold remembers it."""
+    """One event, as all metadata services together show it, or as the memory or a record describes it."""
 
     standing: bool = False                           # whether a service shows it
     shown_by: list = field(default_factory=list)     # hosts whose services show it
-    versions: set = field(default_factory=set)       # what their documents say of what it is and whom it names
+    versions: set = field(default_factory=set)       # the types and names that their documents give for it
     members: list = field(default_factory=list)      # targets that it names
-    strangers: list = field(default_factory=list)    # names in it that no target bears
-    held_at: float | None = None                     # when the newest hold for it was put, as far as the clocks tell
+    strangers: list = field(default_factory=list)    # names in it that no target has
+    held_at: float | None = None                     # when the newest hold for it was put, if the clocks tell
 
     @property
     def key(self):
@@ -50,7 +50,7 @@ class Event(EventMemory):
 
     @property
     def ignored(self):
-        """Whether it stands and a rule has it left alone."""
+        """Whether it stands and a rule ignores it."""
         return self.standing and self.action == "ignore" and not self.mistake
 
     @property
@@ -59,7 +59,7 @@ class Event(EventMemory):
 
     @property
     def may_come(self):
-        """Whether its impact may come at any moment: it has started, or was approved, or may have been by a run that was killed."""
+        """Whether its impact may come at any moment: it has started, or was approved, or a run that was killed may have approved it."""
         return self.started or self.approved_at is not None or self.approving
 
     @property
@@ -68,48 +68,48 @@ class Event(EventMemory):
 
     @property
     def not_meant(self):
-        """Targets that bear a name of the event and are not meant by it: their own services have not shown it for long enough."""
+        """Targets that have a name of the event but are other VMs: their own services have not shown it for C(LAG) seconds."""
         return [name for name in self.namesakes if name not in self.confirmed]
 
     def bears_name_of(self, host):
         return (host.resource_name or "").lower() in {name.lower() for name in self.resources}
 
     def is_on_trust(self, host):
-        """Whether a host was taken for one that the event names while its own service told nothing, and that has not shown the event since."""
+        """Whether the event was taken to name a host while the host's own service told nothing, and the service has not shown the event since."""
         return host.name in self.unconfirmed and host.name not in self.confirmed
 
     def means_another(self, host):
-        """Whether a host that was taken out while its own service told nothing is not the one that the event names."""
+        """Whether the event names another VM than a host that was taken out while its own service told nothing."""
         is_other = self.is_on_trust(host) and host.name in self.not_meant and host.name not in self.members
         return self.standing and is_other and not self.may_come
 
     def may_mean(self, host, now):
-        """Whether it bears the name of a host whose own service does not show it, perhaps because that lags behind those that do."""
+        """Whether it may name a host whose own service does not show it. That service may lag behind."""
         is_named = self.standing and (host.resource_name or "").lower() in {name.lower() for name in self.strangers}
-        # One that answers with an empty body tells nothing, and is not waited for longer.
-        return is_named and host.name not in self.not_meant and (host.tells or host.observed and now < self.first_seen + LAG)
+        # A service that answers with an empty body tells nothing, so the wait for it is limited, too.
+        return is_named and host.name not in self.not_meant and (host.tells or host.was_read and now < self.first_seen + LAG)
 
     def seconds_without(self, host, since=0.0):
-        """For how many seconds, from that moment on, a host's service has given documents without the event; -1 if the last read gave none."""
+        """For how many seconds since a moment a host's service has given documents without the event; -1 if the last read gave no document."""
         began, last = self.without.get(host.name) or (None, None)
         return last - max(began, since) if host.tells and last is not None else -1.0
 
     def is_over_for(self, host):
-        """Whether a host's own service tells that the event is over. One that never showed it may lag, and must tell it for longer."""
+        """Whether a host's own service tells that the event is over. A service that never showed it may lag, so it must tell that for C(LAG) seconds."""
         may_lag = self.key in host.held_ids and self.is_on_trust(host)
         return host.shows_no_more(self) and (not may_lag or self.seconds_without(host) >= LAG)
 
     def details(self):
-        """What a hold keeps of the event, for whoever reads the record later, be it a person or a run that has not seen the event."""
+        """The details of the event that a record keeps, for people and for runs that have not seen the event."""
         kept = {key: getattr(self, key) for key in ("event_type", "resources", "not_before", "action", "targets")}
         return dict(kept, rule=(self.rule or {}).get("name"))
 
 
 def meet_events(hosts, remembered, now):
-    """All events by their folded id: what the documents of all hosts show, the newest look last, and what is remembered."""
+    """All events by their folded id, from the documents of all hosts and from the memory. The newest observation comes last."""
     events = {}
-    for host in sorted(hosts.values(), key=lambda host: host.look.at or 0):
-        for shown in host.look.events or ():
+    for host in sorted(hosts.values(), key=lambda host: host.observation.at or 0):
+        for shown in host.observation.events or ():
             key = fold(shown.event_id)
             if key not in events:
                 known = vars(remembered[key]) if key in remembered else {"first_seen": now, "not_before": shown.not_before}
@@ -126,16 +126,16 @@ def _put_together(event, shown, host):
         setattr(event, name, getattr(shown, name))
     if shown.event_status == "Started":
         event.status = "Started"
-        event.seen_started = host.look.at if event.seen_started is None else event.seen_started
+        event.seen_started = host.observation.at if event.seen_started is None else event.seen_started
     elif shown.seconds_until_not_before is not None:
         event.not_before = shown.not_before
-        event.not_before_at = host.look.at + shown.seconds_until_not_before
-    # Rules are asked for the hosts that it names, whoever showed it.
+        event.not_before_at = host.observation.at + shown.seconds_until_not_before
+    # A rule decides about the hosts that the event names, so affects_host is true for it, whichever host showed the event.
     event.document = dict(shown.document, event_status=event.status, affects_host=True)
 
 
 def name_members(event, hosts, now):
-    """Which target each name in Resources stands for: one that shows the event itself or has shown it, or that is silent."""
+    """Find the target for each name in Resources: one whose own service shows the event or has shown it, or one that is silent."""
     known = [name for name in event.hosts if name in hosts]
     for host in hosts.values():
         if host.name in known or event.bears_name_of(host):
@@ -151,7 +151,7 @@ def name_members(event, hosts, now):
         if not found:
             event.strangers.append(name)
     if event.hosts and not event.members and _means_others(event, [hosts[name] for name in known]):
-        # Those whom it was taken to name while they were silent are others of the same name.
+        # It was taken to name these hosts while they were silent, but it names other VMs of the same names.
         event.standing = False
         event.members = known
         return
@@ -167,8 +167,8 @@ def add_new(known, names):
 
 
 def _note_without(event, host):
-    """Since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG it begins anew."""
-    at = host.look.at
+    """Note since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG the time begins again."""
+    at = host.observation.at
     if host.name in event.shown_by:
         event.without.pop(host.name, None)
     elif host.tells:
@@ -177,17 +177,17 @@ def _note_without(event, host):
 
 
 def _bearers(event, resource, hosts, now):
-    """The targets that a name in Resources stands for."""
+    """The targets for which a name in Resources stands."""
     bearers = [host for host in hosts.values() if host.resource_name and host.resource_name.lower() == resource.lower()]
     found = [host.name for host in bearers if host.name in event.shown_by or host.name in event.confirmed]
     add_new(event.confirmed, found)
-    # If its own service gives documents without the event for long enough, another VM of that name is meant. A service that was silent may
-    # lag behind the others as much as any other when it comes back.
+    # If a host's own service gives documents without the event for LAG, the event names another VM of that name. When a silent service comes back,
+    # it may also lag for that time.
     named = event.named.setdefault(resource.lower(), now)
-    add_new(event.answered_empty, [host.name for host in bearers if host.look.empty_body])
+    add_new(event.answered_empty, [host.name for host in bearers if host.observation.empty_body])
     add_new(event.namesakes, [host.name for host in bearers if event.seconds_without(host, named) >= LAG])
-    # Another run took it out for this event, after it was last looked at here.
-    found = found or [host.name for host in bearers if event.key in host.held_ids and not host.observed_since(event.held_at)]
+    # If the event holds a host that was not read since, another run took this host out for it.
+    found = found or [host.name for host in bearers if event.key in host.held_ids and not host.was_read_since(event.held_at)]
     if not found and len(bearers) == 1 and not bearers[0].tells and bearers[0].name not in event.not_meant:
         found = [bearers[0].name]
         add_new(event.unconfirmed, found)
@@ -195,13 +195,13 @@ def _bearers(event, resource, hosts, now):
 
 
 def _means_others(event, known):
-    """Whether an event names none of the targets that it was taken to name. While its impact may come, whoever is out for it stays out."""
+    """Whether an event names none of the targets that it was taken to name. Not while a host is out for it and its impact may come."""
     others = all(host.name in event.not_meant or not event.bears_name_of(host) for host in known)
     return others and not (event.may_come and any(event.key in host.held_ids for host in known))
 
 
 def _is_shown_only_by_the_past(event, known, hosts):
-    """Whether hosts that the event names were read without it, and it stands only in older documents of others."""
+    """Whether the event stands only in documents that are older than those of the hosts that it names, which do not show it."""
     if any(name in event.shown_by for name in known):
         return False
     newest = max((hosts[name].incarnation for name in known if hosts[name].tells), default=None)
@@ -209,7 +209,7 @@ def _is_shown_only_by_the_past(event, known, hosts):
 
 
 def ask_rules(event, hosts):
-    """Let the rules decide. What was decided stands once the event has started: by then a rule that looks at the time sees nothing."""
+    """Let the rules decide. After the event has started, the decision stays, because a rule that uses the time before NotBefore could not decide any more."""
     if event.standing and event.members and not (event.started and event.rule):
         event.judged_late = event.started
         _decide(event, hosts)
@@ -217,7 +217,7 @@ def ask_rules(event, hosts):
 
 
 def _decide(event, hosts):
-    """Members whose rules differ forbid every act for it. A rule that cannot be asked keeps nobody in rotation, and nothing is approved by it."""
+    """If the rules of the members differ, nothing is done for the event. If a rule cannot be evaluated, the hosts are prepared and not approved."""
     rules = []
     event.mistake = event.unasked = None
     for name in event.members:

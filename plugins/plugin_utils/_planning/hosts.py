@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look, Settings, seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Traffic
@@ -16,74 +16,74 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
 DRAINED = "drained"
 """Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
 WHOLE = 2.0
-"""Seconds by which times may differ that are told in whole seconds, one on a record and one by the clock beside it."""
+"""Seconds by which the time in a record may differ from the clock of its machine: both are in whole seconds."""
 
 
 @dataclass
 class Host:
-    """One target: its settings, the look at it, and all that follows from these in this pass. C(observation.py) fills it in."""
+    """One target: its settings, its observation, and all that follows from these in this pass. C(observation.py) fills it in."""
 
     name: str
     settings: Settings
-    look: Look
+    observation: HostObservation
     memory: HostMemory            # what the former pass left
     balancers: list               # pairs of a provider and the settings that it reads, the outermost first
     resource_name: str | None = None
-    addresses: list | None = None  # its IP addresses at the last look of this run that told them
+    addresses: list | None = None  # its IP addresses, as the last look that read them told
     traffic: Traffic = field(default_factory=Traffic)
-    events: list = field(default_factory=list)       # standing events that name it and that its rules do not ignore, the most pressing first
+    events: list = field(default_factory=list)       # standing events that name it and that no rule ignores, the most urgent first
     fatal: list = field(default_factory=list)        # sentences: mistakes that forbid every step for it
     conflicts: list = field(default_factory=list)    # sentences: somebody else acted
     held_ids: set = field(default_factory=set)       # folded ids of the events that hold it
-    foreign_ids: set = field(default_factory=set)    # ids that hold it and are no event's: a person's
+    foreign_ids: set = field(default_factory=set)    # ids that hold it, but are no events of Azure: a person chose them
     held_since: dict = field(default_factory=dict)   # per event: since when it is out for it
-    restoring: dict = field(default_factory=dict)    # per event: since when it is tried to restore it, by the record
-    absent: dict = field(default_factory=dict)       # per event: when its metadata service was read without it, two reads at most
+    restoring: dict = field(default_factory=dict)    # per event: since when runs have tried to restore it, by the record
+    absent: dict = field(default_factory=dict)       # per event: when its metadata service was read and did not show it, the last two reads
     answer: str | None = None     # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
     blind_since: float | None = None
     fatal_since: float | None = None
-    failure: str | None = None    # what its last step said, if it failed
+    failure: str | None = None    # why its last step failed
     failing_since: float | None = None
-    restore_said: str | None = None  # what restore_service said in the former pass, if that was the step
-    leaves_again: bool = False    # whether its former step was to go out already
+    restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
+    leaves_again: bool = False    # whether its step of the former pass was to go out, too
 
     @property
-    def observed(self):
+    def was_read(self):
         """Whether its metadata service was read in this pass."""
-        return self.look.events is not None
+        return self.observation.events is not None
 
     @property
     def tells(self):
         """Whether its metadata service was read in this pass and gave a document. An empty body is no proof that no event names it."""
-        return self.observed and not self.look.empty_body
+        return self.was_read and not self.observation.empty_body
 
-    def observed_since(self, moment):
+    def was_read_since(self, moment):
         """Whether its metadata service was read after that moment; None is long ago."""
-        return self.observed and (moment is None or self.look.at > moment + WHOLE)
+        return self.was_read and (moment is None or self.observation.at > moment + WHOLE)
 
     def shows_no_more(self, event):
-        """Whether its metadata service was read in this pass, and has been seen twice without the event since the event came to hold anything."""
+        """Whether its metadata service was read in this pass, and did not show the event in two reads since the newest hold for the event."""
         reads = self.absent.get(event.key, ())
-        return self.observed and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
+        return self.was_read and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
 
     @property
     def is_unread(self):
         """Whether it answers and its metadata service does not."""
-        return bool(self.look.reached) and not self.observed and not self.fatal
+        return bool(self.observation.reached) and not self.was_read and not self.fatal
 
     @property
     def why_silent(self):
-        return self.look.error or "not observed"
+        return self.observation.error or "not observed"
 
     @property
     def incarnation(self):
-        """Which of a set's documents it was read from: the service counts them up at every change."""
-        return self.look.document_incarnation or 0
+        """The number of the document of its set that was read: the service adds one at each change."""
+        return self.observation.document_incarnation or 0
 
     @property
     def network(self):
-        return self.look.network
+        return self.observation.network
 
     @property
     def ports(self):
@@ -109,22 +109,22 @@ class Host:
 
     @property
     def unanswered(self):
-        """Why it did not answer though it served, or None. The settings of restore_service are wrong then: after an event it would stay out."""
+        """Why it did not answer although it served, or None. Then the settings of restore_service are wrong: after an event it would stay out."""
         return self.answer or None
 
     @property
     def refuses_unanswered(self):
-        """Whether it stays in rotation, as far as there is time, because it does not answer."""
+        """Whether it stays in rotation as long as possible, because it does not answer."""
         return bool(self.answer) and self.settings.restore_service.unanswered == "refuse"
 
     @property
     def records(self):
-        """What is recorded on the host itself: C(service), and the names of tasks."""
-        return sorted({record.subject.get("name", "service") for record in self.look.holds or ()})
+        """The records on the host itself: C(service), and the names of tasks."""
+        return sorted({record.subject.get("name", "service") for record in self.observation.holds or ()})
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""
-        records = [record for record in self.look.holds or () if record.kind == "task" and record.name == name and record.done]
+        records = [record for record in self.observation.holds or () if record.kind == "task" and record.name == name and record.done]
         return {fold(event_id) for record in records for event_id in record.events}
 
     @property
@@ -133,6 +133,6 @@ class Host:
         return self.task_holds(DRAINED)
 
     def clock(self, now):
-        """What its own clock shows at that moment of the controller's, as near as its look tells; None where that does not."""
-        then, at = seconds(self.look.time), self.look.at
-        return None if then is None or at is None else then + now - at - self.look.age
+        """The time of its own clock at a moment of the controller's clock, as the last look told; None if that is unknown."""
+        then, at = seconds(self.observation.time), self.observation.at
+        return None if then is None or at is None else then + now - at - self.observation.age

@@ -4,7 +4,7 @@
 
 """What does an observation mean: busy and with what, idle, ready, over, given back? Private to the collection; pure.
 
-Each judgement is made here once, with the words that people read.
+Each judgement is made only here, with the words that people read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 
 LOOKS = 2
-"""Idle looks in a row after which a host is drained, if no request came meanwhile for as long as C(load_balancer_quiet) says."""
+"""Idle looks in a row after which a host is drained, if also no request came for the seconds of C(load_balancer_quiet)."""
 FRESH = 10.0
-"""Seconds for which a look counts as one of this moment."""
+"""Seconds for which an observation counts as current."""
 PATIENCE = 30.0
-"""Seconds for which anything but a mistake must stand that only a person can mend, before a run gives up on it."""
+"""Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
 
@@ -29,11 +29,11 @@ class Drain:
     """How far a host is drained."""
 
     busy: str            # what keeps it from being idle
-    looks: int           # idle looks in a row
-    too_early: bool      # whether it is not known for long enough that no request comes, or that a machine is without a balancer
-    arrivals: dict       # per place that is out: what came since
+    idle_looks: int      # idle looks in a row
+    too_early: bool      # whether the time without a request, or without a balancer on a machine, is still too short
+    arrivals: dict       # per place that is out: the requests that came since
     not_running: dict    # per machine without a balancer: since when, by its own clock
-    quiet_left: float    # seconds that are still to pass without a new request, as far as the passes have seen
+    quiet_left: float    # seconds without a new request that must still pass, as far as the passes have seen
 
 
 def judge_drain(host, now):
@@ -45,32 +45,32 @@ def judge_drain(host, now):
     busy = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
     busy.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
     busy.extend(_connections(host))
-    if host.look.is_silent:
+    if host.observation.is_silent:
         busy.append(f"silent: {host.why_silent}")
-    # A look that waited for the end of the last request or connection has looked twice.
-    own = [0 if host.look.ended else host.look.looks] if host.ports else []
+    # A look that waited for the end of the last request or connection counts as two.
+    own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
     looked = [place.looks for place in host.places if place.looks is not None] + own
     looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
     too_early = bool(loud) or any(at - not_running[machine] < quiet for machine, at in host.traffic.not_running.items())
     if too_early or not is_fresh(host, now):
-        # Too short a time for a second look to tell anything.
+        # After so short a time, a second look would prove nothing.
         looks = min(looks, LOOKS - 1)
     left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left)
 
 
 def is_fresh(host, now):
-    """Whether what is known of the host and of its balancers was seen in this pass or a moment ago. Nothing is approved otherwise.
+    """Whether the observations of the host and of its balancers are of this pass, or at most C(FRESH) seconds old. Otherwise nothing is approved.
 
-    The pass in which its event appears may have begun long before that, with a look at the balancer, and an idle look has lasted a minute.
+    In the pass in which an event appears, only the age counts: that pass may have looked at the balancer a minute before.
     """
-    if not host.look.is_new:
+    if not host.observation.is_new:
         return False  # it may have gone silent since
     appears = any(event.first_seen == now for event in host.events)
     seen = [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
     if host.ports:
-        seen.append((host.look.is_new, None if host.look.ended else host.look.at))
+        seen.append((host.observation.is_new, None if host.observation.ended else host.observation.at))
     return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
 
 
@@ -80,9 +80,9 @@ def _came(place, seen):
 
 
 def _arrivals(host, place, now):
-    """Since when no request has come to a place that is out, by the steady clock of its machine and in one process.
+    """Since when no request has come to a place that is out. The clock is the steady one of its machine, and the count that of one process.
 
-    The state of a place says what its balancer was told, the count what it does.
+    The state of a place only says what the balancer was told. The count says what the balancer does.
     """
     count = place.count
     before = host.memory.arrivals.get(place.name)
@@ -95,22 +95,25 @@ def _arrivals(host, place, now):
 
 
 def _connections(host):
-    """Sentences about the connections that are counted on the host itself, those aside that a balancer keeps in its pool."""
+    """Sentences about the connections that are counted on the host itself, without those that a balancer keeps in its pool."""
     if not host.ports:
         return []
-    if host.look.connections is None:
+    if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = {place.pool_address for place in host.places}
     return [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
-        for connection in host.look.connections
+        for connection in host.observation.connections
         if connection["peer"] not in pools
     ]
 
 
 def is_ready(host, drain, event, step):
-    """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event. C(step): the one that the host takes."""
-    if host.fatal or drain.looks < LOOKS or (step and step.role != "approve_event"):
+    """Whether the host is out everywhere, was idle in two looks in a row, has stopped its services and run the user's tasks, all for this event.
+
+    C(step): the host's step in this pass.
+    """
+    if host.fatal or drain.idle_looks < LOOKS or (step and step.role != "approve_event"):
         return False
     return not host.settings.drain_host.steps or event.key in host.drained
 
@@ -123,14 +126,14 @@ def out_since(host, event, now):
 
 
 def drain_until(host, event, now):
-    """Until when the host is to be drained for the event; None if there is no limit."""
+    """When the time to drain the host for the event is over; None if there is no limit."""
     since = out_since(host, event, now)
     ends = [] if since is None else [since + host.settings.drain_host.timeout]
     return min([*ends, *([] if event.deadline is None else [event.deadline])], default=None)
 
 
 def claims(host, hosts):
-    """Sentences about places that lead to this host and bear the name of another target. They cannot go out for this one: a person must say what they are."""
+    """Sentences about places in rotation that lead to this host but have the name of another target. A person must decide to which host they belong."""
     for place in host.places:
         owner = hosts.get(place.owner)
         if owner and place.in_rotation and not any(event.prepares for event in owner.events):
@@ -141,7 +144,7 @@ def claims(host, hosts):
 
 
 def maintenance(host):
-    """Which places of the host are out though nothing of ours holds them, and why: mostly an operator took them out."""
+    """A phrase about the places of the host that are out without a hold of ours, mostly because an operator took them out."""
     out = [place for place in host.places if not place.in_rotation and place.condition == FREE and not place.owner]
     told = [f"{place.name} is in {place.state}" for place in out if not place.returns]
     said = [f"in an operator's maintenance ({', '.join(told)})"] if told else []
@@ -150,7 +153,7 @@ def maintenance(host):
 
 
 def unanswered(host):
-    """A sentence about a host that serves and does not answer what restore_service asks."""
+    """A sentence about a host that serves but does not answer restore_service."""
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
     return (
         f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
@@ -163,18 +166,18 @@ def silent_for(host, now):
 
 
 def failing_for(host, events, now):
-    """Seconds for which the host's steps have failed, or the approvals of one of these events, whoever tried."""
+    """Seconds for which the host's steps have failed, or the approvals of one of these events on any host."""
     since = [host.failing_since, *(event.refused_since for event in events)]
     return max((now - moment for moment in since if moment is not None), default=0.0)
 
 
 def is_lost(host, observed):
-    """Whether nobody can tell of the host: it cannot be reached, may not be off, and no event is known that names it."""
-    return not (host.look.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
+    """Whether the host cannot be reached although no known event names it and the settings do not allow it to be off."""
+    return not (host.observation.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
 
 
 def is_over(event, observed):
-    """Whether the event is known to be over: a host that it names was read twice without it, or nothing more is to be expected from any of them."""
+    """Whether the event is over: the service of a host that it names was read twice and did not show it, or each of these hosts is deleted for good."""
     if event.standing:
         return False
     if any(event.is_over_for(host) for host in _witnesses(event, observed)):
@@ -183,7 +186,10 @@ def is_over(event, observed):
 
 
 def _witnesses(event, observed):
-    """The hosts whose services tell whether the event is over: those that have shown it, as long as any of these can be asked, and no namesake."""
+    """The hosts whose services tell whether the event is over.
+
+    These are the hosts that have shown it. If none of them can be read any more, all hosts count, except those that only have the same name.
+    """
     hosts = observed.members(event)
     confirmed = [host for host in hosts if host.name in event.confirmed and silent_for(host, observed.now) < PATIENCE and not host.fatal]
     return confirmed or [host for host in hosts if host.name not in event.not_meant] or hosts
@@ -194,24 +200,24 @@ def _is_deleted_for_good(host, observed):
 
 
 def is_deleted(host, observed):
-    """Whether an event that deletes the host's VM has had its time."""
+    """Whether an event that deletes the host's VM has started, and no longer stands."""
     return any(event.event_type in DELETED and not event.standing and _has_started(event, observed.now) for event in observed.events_of(host))
 
 
 def _has_started(event, now):
-    # A hold without a NotBefore was put when the event had started.
+    # If the hold has no NotBefore, the event had started when the hold was put.
     recalled_started = event.recalled and event.not_before_at is None
     return event.seen_started or event.approved_at or recalled_started or event.not_before_at is not None and now >= event.not_before_at
 
 
 def is_done_with(event, host):
-    """Whether an event asks for nothing to be held on a host any more: a rule ignores it, or the host's own service, read twice, does not show it."""
+    """Whether an event needs no hold on a host any more: a rule ignores it, or the host's own service was read twice and did not show it."""
     return event.ignored or (not event.standing or event.means_another(host)) and event.is_over_for(host)
 
 
 def is_seen_given_back(host, event, observed):
     """Whether this pass shows that no hold for an event that is over is left on the host."""
-    if event.standing or host.fatal or event.key in host.held_ids or host.look.holds is None or host.blind and event.prepares:
+    if event.standing or host.fatal or event.key in host.held_ids or host.observation.holds is None or host.blind and event.prepares:
         return False
     return is_over(event, observed) or event.is_over_for(host)
 
@@ -221,7 +227,7 @@ def is_given_back(host, event, observed):
 
 
 def is_owed(host, event, given_back):
-    """Whether something is held for the event and will have to be given back, as far as is known where it cannot be read now."""
+    """Whether something is held for the event and must be given back later. If the host cannot be read now, the memory decides."""
     return event.key in host.held_ids or not event.ignored and host.name in event.held and not given_back
 
 

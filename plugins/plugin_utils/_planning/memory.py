@@ -32,14 +32,14 @@ class HostMemory:
     blind_since: float | None = None       # since when one of its balancers was not read
     fatal_since: float | None = None       # since when a mistake has forbidden every step for it
     failing_since: float | None = None     # since when its steps have failed
-    failure: str | None = None             # what the last step said that failed
-    restoring_since: float | None = None   # since when it is tried to bring it back
-    restoring: str | None = None           # what restore_service said in the former pass, if that was the step
+    failure: str | None = None             # why its last step failed
+    restoring_since: float | None = None   # since when runs have tried to bring it back
+    restoring: str | None = None           # the reason that restore_service gave in the former pass, if that was the step
     last_step: LastStep | None = None
     looks: int = 0                         # idle looks in a row
     arrivals: dict = field(default_factory=dict)      # per place that is out: see judgement.py
     not_running: dict = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
-    absent: dict = field(default_factory=dict)        # per event: when its metadata service was read without it, two reads at most
+    absent: dict = field(default_factory=dict)        # per event: when its metadata service was read and did not show it, the last two reads
     held_since: dict = field(default_factory=dict)    # per event: since when it is out for it
     answer: str | None = None              # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
@@ -64,29 +64,29 @@ class EventMemory:
     not_before_at: float | None = None     # by the controller's clock
     seen_started: float | None = None
     document: dict | None = None           # as it was shown last, for rules
-    recalled: bool = False                 # whether only a hold told of it when this run first heard of it
-    hosts: list = field(default_factory=list)        # every target that it has been taken to name
-    confirmed: list = field(default_factory=list)    # those whose own services have shown it
-    unconfirmed: list = field(default_factory=list)  # those that were taken for named while their own services told nothing
-    namesakes: list = field(default_factory=list)    # those whose own services have shown that another VM of that name is meant
-    answered_empty: list = field(default_factory=list)  # those whose own services have answered with an empty body
-    named: dict = field(default_factory=dict)        # per lower-case name in it: since when it names that
+    recalled: bool = False                 # whether this run first knew it only from a record
+    hosts: list = field(default_factory=list)        # every target that it was ever taken to name
+    confirmed: list = field(default_factory=list)    # the targets whose own services have shown it
+    unconfirmed: list = field(default_factory=list)  # the targets that it was taken to name while their own services told nothing
+    namesakes: list = field(default_factory=list)    # the targets whose own services proved that it names another VM of the same name
+    answered_empty: list = field(default_factory=list)  # the targets whose own services have answered with an empty body
+    named: dict = field(default_factory=dict)        # per lower-case name in Resources: since when it is there
     without: dict = field(default_factory=dict)      # per host: since when its service gives documents without it, and when it gave the last
-    targets: list | None = None            # names in Azure of the targets that it names
+    targets: list | None = None            # the names in Azure of the targets that it names
     action: str | None = None
     rule: dict | None = None               # the rule that decides
-    judged_late: bool = False              # whether the rule was asked when the event had started
+    judged_late: bool = False              # whether the rule decided only after the event had started
     mistake: str | None = None             # why no rule can decide
-    unasked: str | None = None             # why the user's rules could not be asked
+    unasked: str | None = None             # why the user's rules could not be evaluated
     approved_at: float | None = None
-    approving: bool = False                # whether a run began to approve it of which nobody knows whether it was accepted
+    approving: bool = False                # whether a run began to approve it, and nobody knows whether the service accepted that
     approving_until: float | None = None   # its NotBefore at that time
-    refused_since: float | None = None     # since when its approval has failed, whoever tried
+    refused_since: float | None = None     # since when its approval has failed, on any host
     was_ready: bool = False                # whether all of its hosts were ready before it started
     held: list = field(default_factory=list)         # the hosts that were held for it
-    conflicts: dict = field(default_factory=dict)    # per host: what was left alone because somebody else had acted
-    gone_at: float | None = None           # when it was first known to be over
-    given_back: list = field(default_factory=list)   # the hosts that were seen without any hold for it after it was over
+    conflicts: dict = field(default_factory=dict)    # per host: sentences about what was left alone because somebody else had acted
+    gone_at: float | None = None           # when this run first knew that it was over
+    given_back: list = field(default_factory=list)   # the hosts on which no hold for it was left after it was over
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Memory:
 
 
 def read_memory(found, names):
-    """The memory of the former pass, with something for each of these hosts."""
+    """The memory of the former pass, with an entry for each of these hosts."""
     found = copy.deepcopy(found)
     hosts = found.get("hosts") or {}
     return Memory(
@@ -109,7 +109,7 @@ def read_memory(found, names):
 
 def _read_host(found, where):
     last = found.get("last_step")
-    # Under this name journals of 0.1.0 have it.
+    # Journals of 0.1.0 have it under the name without_haproxy.
     not_running = found.get("not_running") or found.get("without_haproxy") or {}
     answer = (found["unanswered"] or "") if "unanswered" in found else None
     last = typed(LastStep, last, f"last step in {where}") if last else None
@@ -145,6 +145,6 @@ def _write_event(event):
 
 
 def _known(value):
-    """The fields of a dataclass that differ from nothing."""
+    """The fields of a dataclass that are not empty."""
     found = {f.name: getattr(value, f.name) for f in fields(value)}
     return {name: entry for name, entry in found.items() if not (entry is None or entry is False or entry in ([], {}))}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Do enough others serve, and until when is that asked? Private to the collection; pure."""
+"""May this host go out, as far as the minimum in service is concerned, and until when does the minimum count? Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 
 
 def yields_at(host, events):
-    """When the minimum in service gives way: the impact comes in any case, and the host needs the time to be drained."""
+    """When the minimum in service no longer counts, because the impact comes in any case and the host needs time to be drained."""
     ends = [event.not_before_at for event in events if event.not_before_at is not None]
     return min(ends) - host.settings.drain_host.timeout - RESERVE if ends else None
 
@@ -22,7 +22,7 @@ def must_yield(host, events, now):
 
 
 def below_minimum(host, hosts, leaving):
-    """A phrase where taking the host out would leave too few in service of those with whom it shares its requests, or None.
+    """A phrase if too few of the servers that share its requests would stay in service without the host; otherwise None.
 
     C(leaving): names of the hosts that still serve and will not for long. A group in which the host is not by its own name is not asked:
     waiting brings it no other server.
@@ -32,7 +32,7 @@ def below_minimum(host, hosts, leaving):
         if not place.serves or place.owner or not place.group or place.group.key not in named:
             continue
         others = [left for other in hosts.values() if other is not host and other.name in leaving for left in other.places]
-        # Those of other names that lead to this host go out with it.
+        # Servers of other names that lead to this host go out with it.
         others.extend(left for left in host.places if left is not place)
         lost = {left.member for left in others if left.group and left.group.key == place.group.key and not left.owner}
         short = shortage(host.settings.min_in_service, place.member, place.group.servers, place.group.name, lost)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was seen, put together: hosts with their places, events and holds. Private to the collection; pure."""
+"""What do all observations say together? Hosts with their places, events and holds. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry
 
 @dataclass(frozen=True)
 class Observed:
-    """All that a pass decides from. Nothing in it changes once C(observe) has made it."""
+    """Everything from which a pass decides. After C(observe) has made it, nothing in it changes."""
 
     document: Document
     hosts: dict           # by name
     events: dict          # by folded id
     addresses: Addresses
-    messages: list        # sentences: what is wrong and concerns no single host
+    messages: list        # sentences: faults that concern no single host
     first_found: float | None
 
     @property
@@ -42,16 +42,16 @@ class Observed:
         return [self.hosts[name] for name in event.members]
 
     def events_of(self, host):
-        """The events that are known to concern a host, standing or not."""
+        """The events that are known to concern a host, also those that no longer stand."""
         return [event for event in self.events.values() if host.name in event.hosts]
 
     def may_mean(self, event):
-        """Targets that an event may name without their own services showing it yet."""
+        """The targets that an event may name, although their own services do not show it yet."""
         return [host for host in self.hosts.values() if event.may_mean(host, self.now)]
 
 
 def observe(document):
-    """Put together what a checked document holds. The order matters: each part is read from those before it."""
+    """Combine the observations of a checked document. The order matters: each part uses the parts before it."""
     now = document.now
     memory = read_memory(document.memory, document.settings)
     hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
@@ -74,13 +74,13 @@ def observe(document):
         _note_answer(host)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
-    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.look['fatal']}" for key, machine in document.machines.items() if machine.look.get("fatal")]
+    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.result['fatal']}" for key, machine in document.machines.items() if machine.result.get("fatal")]
     messages.extend(event.unasked for event in events.values() if event.unasked)
     return Observed(document, hosts, events, addresses, messages, memory.first_found)
 
 
 def _meet_host(name, document, memory):
-    settings, look = document.settings[name], document.looks[name]
+    settings, look = document.settings[name], document.observations[name]
     for balancer in settings.load_balancers:
         if balancer["provider"] not in PROVIDERS:
             raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(PROVIDERS)}")
@@ -94,9 +94,9 @@ def _meet_host(name, document, memory):
     )
     if look.fatal:
         host.fatal.append(look.fatal)
-    if host.observed and not resource_name:
+    if host.was_read and not resource_name:
         host.fatal.append("its metadata service does not tell this host's name; set graceful_azure_resource_name")
-    if not host.observed:
+    if not host.was_read:
         host.silent_since = document.now if memory.silent_since is None else memory.silent_since
     return host
 
@@ -113,17 +113,17 @@ def _meet_traffic(host, hosts, document, addresses):
 
 
 def _note_absences(host, hosts, events, now):
-    """When the host's service was last read without an event that names it, two reads at most.
+    """Note when the host's service was read and did not show an event that names it: the last two reads.
 
-    One read may be wrong, so it ends nothing. An empty body tells nothing of an event for which something is held, or that is still to come.
+    Two reads are needed, because one may be wrong. An empty body does not count if something is held for the event, or its impact is still to come.
     """
     host.absent = {key: at for key, at in host.memory.absent.items() if key in events}
     for key, event in events.items():
         if event.standing and host.name in event.shown_by:
             host.absent.pop(key, None)
-        elif host.observed and host.name in event.hosts and not (host.look.empty_body and _is_wanted(event, hosts, now)):
+        elif host.was_read and host.name in event.hosts and not (host.observation.empty_body and _is_wanted(event, hosts, now)):
             reads = host.absent.get(key, [])
-            new = {at for at in (host.look.at - host.look.steady, host.look.at) if not reads or at > reads[-1]}
+            new = {at for at in (host.observation.at - host.observation.steady, host.observation.at) if not reads or at > reads[-1]}
             host.absent[key] = (reads + sorted(new))[-2:]
 
 
@@ -143,17 +143,17 @@ def _tell_hosts(event, hosts):
 
 
 def _note_answer(host):
-    """Whether the host does not answer what restore_service asks, although it serves. What was asked before a hold was put counts as long as it is there."""
+    """Note whether the host fails to answer restore_service although it serves. While it is held, the answer from before the hold counts."""
     if host.held_ids:
         return
-    if host.look.asked:
-        host.answer = (host.look.unanswered or "") if host.traffic.serves else ""
+    if host.observation.asked:
+        host.answer = (host.observation.unanswered or "") if host.traffic.serves else ""
     elif not host.events:
         host.answer = None
 
 
 def _take_result(host, events, document):
-    """What the host's step of the former pass said."""
+    """Note the result of the host's step of the former pass."""
     said = document.results.get(host.name) or {}
     last = host.memory.last_step
     result = (said.get(last.role) or {}) if last else {}
@@ -165,7 +165,7 @@ def _take_result(host, events, document):
             events[fold(event_id)].approved_at = document.now
     for event_id in last.event_ids if last else ():
         if fold(event_id) in events and result.get("conflicts"):
-            # They stay to be told when the records are gone.
+            # They are kept, because people must read them even after the records are gone.
             add_new(events[fold(event_id)].conflicts.setdefault(host.name, []), result["conflicts"])
     failure = said.get("failure") or {}
     if failure.get("pass") == document.number - 1:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole pass, from top to bottom. Private to the collection; pure: no I/O, no Ansible, no state of its own.
+"""The plan of a whole pass, from top to bottom. Internal: its input and its result may change with every release. Pure: no I/O, no Ansible, no state.
 
-What one pass must remember for the next is part of its document and of its outcome, so any pass can be planned again from a file.
+The memory of a pass is part of its document and of its outcome, so any pass can be planned again from a file.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import known_events, next_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import known_events, next_turns
 
 
 def plan(document):
-    """Decide one step for each host. Takes the document that C(document.py) describes."""
+    """Decide one step for each host. C(document): see C(document.py)."""
     observed = observe(read_document(document))
     hosts = observed.hosts.values()
     decided = decide(observed)
@@ -38,7 +38,7 @@ def plan(document):
         "turns": next_turns(decided, decisions, {name: found for name, found in acts.items() if found is not None}, expected, doubtful, end.end),
         "known": known_events(observed),
         "by_role": {name: step for name, step in steps.items() if acts[name] is None},
-        "unread": {host.name: why_unread(host) for host in hosts if not host.observed},
+        "unread": {host.name: why_unread(host) for host in hosts if not host.was_read},
         "events": [result(decided, told, event) for event in listed(observed)],
         "finished": end.finished,
         "once_more": end.once_more,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What does check mode say of each event: which rule decides, what will be done, why and when? Private to the collection; pure."""
+"""What does check mode say about each event: which rule decides, what will be done, why and when? Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACTIONS = {
 
 
 def preview(planned, now):
-    """Lines for a person; takes what the action C(plan) returns for the one pass of a run in check mode."""
+    """Lines for a person, made from what the action C(plan) returns for the one pass of a run in check mode."""
     memory = read_memory(planned["memory"], planned["settings"])
     events = sorted(memory.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
     if not events:
@@ -33,13 +33,13 @@ def preview(planned, now):
 
 
 def not_looked_at(planned):
-    """A line for each host that could not be read, with the reason, where no message tells it already."""
+    """A line with the reason for each host that could not be read, unless a message tells it already."""
     told = [message.partition(":")[0] for message in planned["messages"]]
     return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in told]
 
 
 def no_event(words, unread):
-    """That there is none, or that nobody can tell: C(unread) are the hosts whose service was not read."""
+    """The sentence that there is no event, or that this is unknown. C(unread): the hosts whose service was not read."""
     return f"{words}." if not unread else f"Whether an event stands is not known: {', '.join(unread)} could not be read."
 
 
@@ -56,7 +56,7 @@ def _moment(at, now):
 
 
 def _event(planned, memory, event, now):
-    """What is said of one event, below its headline."""
+    """The lines about one event, below its headline."""
     if not event.hosts:
         return ["names none of the targets: left alone"]
     lines = list(_rule(planned, memory, event, now)) if event.rule else []
@@ -67,7 +67,7 @@ def _event(planned, memory, event, now):
         step = decision["step"]
         if step and event.event_id in step["event_ids"]:
             line += f"; next {step_words(step)}" if step["role"] == "drain_host" else f"; next it {step_words(step)}"
-        # A host in several events tells the time of the most pressing one.
+        # A host in several events tells the time of the most urgent one.
         if decision["until"] and decision["event"] and decision["event"].endswith(f" {event.event_id}"):
             line += f"; until {_moment(decision['until'], now)}"
         lines.append(line)
@@ -75,7 +75,7 @@ def _event(planned, memory, event, now):
 
 
 def _rule(planned, memory, event, now):
-    """Which rule decides, and all that follows from it."""
+    """Which rule decides, and what follows from it."""
     if event.mistake:
         yield event.mistake
         return

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What do the holds tell of events and hosts? Private to the collection; pure.
+"""What do the records tell about events and hosts? Private to the collection; pure.
 
-A run that was killed leaves nothing but the records of its holds. So whatever the next run must know is read from them here.
+A run that was killed leaves only the records of its holds. What the next run must know is read from them here.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ APPROVED = "approved"
 APPROVAL_REPEAT = 60.0
 """Seconds after which an approved event that has not started is approved again."""
 RESTORING = "restoring"
-"""Name of the record that the role restore_service leaves on a VM that it could not restore in one step."""
+"""Name of the record that the role restore_service leaves on a VM if one step was not enough to restore it."""
 AFTER = (RESTORING, "restore_service_before", "restore_service_after")
-"""Names of the records that are put when an event is over."""
+"""Names of the records that are written after an event."""
 TASKS = (APPROVED, DRAINED, "drain_host_before", "drain_host_after", *AFTER)
-"""Names of the records of tasks that the roles leave, besides those of the host's provider."""
+"""Names of the task records that the roles leave on a host. The host's provider may have more."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock of a machine that has a record: the metadata service's, as near as can be had."""
+    """The clock of a machine that has a record."""
 
     shows: str | None
     now: float     # by the controller's clock
-    at: float      # when it showed that, by the same: long ago for a machine that was left in peace
+    at: float      # when it showed that, by the controller's clock: some time ago if the machine was not looked at in this pass
 
     def ours(self, moment):
-        """A date by this clock as Unix seconds of the controller's; None where either is unknown."""
+        """A date of this clock in Unix seconds of the controller's clock; None if one of them is unknown."""
         moment, shows = seconds(moment), seconds(self.shows)
         return None if moment is None or shows is None else self.at + moment - shows
 
 
 def read_holds(hosts, events, machines, now, ours):
-    """Note on hosts and events what all records tell. An event that only a hold still knows joins the others.
+    """Note on hosts and events what all records tell. An event that is known only from a record joins the others.
 
-    C(ours): the names of the task records that the roles leave. Any other is a user's own.
+    C(ours): the names of the task records that the roles leave. Other task records belong to the user.
     """
     for host in hosts.values():
-        own = Clock(host.look.time, now, host.look.seen_at(now))
-        records = [(record, own) for record in host.look.holds or ()]
+        own = Clock(host.observation.time, now, host.observation.seen_at(now))
+        records = [(record, own) for record in host.observation.holds or ()]
         found = (pair for provider, balancer in host.balancers for pair in provider.records(balancer, machines))
-        records.extend((record, Clock(machine.look.get("time"), now, machine.seen_at(now))) for record, machine in found)
+        records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         for record, clock in records:
             if record.kind == "task" and record.name not in ours:
                 continue
             for event_id, entry in record.events.items():
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):
-                    host.foreign_ids.add(event_id)  # no event of Azure's: a person holds it, and a person releases it
+                    host.foreign_ids.add(event_id)  # no event of Azure: a person put the hold, and must release it
                     continue
                 host.held_ids.add(fold(event_id))
                 _recall_answer(host, entry.details)
@@ -71,13 +71,16 @@ def _is_names(value):
 
 
 def _recall_answer(host, details):
-    """Why the host did not answer when another run took it out. Whoever has corrected the settings since is believed."""
+    """Note why the host did not answer when another run took it out, unless the settings have changed since."""
     if host.answer is None and details.get("unanswered") and details.get("asked") == host.settings.restore_service.ask:
         host.answer = str(details["unanswered"])
 
 
 def _recall_event(events, event_id, details, clock):
-    """The event of a hold. One that no service shows any more is known by its hold; of one that has started, the hold knows what was decided before."""
+    """The event of a hold.
+
+    If no service shows the event, it is made from the record. If the event has started, the record tells what was decided before.
+    """
     key = fold(event_id)
     event = events.get(key)
     if event is None:
@@ -101,7 +104,7 @@ def _recall_event(events, event_id, details, clock):
 
 
 def _bearers(hosts, targets):
-    """Who bears the Azure names of those that were targets when a hold was put; nobody for a name that several bear."""
+    """The hosts that have these names in Azure: the targets of the run that put the hold. A name that several hosts have gives none."""
     bearers = {}
     for host in hosts.values():
         bearers.setdefault((host.resource_name or "").lower(), []).append(host.name)
@@ -110,19 +113,19 @@ def _bearers(hosts, targets):
 
 
 def _note_hold(host, event, record, entry, clock):
-    """What a hold tells of its event: that we approved it, when it was put, and since when the host is out for it."""
+    """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
     if record.kind == "task" and record.name == APPROVED:
         if not entry.details.get("posted", True):
             event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
         elif event.approved_at is None:
-            # A start that is long in coming: approve again at once.
+            # It has not started for a long time, so it is approved again at once.
             event.approved_at = clock.now - APPROVAL_REPEAT
     else:
         add_new(event.held, [host.name])
         _note_since(host, event, record, entry, clock)
     put = clock.ours(entry.since)
     if put is None or put > clock.now + WHOLE:
-        return  # a clock that was set back since tells nothing
+        return  # the clock was set back since then
     if record.name == RESTORING:
         host.restoring[event.key] = put
     if record.name not in AFTER:
@@ -130,14 +133,14 @@ def _note_hold(host, event, record, entry, clock):
 
 
 def _note_since(host, event, record, entry, clock):
-    """Since when the host is out for the event, by the clock of the machine that holds it: so a run that was killed is no new beginning."""
+    """Note since when the host is out for the event, as the record tells. So the time does not begin again after a run was killed."""
     told = ((provider, provider.out_since(record, entry, event.first_seen == clock.now)) for provider, _balancer in host.balancers)
     provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))
     if provider is None:
         return
     out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
     known = host.held_since.setdefault(event.key, out)
-    # A balancer that forgot it has it in rotation again, and its time begins anew; so it does where another run saw that.
+    # If the balancer lost its state, the host is in rotation again and its time begins again. Another run may have seen that, too.
     if host.in_rotation:
         host.held_since[event.key] = clock.now
     elif provider.may_forget and out > known + RESERVE:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of this pass must the next one know? Private to the collection; pure."""
+"""What must the next pass know about this one? Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def remember(decided, told, decisions, end):
 def _remember_host(decided, told, decision, host):
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     return HostMemory(
-        resource_name=host.look.resource_name or memory.resource_name,
+        resource_name=host.observation.resource_name or memory.resource_name,
         addresses=host.addresses,
         silent_since=host.silent_since,
         blind_since=host.blind_since,
@@ -35,7 +35,7 @@ def _remember_host(decided, told, decision, host):
         restoring_since=restoring_since(decided, host) if host.held_ids and host.name not in decided.wanted_out else None,
         restoring=host.restore_said,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
-        looks=drain.looks,
+        looks=drain.idle_looks,
         arrivals=drain.arrivals,
         not_running=drain.not_running,
         absent=host.absent,
@@ -49,7 +49,7 @@ def _remember_host(decided, told, decision, host):
 
 
 def _held_since(decided, told, host):
-    """Since when the host is out for its events. The time begins with the pass that first asks for it: when it is drained, or its time to drain is counted."""
+    """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
     found = dict(host.held_since)
     for event in decided.observed.events_of(host):
         asked = (host.name, event.key) in decided.counted_out or told[host.name, event.key].state == "draining"

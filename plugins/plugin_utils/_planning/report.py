@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What state is a host in, in which words? Private to the collection; pure."""
+"""What state is a host in, and what do people read about it? Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
-"""States, the most pressing first."""
+"""States, the most urgent first."""
 
 
 class Told(NamedTuple):
-    """What is told of one host in one event."""
+    """What people read about one host in one event."""
 
     state: str
     reason: str
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 
 def report(decided):
-    """What is told of each host in each of its events."""
+    """What people read about each host in each of its events."""
     found = {}
     for host in decided.observed.hosts.values():
         for event in decided.observed.events_of(host):
@@ -48,7 +48,7 @@ def report(decided):
 
 
 def decision(decided, told, host):
-    """The host's step, and what is told of it: the most pressing of its events."""
+    """The host's step, and what people read about the most urgent of its events."""
     observed = decided.observed
     events = observed.events_of(host)
     mine = [(told[host.name, event.key], event.label) for event in events]
@@ -69,7 +69,7 @@ def decision(decided, told, host):
 
 
 def warnings(decided):
-    """What a person should know and what stops nothing, each once in a run."""
+    """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
         if warns_unanswered(host):
             yield f"{host.name}: {unanswered(host)}"
@@ -87,7 +87,7 @@ def warns_unanswered(host):
 
 
 def unchecked_places(host):
-    """The host's places that come back unchecked, where an event is about to take it out."""
+    """The host's places that the balancer would not check when they come back, if an event is about to take the host out."""
     ask = host.settings.restore_service.ask
     if ask is None or ask or not any(event.prepares for event in host.events):
         return []
@@ -112,7 +112,7 @@ def ready_reason(decided, event):
 
 
 def _told(decided, host, event):
-    """One host in one event. The first that fits."""
+    """What is told about one host in one standing event: the first case that fits."""
     observed = decided.observed
     now, busy = observed.now, decided.drains[host.name].busy
     wait = decided.waiting.get((host.name, event.key))
@@ -135,7 +135,7 @@ def _told(decided, host, event):
     failed = f" (last step failed: {host.failure})" if host.failure else ""
     if event.started:
         return Told("started", _told_started(host, event, busy, now) + failed)
-    if host.look.is_silent:
+    if host.observation.is_silent:
         return Told("unobserved", busy, event.deadline)
     if event.approved_at is not None:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
@@ -152,7 +152,7 @@ def _told(decided, host, event):
 
 
 def _told_of_namesake(host, event):
-    """A host that was taken for one that a standing event names, and whose own service does not show the event."""
+    """The same for a host that the event was taken to name, although the host's own service does not show it."""
     is_held = event.key in host.held_ids
     if not event.bears_name_of(host):
         return Told("unobserved" if is_held else "in_service", f"{event.label} no longer names it")
@@ -166,7 +166,7 @@ def _told_of_namesake(host, event):
 
 
 def _told_started(host, event, busy, now):
-    if host.look.is_silent:
+    if host.observation.is_silent:
         return f"silent for {silent_for(host, now):.0f} s"
     if not event.prepares:
         return "the event has started"
@@ -181,15 +181,15 @@ def _told_draining(step, event, busy, until, now):
 
 
 def _told_after(decided, host, event):
-    """The same for an event that no longer stands or is left alone, or of which nobody can tell."""
+    """The same for an event that no longer stands, is ignored, or is unknown because the host cannot be read."""
     observed = decided.observed
     silent = f"silent: {host.why_silent}"
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
-        return Told("unobserved", _why_not_over(host, event) if host.observed else silent)
+        return Told("unobserved", _why_not_over(host, event) if host.was_read else silent)
     if event.key not in host.held_ids:
         return _told_without_hold(host, event, observed, silent)
     held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)
-    if not host.observed:
+    if not host.was_read:
         return Told("unobserved", "; ".join(part for part in (silent, held) if part))
     if host.name in decided.wanted_out:
         return Told("restoring", "another event still names it")
@@ -197,14 +197,14 @@ def _told_after(decided, host, event):
     since = observed.now if since is None else since
     why = host.failure or host.restore_said or held or "holds remain"
     limit = host.settings.restore_service.timeout
-    # Somebody may have mended it before this run began.
+    # Somebody may have corrected it before this run began.
     if host.restore_said is not None and observed.now - since >= limit:
         return Told("needs_person", f"not restored within {limit:g} s: {why}")
     return Told("restoring", why, since + limit)
 
 
 def restoring_since(decided, host):
-    """Since when it is tried to bring the host back; None where that has not been tried."""
+    """Since when runs have tried to bring the host back; None if none has."""
     return decided.restoring_since.get(host.name, host.memory.restoring_since)
 
 
@@ -221,7 +221,7 @@ def _told_without_hold(host, event, observed, silent):
 
 
 def _blind_until(host, event, observed):
-    """Until when a balancer that cannot be read is waited for after an event: one that was read while the host was held for it may hold it still."""
+    """Until when a run waits for a balancer that cannot be read after an event. Such a balancer may still hold the host out."""
     since = host.blind_since
     if not is_owed(host, event, is_given_back(host, event, observed)) or host.held_since.get(event.key, since) >= since:
         return since + PATIENCE
@@ -230,9 +230,9 @@ def _blind_until(host, event, observed):
 
 def _why_not_over(host, event):
     """Why an event that the host's service does not show is not over yet."""
-    if host.look.empty_body:
+    if host.observation.empty_body:
         return "its metadata service answered with an empty body, which ends no event that is held or still to come"
-    if not host.observed_since(event.held_at):
+    if not host.was_read_since(event.held_at):
         return f"held for {event.label} since it was last looked at"
     return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
 
@@ -240,7 +240,7 @@ def _why_not_over(host, event):
 def _told_without_event(host, observed):
     if host.fatal:
         return Told("needs_person", "; ".join(host.fatal))
-    if not host.observed:
+    if not host.was_read:
         return Told("unobserved", host.why_silent)
     reason = "; ".join(filter(None, [maintenance(host), _why_unnamed(host, observed)]))
     if host.foreign_ids:
@@ -249,7 +249,7 @@ def _told_without_event(host, observed):
 
 
 def _why_unnamed(host, observed):
-    """What is told of a host whose service shows no event that names it."""
+    """What is told about a host if its service shows no event that names it."""
     doubtful = [event for event in observed.events.values() if event.may_mean(host, observed.now)]
     if not doubtful:
         return "no event names it"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be decided for a host: a step that it takes, or that it waits. Private to the collection; pure."""
+"""What a pass can decide for a host: a step, or a wait. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Wait(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One bounded step of one role. C(variables): what the role needs besides."""
+    """One short step of one role. C(variables): what else the role needs."""
 
     role: str
     state: str
@@ -32,7 +32,7 @@ class Step(NamedTuple):
             "role": self.role,
             "state": self.state,
             "event_ids": self.event_ids,
-            # What a hold keeps of the events. While the host is out, nobody can ask it again what it did not answer.
+            # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too.
             "event_details": {event.event_id: dict(event.details(), **unanswered) for event in self.events},
             "reason": "; ".join(event.label for event in self.events),
             **self.variables,
@@ -52,7 +52,7 @@ _WORDS = {
 
 
 def step_words(decided):
-    """What a host does next, for a person; None where it waits. Takes the step as JSON."""
+    """What a host does next, in words; None if it waits. C(decided): the step as JSON."""
     if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
         return "forgets what was held for an event that is over"
     return decided and _WORDS.get(decided["role"], decided["role"])

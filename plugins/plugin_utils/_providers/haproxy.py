@@ -2,22 +2,22 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy: what a look at it (module haproxy_info) means for the hosts behind it. Private to the collection; pure."""
+"""HAProxy: what an observation of it (module haproxy_info) means for the hosts behind it. Private to the collection; pure."""
 
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machine
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, MachineLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
-"""What the conditions of a server that haproxy_info tells mean for the plan."""
+"""The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
 TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
-"""What haproxy_hold tells of a server as haproxy_info does."""
-NOT_LOOKED_AT = Machine("", {}, None)
+"""The fields of a server that haproxy_hold returns as haproxy_info does."""
+NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
 def _keys(settings):
@@ -38,13 +38,13 @@ def _is_held_for(settings, record):
 
 
 def _carries_nothing(settings, machine):
-    """Whether no HAProxy runs on a machine, and the settings say that it carries no traffic then."""
-    return bool(machine.look.get("absent")) and settings.get("absent") == "no_traffic"
+    """Whether no HAProxy runs on a machine, and the settings say that such a machine carries no traffic."""
+    return bool(machine.result.get("absent")) and settings.get("absent") == "no_traffic"
 
 
 def _servers(machine):
     """The servers on a machine, or None if these could not be read."""
-    return None if machine.look.get("absent") else machine.look.get("servers")
+    return None if machine.result.get("absent") else machine.result.get("servers")
 
 
 class Haproxy(Provider):
@@ -60,19 +60,19 @@ class Haproxy(Provider):
             if _carries_nothing(settings, machine):
                 absent.append(name)
             elif _servers(machine) is None:
-                helpless = helpless and bool(machine.look.get("fatal"))
-                unread.append(f"balancer {name}: {machine.look.get('fatal') or machine.look.get('error') or 'not observed'}")
+                helpless = helpless and bool(machine.result.get("fatal"))
+                unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
             else:
                 found = _places(settings, host, hosts, name, machine, addresses)
                 places.extend(found)
                 if not any(place.by_name for place in found):
                     mistakes.append(words.has_no_server(settings, name))
         if absent and len(absent) == len(set(settings["hosts"])):
-            # One of a pair is to be active, and is perhaps about to become so.
+            # One machine of a pair must be active. Perhaps it is about to become active.
             unread.append(words.runs_nowhere(absent))
             helpless = False
         keys = dict(_keys(settings))
-        not_running = {name: machines[keys[name]].look["clock"] for name in absent}
+        not_running = {name: machines[keys[name]].result["clock"] for name in absent}
         return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), not_running)
 
     def records(self, settings, machines):
@@ -85,7 +85,7 @@ class Haproxy(Provider):
                 if record.for_server:
                     is_mine = _is_held_for(settings, record)
                 else:
-                    # Where no HAProxy runs, a hold of the time before has to be released.
+                    # If no HAProxy runs, a hold from before must be released.
                     is_mine = (record.subject.get("backend"), name) in named or _carries_nothing(settings, machine) and name == settings["server"]
                 if is_mine:
                     yield record, machine
@@ -103,18 +103,18 @@ class Haproxy(Provider):
                 draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
             for machine, key in _keys(values):
                 first = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
-                _machine, look = found.setdefault(key, first)
+                _machine, options = found.setdefault(key, first)
                 if values.get("hard_stop_after") is not None:
-                    look["hard_stop_after"] = values["hard_stop_after"]
+                    options["hard_stop_after"] = values["hard_stop_after"]
                 if values.get("absent") == "no_traffic":
-                    look["absent"] = "no_traffic"
-                if values["server"] not in look["servers"]:
-                    look["servers"].append(values["server"])
-                look["addresses"].extend(searched(name, key))
-        for key, (machine, look) in found.items():
-            wait_for = [server for server in look["servers"] if server in draining]
+                    options["absent"] = "no_traffic"
+                if values["server"] not in options["servers"]:
+                    options["servers"].append(values["server"])
+                options["addresses"].extend(searched(name, key))
+        for key, (machine, options) in found.items():
+            wait_for = [server for server in options["servers"] if server in draining]
             quiet = max((draining[server] for server in wait_for), default=0.0)
-            yield MachineLook(key, machine, "haproxy_info", look, wait_for, quiet)
+            yield NextLook(key, machine, "haproxy_info", options, wait_for, quiet)
 
     def acts(self, settings, direction, hold, step):
         known = {
@@ -127,41 +127,41 @@ class Haproxy(Provider):
             "timeout": 0,
         }
         for machine in settings["hosts"]:
-            # Where the host is, when other servers lead there as well.
+            # The host's addresses, if servers of other names lead there as well.
             addresses = (step.get("addresses") or {}).get(machine) or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
 
-    def shows(self, look, act):
+    def shows(self, result, act):
         def held(servers):
             return {(server["backend"], server["server"]): set(map(fold, server["held_by"])) for server in servers or ()}
 
-        told, seen = held(act.get("servers")), held(look.get("servers"))
+        told, seen = held(act.get("servers")), held(result.get("servers"))
         return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
 
-    def after_release(self, look, act, event_ids):
+    def after_release(self, result, act, event_ids):
         told = {(server["backend"], server["server"]): server for server in act.get("servers") or ()}
-        if not told or act.get("process") != look.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
+        if not told or act.get("process") != result.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
             return None
         released, holds, held = set(map(fold, event_ids)), [], dict.fromkeys(told, frozenset())
-        for record in look["holds"]:
+        for record in result["holds"]:
             key = record["subject"].get("backend"), record["subject"].get("server")
             left = {event_id: entry for event_id, entry in record["events"].items() if key not in told or fold(event_id) not in released}
             held[key] = frozenset(map(fold, left))
             holds.extend([dict(record, events=left)] if left else [])
         if any(held[key] != set(map(fold, server["held_by"])) for key, server in told.items()):
-            return None  # somebody else holds it meanwhile, and only a look tells for what
+            return None  # somebody else holds it now, and only a look tells for which event
         servers = []
-        for server in look["servers"]:
+        for server in result["servers"]:
             news = told.get((server["backend"], server["server"]))
             now = {**{key: news[key] for key in TOLD_BY_ACTS}, "in_service": news["admin_state"] == "ready"} if news else {}
             servers.append(dict(server, **now))
-        return dict(look, servers=servers, holds=holds)
+        return dict(result, servers=servers, holds=holds)
 
 
 def _places(settings, host, hosts, name, machine, addresses):
     """The host's places on one machine: its servers by name, then those of other names that lead to it.
 
-    A name may lead elsewhere since the hold was put (C(set server addr), C(server-template)), or have led elsewhere all along.
+    After a hold was put, a name may lead to another address (C(set server addr), C(server-template)). It may also never have led to this host.
     """
     servers = _servers(machine)
     places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
@@ -170,7 +170,7 @@ def _places(settings, host, hosts, name, machine, addresses):
     for server in servers:
         if _is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
             continue
-        if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.look):
+        if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
             places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine.key, server)))
     return places
@@ -190,10 +190,10 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = state == "ready"
     count = None
-    if not in_rotation and "total_sessions" in server:  # a journal of a version before does not tell
-        count = Count(machine.look["process"], machine.look["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
-    # A look that waited for the end of the last session has looked twice.
-    is_waited_for = not leads_to and settings["server"] in ((machine.look.get("look") or {}).get("wait_for") or ())
+    if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
+        count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
+    # A look that waited for the end of the last session counts as two.
+    is_waited_for = not leads_to and settings["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
     return Place(
         name=label,
         machine=name,
@@ -202,7 +202,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
         serves=server["in_service"],
         busy=words.still_there(label, server, leads_to),
         count=count,
-        seen=None if machine.look.get("ended") else machine.look.get("at", machine.look.get("began")),
+        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
         looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
@@ -213,11 +213,11 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
         group=Group(
             (machine.key, server["backend"]),
             f"{server['backend']} on {name}",
-            tuple(other for other in machine.look["servers"] if other["backend"] == server["backend"]),
+            tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
         pool_address=server.get("source_address"),
-        checked=server.get("checked", True),  # a look by an older release of the modules does not tell
+        checked=server.get("checked", True),  # results of older releases do not have it
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
@@ -227,21 +227,21 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
 def _must_go_out(settings, server, condition, owner):
     """Whether the role load_balancer has something to do at a server, whoever holds it."""
     state = server["admin_state"]
-    # Sessions came in drain, and nobody wants it to stay at that. In maint no directive but those of persistence sends it anything.
+    # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
     if server["condition"] == "held" and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
         return True
     if condition == CHANGED or owner:
         return False
-    # Out only because its name does not resolve: nobody may count on that.
+    # It is out only because its name does not resolve, which may change at any moment.
     comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost")
-    # The hold is to be put again: it is being released, or HAProxy kept the state over a reload. Then the new process belongs into the
-    # record. Otherwise a person who sets the server to ready is taken for a HAProxy that has lost its state. It happens once after each reload.
+    # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
+    # Otherwise, if a person sets the server to ready, it would look as if HAProxy had lost its state.
     is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True))
     return state == "ready" or comes_back or bool(is_old)
 
 
 def _note(label, server, leads_to):
-    """What is to be told of a server that leads elsewhere than its name says."""
+    """The sentence about a server that leads to another address than its name says."""
     if leads_to:
         return "" if server["admin_state"] == "ready" else f"{label} leads to {leads_to} too and is out"
     led, address, port = server.get("leads_to"), server.get("address"), server.get("port")

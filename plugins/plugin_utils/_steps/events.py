@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 RESERVE = 15.0
 """Seconds before NotBefore at which an event's deadline lies."""
 KEPT = ("event_type", "resources", "not_before")
-"""What a hold keeps of an event: it stays the same from one look at the service to the next."""
+"""The fields of an event that a record keeps. They stay the same from one read of the service to the next."""
 
 
 def details_of(events):
@@ -45,7 +45,7 @@ def events_of_hold(role, purpose, needed, event_ids, event_details, asked):
 
 
 def deadline(now, timeout, events):
-    """Until when a drain may take: not past the deadline of the first event, by the service's clock if that was asked.
+    """When a drain must end: at the deadline of the first event at the latest, by the service's clock if the service was asked.
 
     C(events): what C(events_of_hold) returned.
     """
@@ -57,10 +57,10 @@ def deadline(now, timeout, events):
 
 
 def rounds(now, until, timeout, wait, check_mode=False, done=False):
-    """What a wait goes by, round by round.
+    """How a wait goes on after a round.
 
-    C(left): seconds that are left. C(again): whether there is to be another round. C(pause): seconds to wait before that. Each round is an include
-    inside the one before, of which Ansible bears about 240.
+    C(left): seconds that are left. C(again): whether another round follows. C(pause): seconds to wait before it. Each round is an include inside the
+    one before, and Ansible allows about 240 of these.
     """
     left = max(0.0, round(until - now, 1)) if wait else 0.0
     return {"left": left, "again": left > 0 and not (done or check_mode), "pause": max(1, math.ceil(timeout / 100))}

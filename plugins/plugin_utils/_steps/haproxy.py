@@ -16,7 +16,7 @@ def place_name(machine, server):
 
 
 def still_there(place, server, leads_to=""):
-    """Sentences: what is still there at a server, or that nobody can tell. C(leads_to): the address, if it is not the host's by its name."""
+    """Sentences: which requests a server still has, or that this is unknown. C(leads_to): the host's address, if the server does not have the host's name."""
     if server["admin_state"] == "ready":
         too = f", which leads to {leads_to} too," if leads_to else ""
         return (f"{place}{too} is in rotation",)
@@ -49,13 +49,13 @@ class Haproxy(Balancer):
     def judge(self, settings, direction, acts, check_mode=False):
         out, hosts = direction == "out", settings["hosts"]
         failed_hosts = without_answer(acts)
-        # At least one machine must run HAProxy, or nobody knows where the traffic goes.
+        # If no machine runs HAProxy, nobody knows where the traffic goes.
         nowhere = out and _is_absent(acts, hosts)
         in_rotation = out and any(server["admin_state"] == "ready" for server in gathered(acts, "servers"))
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
         trouble.extend(sentence for act in acts for sentence in _trouble(act))
-        # Of a machine that was left out nobody can tell.
+        # Nothing is known about a machine that was left out.
         asked = {act["item"] for act in acts}
         trouble.extend(f"{machine} was not asked." for machine in hosts if machine not in asked)
         return {
@@ -85,7 +85,7 @@ def _is_absent(results, machines):
 
 
 def _trouble(act):
-    """Sentences about one machine: what keeps the hold from being put or released there, and who else acted."""
+    """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
     machine = act["item"]
     if is_unreachable(act):
         yield f"{machine} cannot be reached."
@@ -96,7 +96,7 @@ def _trouble(act):
 
 
 def _state(settings, acts):
-    """What is held where, said in phrases."""
+    """Phrases: what is held, and where."""
     held = any(server["held_by"] for server in gathered(acts, "servers"))
     yield f"{settings['server']} is {'held' if held else 'not held'}"
     for act in acts:
@@ -108,7 +108,7 @@ def _state(settings, acts):
 
 
 def _busy_on(settings, look):
-    """Sentences: what still goes on at one machine, or that nobody can tell."""
+    """Sentences: which requests one machine still has for the host, or that this is unknown."""
     machine = look.get("item")
     if is_unreachable(look):
         return [f"{machine} cannot be reached"]

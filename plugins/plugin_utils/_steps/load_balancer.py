@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role load_balancer has come to. Private to the collection; pure."""
+"""The result of the role load_balancer. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def judge(settings, direction, acts=(), check_mode=False, **more):
     C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
     C(direction): V(out) or V(in).
     C(acts): what the provider's module returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_hold).
-    C(more): what else the provider's own task file of the role has to tell. Nothing for C(haproxy).
+    C(more): other results of the provider's task file in the role. None for C(haproxy).
     """
     return BALANCERS[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
 
 
 def in_order(balancers, direction):
-    """Several balancers of a host, in the order in which it leaves them or comes back: the outermost is the first to be left."""
+    """The balancers of a host, in the order in which it goes out or comes back. It goes out of the outermost first."""
     return list(balancers) if direction == "out" else list(balancers)[::-1]
 
 
 def judge_all(balancers, direction, acts=(), check_mode=False):
-    """The C(load_balancer_result) for all balancers of a host, as far as their turn has come.
+    """The C(load_balancer_result) for the balancers of a host whose turn has come.
 
     C(balancers): the settings of each, the outermost first. C(acts): as for C(judge), each with the number of its balancer from 0 in C(balancer).
     """
@@ -49,7 +49,7 @@ def judge_all(balancers, direction, acts=(), check_mode=False):
 
 
 def is_turn_of(number, balancers, direction, acts):
-    """Whether a balancer may be touched after what was done at those before it."""
+    """Whether a balancer may be changed now, after the results of those before it."""
     before = itertools.takewhile(lambda pair: pair[0] != number, in_order(enumerate(balancers), direction))
     return all(_goes_on(judge(settings, direction, _acts_at(other, acts)), direction, _acts_at(other, acts)) for other, settings in before)
 
@@ -59,7 +59,10 @@ def _acts_at(number, acts):
 
 
 def _goes_on(result, direction, acts):
-    """Whether the next balancer may be touched. Requests come back only to a host that the inner ones know again. One that fails keeps the host in no other."""
+    """Whether the next balancer may be changed.
+
+    Out: also if this one fails. In: only if this one is done, so that requests come back only when the inner balancers know the host again.
+    """
     return not gathered(acts, "refused") if direction == "out" else result["done"]
 
 
@@ -74,12 +77,12 @@ def settings_of(entry, host):
 
 
 def progress(host, entry, direction, acts=(), before=None, check_mode=False, **more):
-    """What the tasks of the role go by.
+    """What the tasks of the role need to know after the acts at one balancer.
 
-    C(entry): the balancer, by the options of the role without their prefix. C(before): what the balancers before it in C(load_balancer_list) have come to.
+    C(entry): the balancer, by the options of the role without their prefix. C(before): the result of the balancers before it in C(load_balancer_list).
 
-    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks are to run),
-    C(refused) (whether too few others are in service; that may pass, so it is tried again), and C(goes_on) (whether the next balancer may be touched).
+    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks must run),
+    C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on) (whether the next balancer may be changed).
     """
     settings = settings_of(entry, host)
     result = judge(settings, direction, acts, check_mode, **more)
@@ -94,7 +97,7 @@ def progress(host, entry, direction, acts=(), before=None, check_mode=False, **m
 
 
 def _after(before, result):
-    """One result for a balancer and those before it. It tells of those that are not done, if there are any."""
+    """One result for a balancer and those before it. Its reason names the balancers that are not done, if there are any."""
     done = before["done"] and result["done"]
     return {
         "done": done,

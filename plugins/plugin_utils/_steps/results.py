@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task's registered result tells. Private to the collection; pure.
+"""Questions to the registered result of a task. Private to the collection; pure.
 
 A result is what a module returned, with C(unreachable), C(failed), C(skipped) and C(changed) as Ansible registers them. A result of a
 loop over machines has its machine in C(item).
@@ -26,7 +26,7 @@ def is_failed(result):
 
 
 def is_skipped(result):
-    """Whether there was nothing to run. A result that is not there yet is empty, and not skipped."""
+    """Whether there was nothing to run. The result of a task that has not run yet is empty, and not skipped."""
     return bool(result.get("skipped"))
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
     HoldError,

@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import balancer_observation, host_observation, turn
-from ansible_collections.graceful.azure.plugins.plugin_utils import _look
+from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _news
 
 KEY = "lb1 /run/haproxy/admin.sock"
 EVENT = {"event_id": "E1", "event_status": "Scheduled", "resources": ["VM_web1"]}
@@ -27,7 +27,7 @@ class Scene:
         self.told = {"fingerprint": "a", "age": 0.0, "events": [], "servers": [], "level": "admin"}
         self.news = str(tmp_path / "news")
         clock = types.SimpleNamespace(time=lambda: self.now, sleep=self.sleep, monotonic=lambda: self.now)
-        for module in (_look, turn):
+        for module in (_look_action, _news, turn):
             monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
 
@@ -50,7 +50,7 @@ class Scene:
         return self.run(turn, dict({"turn": found, "news": self.news, "known": [["e0", "Scheduled"]]}, **args))
 
     def heard(self):
-        return _look.News(self.news).end()
+        return _news.News(self.news).end()
 
     @property
     def moments(self):
@@ -64,7 +64,7 @@ def make_scene(monkeypatch, tmp_path):
 
 class TestHost:
     def look(self, scene, read_at=None, **args):
-        return scene.take({"name": "web1", "look": {}, "read_at": read_at}, **args)
+        return scene.take({"name": "web1", "options": {}, "read_at": read_at}, **args)
 
     def test_no_more_than_one_read_a_second(self, scene):
         read_at = None
@@ -91,7 +91,7 @@ class TestHost:
         assert len(scene.looks) == 2 and scene.now <= 1001.0 - back
 
     def test_what_the_module_is_told(self, scene):
-        found = {"name": "web1", "look": {"wait": 2.0, "known": "a"}, "read_at": None}
+        found = {"name": "web1", "options": {"wait": 2.0, "known": "a"}, "read_at": None}
         scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/s")
         told = {"wait": 2.0, "known": "a", "imds_url": "http://127.0.0.1:1", "state_dir": "/s"}
         assert scene.looks == [(0.0, "graceful.azure.host_observation", told)]
@@ -113,7 +113,7 @@ class TestHost:
 
     def test_a_host_that_cannot_be_reached_is_told_apart_from_one_that_shows_nothing(self, scene):
         scene.told = {"unreachable": True, "msg": "no route"}
-        assert self.look(scene)["fingerprint"] == _look.UNREACHED
+        assert self.look(scene)["fingerprint"] == _look_action.UNREACHED
 
     def test_a_pause_asks_nobody(self, scene):
         assert scene.take({"name": "web1", "pause": 1.0}) == {"changed": False}
@@ -125,7 +125,7 @@ class TestHost:
     )
     def test_how_long_it_may_take(self, scene, monkeypatch, args, seconds):
         limits = []
-        monkeypatch.setattr(_look.LookAction, "look", lambda self, name, args, task_vars, seconds, until=None: limits.append(seconds) or {})
+        monkeypatch.setattr(_look_action.LookAction, "look", lambda self, name, args, task_vars, seconds, until=None: limits.append(seconds) or {})
         scene.run(host_observation, args)
         assert limits == [seconds]
 
@@ -143,7 +143,7 @@ class TestActs:
     def take(self, scene, *parts, machine=None, look=None):
         acts = [{"part": part, "module": f"{part}_module", "args": {"state": "absent"}, "balancer": 0} for part in parts]
         found = dict({"machine": machine} if machine else {}, name="web1", acts=acts, balancers=[self.SETTINGS])
-        return scene.take(dict(found, look=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
+        return scene.take(dict(found, options=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
 
     def test_before_the_look(self, scene):
         seen = self.take(scene, "services", look={"known": "a"})
@@ -188,7 +188,7 @@ class TestNews:
 
     @pytest.fixture
     def news(self, scene):
-        return _look.News(scene.news)
+        return _news.News(scene.news)
 
     def test_none(self, news):
         assert not news.end() and not news.end("vm_web1")
@@ -200,7 +200,7 @@ class TestNews:
     def test_whoever_is_named_reads_it_first(self, scene, news):
         news.tell_events([EVENT])
         assert not news.end("vm_WEB1")
-        scene.now += _look.READ
+        scene.now += _news.READ
         assert news.end("vm_WEB1")
 
     def test_that_an_event_has_started_is_news(self, news):
@@ -216,14 +216,14 @@ class TestNews:
         assert not news.end()
 
     def test_a_folder_that_is_gone_ends_nothing(self, tmp_path):
-        news = _look.News(str(tmp_path / "gone" / "news"))
+        news = _news.News(str(tmp_path / "gone" / "news"))
         news.tell()
         assert not news.end()
 
 
 class TestBalancer:
     def test_it_is_looked_at_with_its_own_module(self, scene):
-        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "look": {"socket": "/s", "timeout": 0.0}}
+        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
         assert scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/lb")["reached"]
         assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 

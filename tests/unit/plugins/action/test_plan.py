@@ -21,7 +21,7 @@ TASKS = Path(__file__).resolve().parents[4] / "playbooks" / "tasks"
 
 def looked(seen):
     """What a host has registered after its turn."""
-    return {"graceful_azure_turns": {"results": [dict(seen, turn={"name": "web0", "look": {}})]}}
+    return {"graceful_azure_turns": {"results": [dict(seen, turn={"name": "web0", "options": {}})]}}
 
 
 def test_there_are_passes_for_more_than_a_day():
@@ -112,7 +112,8 @@ class TestLooksThatAreOlderThanActs:
     def older(self, look, servers=(SERVER,)):
         act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "servers": list(servers)}
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "name": "lb1", "acts": []}, "acts": [act]}]}}, "web1": None}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "look": {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}}
+        options = {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "options": options}
         last = {"turns": {"web0": [], "web1": [turn]}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in known}}
         return ActionModule._older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
 
@@ -139,8 +140,8 @@ class TestLooksThatAreOlderThanActs:
     )
     def test_one_that_does_not(self, look):
         (turn,) = self.older(look)
-        assert (turn["machine"], turn["key"], turn["look"]["socket"]) == ("lb1", self.KEY, "/s")
-        assert turn["look"]["timeout"] == 0.0 and turn["look"]["wait_for"] == [], "it waits for nothing, and counts once"
+        assert (turn["machine"], turn["key"], turn["options"]["socket"]) == ("lb1", self.KEY, "/s")
+        assert turn["options"]["timeout"] == 0.0 and turn["options"]["wait_for"] == [], "it waits for nothing, and counts once"
 
     def test_an_act_that_failed_tells_nothing(self):
         assert self.older({"began": 99.0, "rested": False, "servers": [self.SERVER]}, servers=())
@@ -149,7 +150,7 @@ class TestLooksThatAreOlderThanActs:
         begun = begin({"web0", "web1"})
         begun["settings"]["web0"]["load_balancers"][0].update(provider="haproxy", hosts=["lb1"])
         act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "failed": True, "msg": "no socket"}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "look": {}}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "options": {}}
         step = {"role": "load_balancer", "state": "out", "event_ids": ["E1"]}
         last = dict(begun, turns={"web0": [], "web1": [turn]}, hosts={"web0": {"step": step}}, number=4, memory={"first_found": 1.0})
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "acts": []}, "acts": [act]}]}}, "web1": {}}
@@ -199,7 +200,7 @@ class TestTheLastActs:
     """A run that ends takes the steps that it has decided, and looks no more."""
 
     def last(self, **more):
-        turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "look": {"wait": 0.0}, "read_at": None}
+        turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "options": {"wait": 0.0}, "read_at": None}
         step = {"role": "approve_event", "state": "approved", "event_ids": ["E1"]}
         last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **more)
         return dict(last, **ActionModule._only_acts({"web0": [turn]}))
@@ -217,4 +218,4 @@ class TestTheLastActs:
     def test_what_failed_is_tried_again(self):
         result = self.close({"failed": True, "msg": "410"})
         assert result["finished"] is False and result["number"] == 1 and result["acted"]["web0"]["failure"]["message"] == "410"
-        assert [sorted(turn) for turn in result["turns"]["web0"]] == [["look", "name", "read_at", "settings"]]
+        assert [sorted(turn) for turn in result["turns"]["web0"]] == [["name", "options", "read_at", "settings"]]

@@ -10,7 +10,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import scheduled_events_wait
-from ansible_collections.graceful.azure.plugins.plugin_utils import _patient
+from ansible_collections.graceful.azure.plugins.plugin_utils import _wait_action
 
 from tests.support.service import Clock
 
@@ -42,7 +42,7 @@ class Action(scheduled_events_wait.ActionModule):
 @pytest.fixture(autouse=True)
 def shown(monkeypatch):
     lines = []
-    monkeypatch.setattr(_patient.display, "display", lines.append)
+    monkeypatch.setattr(_wait_action.display, "display", lines.append)
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     return lines
 

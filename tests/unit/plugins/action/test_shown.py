@@ -51,7 +51,7 @@ class Screen:
     def see(self, model, last, check_mode):
         action = plan.ActionModule.__new__(plan.ActionModule)
         action._task = types.SimpleNamespace(args={}, check_mode=check_mode)
-        turn = {"name": "web1", "look": {}}
+        turn = {"name": "web1", "options": {}}
         known = {name: {"graceful_azure_turns": {"results": [dict(model.observe_host(name), turn=turn)]}} for name in model.names}
         hostvars = types.SimpleNamespace(raw_get=known.get)
         variables = {"ansible_play_hosts": list(known), "ansible_play_hosts_all": list(known), "hostvars": hostvars, "graceful_azure_plan": last}

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import Former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -27,14 +27,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     R_MAINT,
     READY,
     HaproxyError,
-    Look,
+    HaproxyState,
     Process,
     parse_info,
     parse_servers_state,
     parse_stat,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
     RESTORING,
@@ -94,7 +94,7 @@ class Model:
         ]
         stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": "", "check_rise": "2", "check_fall": "3"} for b, s in self.flags]
         stat += [{"pxname": backend, "svname": "BACKEND"} for backend in {backend for backend, dummy in self.flags}]
-        return Look(Process(self.pid, 1000 + self.pid, True), state, stat)
+        return HaproxyState(Process(self.pid, 1000 + self.pid, True), state, stat)
 
     def set_state(self, backend, server, state):
         key = backend, server
@@ -1072,7 +1072,7 @@ class TestFormerProcess:
             for name, port in ports.items()
         ]
         stat = [{"pxname": "www", "svname": name, "status": "UP", "scur": "1", "qcur": ""} for name in ports]
-        look = Look(Process(1, 1, True), state, stat)
+        look = HaproxyState(Process(1, 1, True), state, stat)
         look.add_former(Former(Counter(connections), Counter(), None))
         return {name: look.servers["www", name].sessions - 1 for name in ports}
 
@@ -1083,7 +1083,7 @@ class TestFormerProcess:
         ]
         more = {"used_conn_cur": own, "idle_conn_cur": "1", "safe_conn_cur": ""}
         stat = [dict({"pxname": "www", "svname": name, "status": "UP", "scur": "0", "qcur": ""}, **more) for name in ports]
-        look = Look(Process(1, 1, True), state, stat)
+        look = HaproxyState(Process(1, 1, True), state, stat)
         look.add_former(Former(Counter(), None if uncertain is None else Counter(uncertain), "a sentence"))
         assert all(server.settled == (server.uncounted is None) for server in look.servers.values())
         return [name for name in ports if look.servers["www", name].uncounted == "a sentence"]

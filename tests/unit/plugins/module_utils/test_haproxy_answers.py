@@ -33,7 +33,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy, Refused
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import Former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 
 ANSWERS = Path(__file__).with_name("haproxy_answers")

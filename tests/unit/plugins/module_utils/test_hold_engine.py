@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
     RESTORING,

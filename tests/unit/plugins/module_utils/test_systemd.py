@@ -15,7 +15,7 @@ import subprocess
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._holds import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     KIND,
     DrySystemd,

@@ -10,7 +10,7 @@ import json
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import approval_hold as module
 
 from tests.support.service import Clock, Posting, document, event

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _holds
+from ansible_collections.graceful.azure.plugins.module_utils import _hold_records
 from ansible_collections.graceful.azure.plugins.modules import task_hold
 
 
@@ -45,7 +45,7 @@ def test_the_life_of_a_hold(hold, tmp_path):
 def test_since_when_it_is_done(hold, tmp_path, monkeypatch):
     """Nothing but being done, or done once more, tells of another time."""
     times = iter("abcdef")
-    monkeypatch.setattr(_holds, "utc_now", lambda: next(times))
+    monkeypatch.setattr(_hold_records, "utc_now", lambda: next(times))
 
     def told():
         (path,) = (tmp_path / "state").iterdir()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.acted import UNFINISHED, is_due, judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED, is_due, judge
 
 from tests.support.model import SOCKET, Model
 
@@ -51,7 +51,7 @@ class TestWhatIsDone:
         model.announce("e1", "web1")
         model.go()
         turns = model.outcome["turns"]["web1"]
-        assert [("acts" in turn, "look" in turn) for turn in turns] == [(True, False), (True, False), (False, True)]
+        assert [("acts" in turn, "options" in turn) for turn in turns] == [(True, False), (True, False), (False, True)]
 
     def test_the_services_stop_and_that_is_recorded(self, model):
         model.settings["web1"]["drain_host"]["services"] = ["shop"]
@@ -88,7 +88,7 @@ class TestWhatIsDone:
         model = Model(balancers=balancers, restore_service=restore)
         model.run.update(run)
         self.restored(model)
-        looks = [turn["machine"] for turns in model.outcome["turns"].values() for turn in turns if "look" in turn and "machine" in turn]
+        looks = [turn["machine"] for turns in model.outcome["turns"].values() for turn in turns if "options" in turn and "machine" in turn]
         assert parts(model)[1:3] == [(name, "balancer") for name in balancers] and looks == []
 
     def test_what_the_look_has_asked_is_not_asked_again(self, model):

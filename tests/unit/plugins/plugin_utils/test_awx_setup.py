@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is refused of the settings of the playbook awx."""
+"""The settings of the playbook awx: what is refused, and what follows from them."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import SETTINGS, TEXTS, check
+from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import SETTINGS, TEXTS, check, explain_refusal, read_setup
 
 from tests.support.checkout import ROOT
 
@@ -66,6 +66,76 @@ def test_a_name_that_is_no_text(name, value):
 def test_what_is_wrong(settings, said):
     mistakes = check({**NEEDED, **settings})
     assert [mistake for mistake in mistakes if mistake.startswith(said)], mistakes
+
+
+class TestSetup:
+    MADE = {"changed": True, "id": 7}
+    FOUND = {"changed": False, "id": 7}
+    NOT_MADE = {"changed": True}
+    SKIPPED = {"changed": False, "skipped": True}
+
+    def test_the_defaults(self):
+        assert read_setup(NEEDED, {}) == {
+            "organization": "Default",
+            "credentials": [],
+            "forks": 0,
+            "scm_branch": "",
+            "handle_events_playbook": "handle_events.yml",
+            "holds_playbook": "holds.yml",
+            "schedule": {"enabled": True, "minutes": 1, "timeout": 600, "target": "all"},
+            "makes_project": False,
+            "makes_inventory": False,
+            "makes_notification": False,
+            "project": "Maintenance",
+            "inventory": "VMs",
+            "can_go_on": True,
+        }
+
+    def test_an_empty_setting_means_the_default(self):
+        empty = dict.fromkeys(set(SETTINGS) - {*NEEDED, "awx_setup_schedule", "awx_setup_schedule_minutes"})
+        assert read_setup({**NEEDED, **empty}, {}) == read_setup(NEEDED, {})
+
+    def test_what_is_given(self):
+        setup = read_setup({**NEEDED, "awx_setup_forks": "20", "awx_setup_execution_environment": "ours", "awx_setup_schedule_minutes": "5"}, {})
+        assert (setup["forks"], setup["execution_environment"]) == (20, "ours")
+        assert (setup["schedule"]["minutes"], setup["schedule"]["timeout"]) == (5, 3000)
+
+    @pytest.mark.parametrize(("value", "enabled"), [(True, True), ("Yes", True), (1, True), (False, False), ("Off", False), ("0", False)])
+    def test_whether_the_schedule_is_on(self, value, enabled):
+        assert read_setup({**NEEDED, "awx_setup_schedule": value}, {})["schedule"]["enabled"] is enabled
+
+    def test_what_is_made_is_unknown_before_and_known_by_its_number_after(self):
+        settings = {**NEEDED, "awx_setup_project_scm_url": "/srv/git", "awx_setup_inventory_file": "hosts.yml", "awx_setup_notification": {"type": "slack"}}
+        before = read_setup(settings, {})
+        assert before["makes_project"] and before["makes_inventory"] and before["makes_notification"]
+        assert not {"project", "inventory", "notifications"} & set(before)
+        for result in (self.MADE, self.FOUND):
+            after = read_setup(settings, dict.fromkeys(("project", "inventory", "notification"), result))
+            assert (after["project"], after["inventory"], after["notifications"], after["can_go_on"]) == (7, 7, [7], True)
+
+    def test_what_is_named_keeps_its_name(self):
+        setup = read_setup(NEEDED, dict.fromkeys(("project", "inventory", "notification"), self.SKIPPED))
+        assert (setup["project"], setup["inventory"], setup["can_go_on"]) == ("Maintenance", "VMs", True) and "notifications" not in setup
+
+    @pytest.mark.parametrize("name", ["project", "inventory", "notification"])
+    def test_check_mode_cannot_go_on_without_what_it_did_not_make(self, name):
+        made = {**dict.fromkeys(("project", "inventory", "notification"), self.FOUND), name: self.NOT_MADE}
+        assert read_setup(NEEDED, made)["can_go_on"] is False
+
+    def test_it_holds_no_secret(self):
+        settings = {**NEEDED, "awx_setup_host_config_key": "s3cret", "awx_setup_notification": {"type": "slack", "configuration": {"token": "s3cret"}}}
+        assert "s3cret" not in str(read_setup(settings, {"notification": self.MADE}))
+
+
+@pytest.mark.parametrize("message", ["credentials/?name=x returned 0 items, expected 1.", "The project x was not found."])
+def test_a_wrong_name_is_explained_by_the_settings(message):
+    told = explain_refusal(message)
+    assert told.startswith(f"{message} Nothing was changed. awx_setup_organization, ") and "CONTROLLER_HOST" not in told
+
+
+def test_another_refusal_is_explained_by_the_login():
+    told = explain_refusal("Failed to get token: HTTP Error 401: Unauthorized.")
+    assert "Nothing was changed. AWX is asked at CONTROLLER_HOST" in told and "awx_setup_" not in told
 
 
 def test_the_documented_settings_are_those_that_are_known():

@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Look
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import REST_IDLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_IDLE
 
 from tests.support.model import Model, iso
 
@@ -549,7 +549,7 @@ def test_readiness_holds_for_a_short_while_by_the_clock_of_the_host_that_approve
 
 def test_a_clock_that_is_not_known_bounds_nothing():
     seen = {"time": "1970-01-01T00:01:00Z", "at": 98.0, "age": 0.5}
-    clocks = [Host("web1", None, Look(**dict(seen, **more)), None, None).clock(100.0) for more in ({}, {"time": None}, {"at": None}, {"age": 0.0})]
+    clocks = [Host("web1", None, HostObservation(**dict(seen, **more)), None, None).clock(100.0) for more in ({}, {"time": None}, {"at": None}, {"age": 0.0})]
     assert clocks == [61.5, None, None, 62.0]
 
 
@@ -1933,7 +1933,7 @@ class TestOverIsSeenTwice:
         model.expects_nothing("web1")  # its look did not read again
         outcome = model.go()
         assert state(outcome, "web1") == "unobserved" and "second look" in outcome["hosts"]["web1"]["reason"]
-        assert result(outcome, "e1")["outcome"] == "in_progress" and model.turn("web1")["look"]["wait"] == 0.0
+        assert result(outcome, "e1")["outcome"] == "in_progress" and model.turn("web1")["options"]["wait"] == 0.0
         model.events["e1"] = event
         assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
         # The first of the two looks is forgotten.

@@ -27,7 +27,7 @@ class Asked(Model):
     def observe_host(self, name):
         seen = super().observe_host(name)
         turn = self.turn(name)
-        ask = turn["look"]["ask"] if turn else ASK
+        ask = turn["options"]["ask"] if turn else ASK
         coming = any(event["affects_host"] and event["event_status"] != "Started" for event in seen.get("events") or ())
         if ask and not seen.get("holds") and (coming or ask.get("always")):
             self.was_asked.append(name)

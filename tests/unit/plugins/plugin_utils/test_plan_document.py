@@ -53,7 +53,7 @@ def test_what_is_missing_is_told_by_name(model, path, told):
 def test_what_nobody_knows_is_left_out(model):
     document = model.world()
     document["run"]["colour"] = document["hosts"]["web1"]["colour"] = "green"
-    assert read_document(document).looks["web1"].reached
+    assert read_document(document).observations["web1"].reached
 
 
 def test_a_plan_writes_into_nothing_that_it_was_given(model):

@@ -175,7 +175,7 @@ class OneStep(Model):
                 "reached": True, "at": self.now, "time": iso(self.now), "clock": self.now, "process": None, "absent": True,
                 "servers": [], "holds": [], "error": "no HAProxy runs there",
             }
-        looks = [turn["look"] for turn in self.machine_turns(lb)] if self.number > 1 else []
+        looks = [turn["options"] for turn in self.machine_turns(lb)] if self.number > 1 else []
         waited = min(looks[0]["timeout"], looks[0]["quiet"]) if looks and looks[0]["wait_for"] else 0.0
         self.waits.append(waited)
         self.now += waited

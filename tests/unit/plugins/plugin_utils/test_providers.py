@@ -11,7 +11,7 @@ import copy
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, MachineLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
@@ -27,7 +27,7 @@ class Gates(Provider):
     title = "the porter"
 
     def traffic(self, settings, host, hosts, machines, addresses):
-        look = machines[KEY].look if KEY in machines else {}
+        look = machines[KEY].result if KEY in machines else {}
         if look.get("gates") is None:
             return Traffic(serves=False, unread=("nobody is at the gates",), helpless=False)
         gate = look["gates"][host.name]
@@ -66,7 +66,7 @@ class Gates(Provider):
             return []
         names = [name for name, _mine in settings]
         wait_for = [name for name in names if name in waits]
-        return [MachineLook(KEY, "lb1", "park.gates_info", {"gates": names}, wait_for, max(waits.values(), default=0.0))]
+        return [NextLook(KEY, "lb1", "park.gates_info", {"gates": names}, wait_for, max(waits.values(), default=0.0))]
 
 
 class Park(Model):
@@ -154,7 +154,7 @@ class TestAMadeUpProvider:
         park.go()
         (turn,) = park.machine_turns()
         assert (turn["key"], turn["machine"], turn["module"]) == (KEY, "lb1", "park.gates_info")
-        assert (turn["look"]["gates"], turn["look"]["wait_for"]) == (["web1", "web2"], ["web1"]) and turn["look"]["timeout"] > 0.0
+        assert (turn["options"]["gates"], turn["options"]["wait_for"]) == (["web1", "web2"], ["web1"]) and turn["options"]["timeout"] > 0.0
 
     def test_beside_haproxy(self, park):
         """Each host has its own kind; each kind looks at its own machines."""

@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._holds import HELD, Request, Store, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, Request, Store, new_record
 from graceful_azure_watcher import actions, cli, settings, system, watch
 from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN, Task
 from graceful_azure_watcher.settings import DEFAULTS, Settings, SettingsError

@@ -13,7 +13,7 @@ import time
 import tracemalloc
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._answers import AddressError, ask_port, ask_url, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url, split_url
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _holds
-from ansible_collections.graceful.azure.plugins.module_utils._holds import (
+from ansible_collections.graceful.azure.plugins.module_utils import _hold_records
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     HELD,
     HoldError,
     Request,
@@ -104,7 +104,7 @@ class TestRecord:
 
     def test_what_a_writer_left_half_done_is_no_record_and_in_nobodys_way(self, store):
         path = put(store, task())
-        leftover = os.path.join(store.state_dir, _holds.TEMPORARY + os.path.basename(path))
+        leftover = os.path.join(store.state_dir, _hold_records.TEMPORARY + os.path.basename(path))
         with open(leftover, "w") as stream:
             stream.write("{")
         assert len(list_records(store.state_dir)) == 1
@@ -177,7 +177,7 @@ class TestDamage:
             (json.dumps(task(phase="sleeping")).encode(), "its phase is 'sleeping'"),
             (json.dumps(task(subject={})).encode(), "its subject has no usable name"),
             (json.dumps(task(done="yes")).encode(), "its done is not usable"),
-            (b"x" * (_holds.SIZE_LIMIT + 1), "it is larger than"),
+            (b"x" * (_hold_records.SIZE_LIMIT + 1), "it is larger than"),
         ],
     )
     def test_it_is_named_and_nothing_is_done(self, store, content, said):
@@ -242,7 +242,7 @@ class TestDamage:
         victim = tmp_path / "victim"
         victim.write_text("precious")
         name = record_name("task", SUBJECT)
-        os.symlink(victim, os.path.join(store.state_dir, _holds.TEMPORARY + name))
+        os.symlink(victim, os.path.join(store.state_dir, _hold_records.TEMPORARY + name))
         put(store, task())
         assert victim.read_text() == "precious"
 
@@ -252,7 +252,7 @@ class TestDamage:
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
         monkeypatch.setattr(os, "fstat", lambda fd, real=os.fstat: os.stat_result(real(fd)[:4] + (owner + 2,) + real(fd)[5:]))
         with pytest.raises(HoldError, match="it belongs to user id"):
-            _holds.read_record(path)
+            _hold_records.read_record(path)
 
 
 class TestFolder:
@@ -336,11 +336,11 @@ class TestFolder:
         program = (
             "import os, sys\n"
             "sys.path[:0] = sys.argv[2:]\n"
-            "from ansible_collections.graceful.azure.plugins.module_utils import _holds\n"
+            "from ansible_collections.graceful.azure.plugins.module_utils import _hold_records\n"
             "if os.getuid() == 0: os.setuid(65534)\n"
-            "for act in (lambda: _holds.check_writable(sys.argv[1]), lambda: _holds.Store(sys.argv[1]).write(%r)):\n"
+            "for act in (lambda: _hold_records.check_writable(sys.argv[1]), lambda: _hold_records.Store(sys.argv[1]).write(%r)):\n"
             "    try: act()\n"
-            "    except _holds.HoldError as error: print(error)\n" % (task(),)
+            "    except _hold_records.HoldError as error: print(error)\n" % (task(),)
         )
         if os.getuid() == 0:
             os.chown(place, 65534, -1)
@@ -380,11 +380,11 @@ class TestDisk:
         program = (
             "import resource, signal, sys\n"
             "sys.path[:0] = sys.argv[2:]\n"
-            "from ansible_collections.graceful.azure.plugins.module_utils import _holds\n"
+            "from ansible_collections.graceful.azure.plugins.module_utils import _hold_records\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
-            "try: _holds.Store(sys.argv[1]).write(%r)\n"
-            "except _holds.HoldError as error: print(error)\n" % (task(done=True),)
+            "try: _hold_records.Store(sys.argv[1]).write(%r)\n"
+            "except _hold_records.HoldError as error: print(error)\n" % (task(done=True),)
         )
         done = subprocess.run(
             [sys.executable, "-c", program, store.state_dir, *sys.path], capture_output=True, text=True, check=False
@@ -472,8 +472,8 @@ class TestLock:
         program = (
             "import os, signal, sys\n"
             "sys.path[:0] = sys.argv[2:]\n"
-            "from ansible_collections.graceful.azure.plugins.module_utils import _holds\n"
-            "with _holds.Store(sys.argv[1]).locked(): os.kill(os.getpid(), signal.SIGKILL)\n"
+            "from ansible_collections.graceful.azure.plugins.module_utils import _hold_records\n"
+            "with _hold_records.Store(sys.argv[1]).locked(): os.kill(os.getpid(), signal.SIGKILL)\n"
         )
         done = subprocess.run([sys.executable, "-c", program, store.state_dir, *sys.path], capture_output=True, check=False)
         assert done.returncode == -9, done.stderr
@@ -544,21 +544,21 @@ class TestRequest:
 
 
 class TestTooLarge:
-    DETAILS = {"a": {"text": "x" * _holds.SIZE_LIMIT}}
+    DETAILS = {"a": {"text": "x" * _hold_records.SIZE_LIMIT}}
 
     def test_refused_before_anything_is_written(self, tmp_path):
         with pytest.raises(HoldError, match="would make a record of 10.* bytes; .* are allowed. Nothing was changed"):
             Request(True, ["A"], details=self.DETAILS).added_to({})
 
     def test_events_that_are_there_already_are_no_reason_to_refuse(self):
-        events = {"A": {"since": "2026-01-01T00:00:00Z", "reason": "", "details": {"text": "x" * (_holds.SIZE_LIMIT - 9000)}}}
+        events = {"A": {"since": "2026-01-01T00:00:00Z", "reason": "", "details": {"text": "x" * (_hold_records.SIZE_LIMIT - 9000)}}}
         assert Request(True, ["A"]).added_to(events) == events
 
     def test_what_is_allowed_can_be_read_back_in_every_phase(self, tmp_path):
         store = Store(str(tmp_path))
-        request = Request(True, ["A"], details={"a": {"text": "x" * (_holds.SIZE_LIMIT - _holds.ROOM - 500)}})
+        request = Request(True, ["A"], details={"a": {"text": "x" * (_hold_records.SIZE_LIMIT - _hold_records.ROOM - 500)}})
         record = new_record("task", {"name": "n"}, {}, {}, request.added_to({}), done=False)
-        for phase in _holds.PHASES:
+        for phase in _hold_records.PHASES:
             store.write(dict(record, phase=phase))
             assert store.read("task", {"name": "n"})["phase"] == phase
 
@@ -568,5 +568,5 @@ class TestTooLarge:
         record = new_record("task", {"name": "n"}, {}, {}, {}, done=False)
         store.write(record)
         with pytest.raises(HoldError, match="can be read back, so it was not written"):
-            store.write(dict(record, found={"text": "x" * _holds.SIZE_LIMIT}))
+            store.write(dict(record, found={"text": "x" * _hold_records.SIZE_LIMIT}))
         assert store.read("task", {"name": "n"})["found"] == {}

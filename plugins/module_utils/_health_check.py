@@ -16,16 +16,16 @@ import socket
 import ssl
 from urllib.parse import urlsplit
 
-# What goes wrong on the way to an answer; each is a reason to try again.
+# Errors before an answer. After each of them it makes sense to try again.
 _TROUBLE = (OSError, http.client.HTTPException)
 
 
 class AddressError(ValueError):
-    """A URL that cannot be asked. Its text is a whole sentence."""
+    """A URL that cannot be used. Its text is a whole sentence."""
 
 
 def split_url(url):
-    """The parts of a URL that are needed to ask it."""
+    """The parts of a URL that a request needs."""
     try:
         parts = urlsplit(url)
         place = parts.netloc
@@ -53,8 +53,7 @@ def split_url(url):
 
 @contextlib.contextmanager
 def _at_most(seconds):
-    # The time-out of a socket is one for each of its operations; a server that sends an answer letter by letter
-    # would never meet it.
+    # The time-out of a socket counts for each operation alone, so it never ends an answer that arrives letter by letter.
     def stop(signum, frame):
         raise socket.timeout("timed out")
 
@@ -76,7 +75,7 @@ def _why(error):
 
 
 def ask_url(url, request_timeout, validate_certs):
-    """None where the URL answers with a status 2xx or 3xx, else why not. Redirects are an answer and not followed; no proxy is asked."""
+    """None if the URL answers with a status 2xx or 3xx, otherwise why not. Redirects are not followed. No proxy is used."""
     scheme, host, port, target = split_url(url)
     if scheme == "https":
         context = ssl.create_default_context()
@@ -98,7 +97,7 @@ def ask_url(url, request_timeout, validate_certs):
 
 
 def ask_port(host, port, request_timeout):
-    """None where something accepts connections on the port, else why not."""
+    """None if something accepts connections on the port, otherwise why not."""
     try:
         with _at_most(request_timeout), socket.create_connection((host, port), request_timeout):
             return None

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils import _patient
-from ansible_collections.graceful.azure.plugins.plugin_utils._patient import PatientAction
+from ansible_collections.graceful.azure.plugins.plugin_utils import _wait_action
+from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
 from tests.support.service import Clock
 
@@ -38,7 +38,7 @@ class Connection:
         self.resets += 1
 
 
-class Waiting(PatientAction):
+class Waiting(WaitAction):
     """Each call takes as long as it may, or as long as the script says."""
 
     def __init__(self, script, **args):
@@ -75,7 +75,7 @@ class Waiting(PatientAction):
 @pytest.fixture(autouse=True)
 def shown(monkeypatch):
     lines = []
-    monkeypatch.setattr(_patient.display, "display", lines.append)
+    monkeypatch.setattr(_wait_action.display, "display", lines.append)
     monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     return lines
 

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting on a host that may go away meanwhile. Private to the collection.
+"""The base of actions that wait on a host that may go away meanwhile. Private to the collection.
 
-A module that waits for minutes dies with the host that it runs on, and with a host that falls
-silent it takes its task along for minutes more. So the waiting is cut into short calls: each
-ends by itself on the host, and what comes between two of them costs no more than one.
+A module that waits for minutes ends when its host reboots. If the host falls silent, the task hangs for minutes more. So the action calls the module
+again and again, for a short time each. A call ends by itself on the host, and a lost connection costs no more than one call.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 display = Display()
 
 
-class PatientAction(ActionBase):
-    """Calls the module that bears the task's name until finished(), or until the task's option timeout ran out.
+class WaitAction(ActionBase):
+    """Calls the module of the task's name until finished(), or until the time of the task's option timeout is over.
 
-    A subclass says when it is finished and what a person is told meanwhile. The module has an
-    option timeout, too: every call gets its share of it.
+    A subclass says when it is finished, and what people read meanwhile. The module must have an option timeout as well: each call gets a part of
+    the time.
     """
 
     _supports_check_mode = True
     _supports_async = True
     TRANSFERS_FILES = False
 
-    #: Default of the module's option timeout, seconds. 0: one call (but see limit()).
+    #: Default of the module's option timeout in seconds. 0 means one call (but see limit()).
     DEFAULT_TIMEOUT = 0.0
-    #: What one call may take, and how often a person is told.
+    #: Seconds of one call, and between two messages to people.
     STEP_SECONDS = 5.0
-    #: What calls may grow to in a long wait: each costs the start of a Python on the host.
+    #: In a long wait, calls become longer up to this, because each call starts a Python on the host.
     LONGEST_STEP_SECONDS = 5.0
-    #: Between a lost connection and the next try.
+    #: Seconds between a lost connection and the next try.
     PAUSE_SECONDS = 1.0
 
     # For tests, which script the clock.
@@ -48,23 +47,23 @@ class PatientAction(ActionBase):
     sleep = staticmethod(time.sleep)
 
     def limit(self, timeout):
-        """Seconds that a timeout of the task allows: 0 for one call, math.inf for no end."""
+        """Seconds for the whole wait, by the task's timeout: 0 for one call, math.inf for no limit."""
         return timeout
 
     def step_args(self, seconds, left, last):
-        """Arguments of one call, which may take so many seconds out of those that are left; last is the result of the one before, or None."""
+        """Arguments of one call. C(seconds): its time. C(left): the rest of the whole time. C(last): the result of the call before, or None."""
         return dict(self._task.args, timeout=seconds)
 
     def finished(self, result):
-        """Whether this result ends the wait. Asked for failed ones, too."""
+        """Whether this result ends the wait. It may be the result of a failure."""
         raise NotImplementedError
 
     def progress(self, result):
-        """What is being waited for, in a few words; result is the last one, or None."""
+        """What the action waits for, in a few words. C(result): the last one, or None."""
         raise NotImplementedError
 
     def timed_out(self, result, error, elapsed):
-        """The result once the time is over; error is the connection's where that is lost."""
+        """The result when the time is over. C(error): why the connection is lost, or None."""
         if error is not None:
             raise error
         return result
@@ -79,7 +78,7 @@ class PatientAction(ActionBase):
         return result
 
     def _seconds(self):
-        # What is not a number of seconds goes to the module as it is, whose message names it.
+        # A wrong value goes to the module unchanged, because the module's message names it.
         try:
             seconds = float(self._task.args.get("timeout", self.DEFAULT_TIMEOUT))
         except (TypeError, ValueError):
@@ -105,7 +104,7 @@ class PatientAction(ActionBase):
             elapsed = self.monotonic() - started
             if elapsed >= seconds:
                 if error is not None:
-                    # Nothing is cleaned up on a host that cannot be reached: that would be the task's failure.
+                    # The temporary folder on a host that cannot be reached is not removed, because the task would fail in that.
                     self._connection._shell.tmpdir = None
                 return self.timed_out(last, error, elapsed)
             if self.monotonic() - told >= self.STEP_SECONDS - 0.5:
@@ -113,19 +112,19 @@ class PatientAction(ActionBase):
                 self._tell(task_vars, last, error, elapsed, seconds)
 
     def _step(self, step, left, last, was_lost, task_vars):
-        """The result of one call and None, or None and why there is no result."""
+        """One call: its result and None, or None and the error."""
         args = self.step_args(min(step, left), left, last)
         try:
             result = self._execute_module(module_args=args, task_vars=task_vars)
         except AnsibleAuthenticationFailure as error:
-            # Trying a wrong password for minutes locks accounts. While a host boots, though, a right one is refused.
+            # Trying a wrong password for minutes locks accounts. But a host that boots may also refuse a correct one.
             if last is None:
                 raise
             return None, error
         except AnsibleConnectionFailure as error:
             return None, error
         except AnsibleError as error:
-            # The host came back with an empty disk, or is going down: nothing can be put where it could be before.
+            # The host is going down, or came back with an empty disk, so the module cannot be copied to it.
             if last is None and not was_lost:
                 raise
             self._connection._shell.tmpdir = None
@@ -137,12 +136,12 @@ class PatientAction(ActionBase):
 
     @staticmethod
     def _was_killed(result):
-        # A host that shuts down ends what runs on it. A module that cannot run at all is something else.
+        # A host that shuts down ends its processes by a signal. A module that cannot run at all ends in another way.
         rc = result.get("rc")
         return isinstance(rc, int) and (rc < 0 or rc > 128)
 
     def _notice_silence(self):
-        """Have ssh end by itself, within seconds, once the host is silent."""
+        """Make ssh end by itself a few seconds after the host has become silent."""
         connection = self._connection
         if connection.transport != "ssh":
             return
@@ -150,12 +149,12 @@ class PatientAction(ActionBase):
             common = connection.get_option("ssh_common_args") or ""
             connection.set_option("ssh_common_args", f"{common} -o ServerAliveInterval=1 -o ServerAliveCountMax=5".strip())
             if not connection.get_option("control_path"):
-                # A connection that is shared with tasks before was opened without these.
+                # A connection that is shared with earlier tasks was opened without these options.
                 who = "-".join(str(connection.get_option(name)) for name in ("host", "port", "remote_user"))
                 digest = hashlib.sha256(f"patient-{who}".encode()).hexdigest()
                 connection.set_option("control_path", f"%(directory)s/{digest[:10]}")
         except KeyError:
-            # Another plugin by that name, without these options.
+            # This is another connection plugin with the name ssh, without these options.
             return
 
     def _reset_connection(self):

@@ -5,11 +5,10 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""The record of a hold: what was found, what was left, and which events hold it.
+"""The records of holds: what was found, what was left, and which events hold it.
 
-One JSON file per hold, in a folder on the machine that was changed. A record is written before the change that it
-speaks of (phase ``changing`` or ``restoring``) and once more after it, so that whoever comes next can tell a change
-that was cut off from one that somebody else made.
+Each hold has one JSON file, in a folder on the machine that was changed. A record is written before the change that it describes (phase
+``changing`` or ``restoring``) and once more after it. So the next run can tell a change that was cut off from a change by somebody else.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ VERSION = 1
 DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
 LOCK_SECONDS = 10.0
 SIZE_LIMIT = 1 << 20
-# What a record needs besides its events, and what it grows by until it is released.
+# Bytes of a record besides its events, and by which it may grow until it is released.
 ROOM = 16 << 10
 
 CHANGING = "changing"
@@ -61,7 +60,7 @@ def hold_argument_spec():
 
 
 class Request:
-    """What the user asks of a hold: put it or release it, for which events, and why."""
+    """What a module is asked to do: put or release holds, for which events, and why."""
 
     def __init__(self, present, event_ids, reason="", details=None, now=None):
         self.present = present
@@ -96,9 +95,9 @@ class Request:
         return cls(present, ids, params["reason"], details)
 
     def added_to(self, events):
-        """The holders ``events`` with the ids of this request.
+        """The events of a record, with those of this request added.
 
-        The time and reason of an id that is there already stay as first written; its details follow what is given.
+        An event that is there already keeps its time and reason. Its details are replaced if the request has some.
         """
         merged = {known: dict(entry) for known, entry in events.items()}
         known_ids = {fold(known): known for known in merged}
@@ -110,7 +109,7 @@ class Request:
                 merged[event_id] = {"since": self.now, "reason": self.reason, "details": details or {}}
             elif details is not None:
                 merged[known]["details"] = details
-        # Asked before anything is changed: a record grows by its events alone.
+        # This check comes before any change. Only its events make a record grow.
         size = len(to_bytes({"events": merged}))
         if size > max(SIZE_LIMIT - ROOM, len(to_bytes({"events": events}))):
             raise HoldError(
@@ -121,7 +120,7 @@ class Request:
         return merged
 
     def taken_from(self, events):
-        """The holders ``events`` without the ids of this request."""
+        """The events of a record, without those of this request."""
         if self.event_ids is None:
             return {}
         released = {fold(event_id) for event_id in self.event_ids}
@@ -129,7 +128,7 @@ class Request:
 
 
 class Store:
-    """The records in one folder. With ``dry`` nothing is written: changes are kept in memory and seen again."""
+    """The records in one folder. With ``dry`` nothing is written: changes are kept in memory, and read from there."""
 
     def __init__(self, state_dir, dry=False, lock_seconds=LOCK_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
         self.state_dir = state_dir
@@ -141,10 +140,10 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self, create=False):
-        """Hold the lock of the folder; ``create`` makes the folder when it is missing (never when ``dry``).
+        """Lock the folder while the block runs. ``create`` makes a missing folder, but never when ``dry``.
 
-        Tells whether it is held: where there is no folder there is nothing to lock, and somebody else may make it meanwhile.
-        The lock lies on the folder itself: no lock file is left behind, and none can be in the way.
+        Yields whether the folder is locked: a missing folder cannot be locked, and somebody else may make it meanwhile.
+        The lock is on the folder itself, so no lock file is left behind.
         """
         fd = self._open_folder(create and not self.dry)
         if fd is None:
@@ -179,7 +178,7 @@ class Store:
         return os.path.join(self.state_dir, record_name(kind, subject))
 
     def write(self, record):
-        """Write the record to disk so that it is there whole, or as it was before, after a crash at any moment."""
+        """Write the record to disk. After a crash at any moment, the disk has either the new record or the old one."""
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
         data = to_bytes(content)
@@ -207,7 +206,7 @@ class Store:
             raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
 
     def replace(self, record, wanted):
-        """Make the record on disk the one that is wanted; None stands for no record. What says the same already is not written again."""
+        """Replace the record on disk by another; None means no record. A record with the same content is not written again."""
         if wanted is None:
             if record is not None:
                 self.delete(record)
@@ -396,12 +395,12 @@ KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}
 
 
 def check_folder(state_dir, create=False):
-    """See that nobody else can put records into the folder; with ``create`` make it when it is missing.
+    """Raise HoldError if other users could put records into the folder. ``create`` makes a missing folder.
 
-    A folder that is missing and not to be made is fine: it holds no record.
+    A missing folder is no error without ``create``: it has no records.
     """
     if not os.path.isabs(state_dir):
-        # It would lie wherever the module happens to run: another place for each run, or the installed collection.
+        # A relative path depends on where the module runs. That may be another place in each run, or the installed collection.
         raise HoldError(
             "The state folder %s is not an absolute path. Name one that begins with / (graceful_azure_state_dir)." % state_dir, state_dir
         )
@@ -453,7 +452,7 @@ def check_writable(state_dir, create=False):
 
 
 def record_name(kind, subject):
-    """A file name that a person can read, and that no hostile name and no second subject can share."""
+    """The file name of a record. People can read it, and no other subject can have the same, even with a hostile name."""
     identity = json.dumps([kind, subject], sort_keys=True)
     words = [kind] + [str(value) for key, value in subject.items() if key != "socket"]
     readable = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(words))[:120]
@@ -461,7 +460,7 @@ def record_name(kind, subject):
 
 
 def same_content(one, other):
-    """Whether two records say the same; where they lie does not count."""
+    """Whether two records have the same content. Their paths do not count."""
     if one is None or other is None:
         return one is other
     return {k: v for k, v in one.items() if k != "path"} == {k: v for k, v in other.items() if k != "path"}
@@ -541,11 +540,14 @@ def _remove(path):
 
 
 class DamagedRecordError(HoldError):
-    """A record that no release can use, whoever reads it."""
+    """A record that no release of the collection can use."""
 
 
 def put_aside(state_dir, dry=False):
-    """Rename every damaged record, so that nothing is held by it any more; path, new path and problem of each, and the other problems."""
+    """Rename every damaged record, so that it holds nothing any more.
+
+    Returns the path, new path and problem of each, and the problems of records that are not damaged.
+    """
     aside, left = [], []
     with Store(state_dir).locked():
         for problem in scan_records(state_dir)[1]:

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the acts of a step have come to that was taken without its role. Private to the collection; pure.
+"""The result of a step that was taken by its acts, without its role. Private to the collection; pure.
 
-C(done): what the modules returned, each with C(part) and, if it ran on another machine than the host's, C(item) (see C(_planning/acts.py)).
+C(done): the results of the acts so far, each with its C(part) (see C(_planning/acts.py)). C(item) is the machine, if the act ran on another machine
+than the host.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNFINISHED = {"done": False, "changed": False, "reason": "the role did not come 
 
 
 def is_due(act, name, balancers, done):
-    """Whether an act of a step is still to be done after what those before it have come to. C(balancers): the settings of the host's balancers."""
+    """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
     part = act["part"]
     services, answer = _result("services", done), _result("answer", done)
     if part == "drained":
@@ -36,7 +37,7 @@ def is_due(act, name, balancers, done):
 
 
 def judge(role, state, event_ids, name, balancers, done):
-    """The result of a role, as it would have set it, and why the step failed, or None."""
+    """The result that the role would have set, and why the step failed, or None."""
     failure = _failure(role, state, name, balancers, done)
     if failure:
         return UNFINISHED, failure
@@ -45,16 +46,16 @@ def judge(role, state, event_ids, name, balancers, done):
     if role == "approve_event":
         return approve_event.judge(event_ids, _result("sent", done)), None
     if role == "drain_host":
-        # The plan has seen that nobody is left in its balancers.
+        # The plan has seen that the balancers have no more requests for the host, so no balancer is judged here.
         return drain_host.judge(name, {"provider": "none"}, services=_result("services", done)), None
     return restore_service.judge(name, _result("services", done), _result("answer", done), _balancer(balancers, "in", done)), None
 
 
-def after_release(look, event_ids):
-    """The look at a host as it would be after holds for these events were released there."""
+def after_release(observation, event_ids):
+    """The observation that a look at a host would return after the holds for these events were released there."""
     released = {event_id.lower() for event_id in event_ids}
-    left = [{event_id: entry for event_id, entry in record["events"].items() if event_id.lower() not in released} for record in look["holds"]]
-    return dict(look, holds=[dict(record, events=events) for record, events in zip(look["holds"], left) if events])
+    left = [{event_id: entry for event_id, entry in record["events"].items() if event_id.lower() not in released} for record in observation["holds"]]
+    return dict(observation, holds=[dict(record, events=events) for record, events in zip(observation["holds"], left) if events])
 
 
 def _result(part, done):
@@ -70,7 +71,7 @@ def _acts_at_balancers(done):
 
 
 def _failure(role, state, name, balancers, done):
-    # That it is being restored is recorded as far as that can be: what keeps it from being restored is graver.
+    # The act that records the restoring may fail, too. The failure that keeps the host from being restored matters more.
     failed = [result for result in done if is_failed(result) and result["part"] != "restoring"]
     if not failed:
         return None

@@ -10,8 +10,8 @@ import os
 import sys
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former import answering_processes, former_connections
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, former_connections
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROW = "   0: %s %s %s 00000000:00000000 00:00000000 00000000     0        0 %d 1 0000000000000000 20 4 30 10 -1\n"
@@ -63,7 +63,7 @@ def test_the_same_haproxy_by_its_command_line(proc, command, known):
 
 
 def former_processes(pid, proc, uptime=50):
-    return _haproxy_former.former_processes(answering_processes(pid, uptime, proc.path), proc.path)
+    return _haproxy_former_processes.former_processes(answering_processes(pid, uptime, proc.path), proc.path)
 
 
 def counted(pid, proc, uptime=50, **more):

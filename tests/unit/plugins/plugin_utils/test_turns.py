@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.pace import (
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     IDLE,
     LEAVE,
@@ -31,12 +31,12 @@ def make_model():
 
 def waits(outcome):
     """For how long each host that is looked at waits for news."""
-    return {name: turn["look"]["wait"] for name, turns in outcome["turns"].items() for turn in turns if "machine" not in turn and "look" in turn}
+    return {name: turn["options"]["wait"] for name, turns in outcome["turns"].items() for turn in turns if "machine" not in turn and "options" in turn}
 
 
 def balancer(model):
     """Which servers the look at the balancer waits for, and for how long; None where nobody looks."""
-    found = [(turn["look"]["wait_for"], turn["look"]["timeout"]) for turn in model.machine_turns()]
+    found = [(turn["options"]["wait_for"], turn["options"]["timeout"]) for turn in model.machine_turns()]
     return found[0] if found else None
 
 
@@ -44,7 +44,7 @@ def test_the_first_pass_looks_at_everything_at_once(model):
     turns = first_turns(model.settings)
     assert waits({"turns": turns}) == {"web1": 0.0, "web2": 0.0, "web3": 0.0}
     assert [[turn["name"] for turn in turns[name]] for name in model.names] == [["lb1 /run/haproxy/admin.sock", "web1"], ["web2"], ["web3"]]
-    assert turns["web1"][0]["look"]["servers"] == ["web1", "web2", "web3"]
+    assert turns["web1"][0]["options"]["servers"] == ["web1", "web2", "web3"]
 
 
 def test_with_nothing_to_do_all_wait_for_news_and_nobody_asks_the_balancer(model):
@@ -78,7 +78,7 @@ def test_a_host_that_hangs_is_left_in_peace_for_a_while(model):
     assert [turn.get("pause") for turn in model.go()["turns"]["web2"]] == [model.run["sleep"]]
     model.seen["web2"]["began"] = model.seen["web2"]["at"] = model.now - 12.0
     model.decide()
-    assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "look" in turn] == ["web2"]
+    assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "options" in turn] == ["web2"]
 
 
 @pytest.mark.parametrize("back", [0.5, 3600.0])
@@ -119,7 +119,7 @@ def test_a_new_event_is_drained_for(model):
     assert waits(outcome) == {"web1": DRAIN + LEAVE} and balancer(model) == (["web1"], DRAIN + LEAVE)
     # It goes out before it is looked at.
     assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["lb1", "web1"]
-    look = outcome["turns"]["web1"][1]["look"]
+    look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
     model.now += REST_IDLE
     assert waits(model.go()) == {"web1": DRAIN, "web2": 0.0, "web3": 0.0}

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which hosts C(target) means: names of hosts and groups, names that Azure gives, and patterns. Private to the collection; pure.
+"""Turns the variable C(target) into a host pattern of Ansible. A target has names of hosts and groups, names in Azure, and patterns. Private; pure.
 
-Ansible leaves out of a pattern what it does not understand, and goes on with no host at all. Here both are mistakes.
+Ansible ignores the parts of a pattern that it does not understand, and goes on even without any host. Here both are mistakes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 
 
 class TargetError(Exception):
-    """The target has a part that nobody knows, or one that cannot be understood."""
+    """The target has an unknown part, or one that cannot be understood."""
 
 
 def _regex_end(text):
-    """Where the regular expression ends that a text begins with: at the first comma or colon outside all brackets."""
+    """The end of the regular expression with which a text begins: the first comma or colon outside all brackets."""
     depth = place = 0
     while place < len(text):
         char = text[place]
@@ -52,7 +52,7 @@ def _regex_end(text):
 
 
 def _part_end(text, odd):
-    """Where the name or pattern ends that a text begins with. C(odd): expressions for the names that have a comma or a colon in them."""
+    """The end of the name or pattern with which a text begins. C(odd): expressions for the names that contain a comma or a colon."""
     for name in odd:
         found = name.match(text)
         if found:
@@ -64,7 +64,7 @@ def _part_end(text, odd):
 
 
 def _split(target, names, azure=()):
-    """The parts of a target. A name of the inventory, or one that Azure gives (C(azure), in small letters), is one part whatever is in it."""
+    """The parts of a target. A name of the inventory, or a name in Azure (C(azure), in small letters), is one part, whatever characters it has."""
     if isinstance(target, (list, tuple)):
         entries = [str(entry) for entry in target]
         whole = [_body(entry) in names or _body(entry).lower() in azure for entry in entries]
@@ -94,7 +94,7 @@ def _is_pattern(body):
 
 
 def _hosts_pattern(names):
-    """A pattern for exactly these hosts. What has a comma or a colon in it would be split, so it is written as a regular expression."""
+    """A pattern for exactly these hosts. Ansible would split names with a comma or a colon, so the pattern is a regular expression."""
     if len(names) == 1 and _PLAIN.match(names[0]):
         return names[0]
     escaped = ["".join(c if c.isalnum() or c in "_-" else f"\\x{ord(c):02x}" if ord(c) < 256 else c for c in name) for name in names]
@@ -102,7 +102,7 @@ def _hosts_pattern(names):
 
 
 def _problem(body):
-    """What is wrong with a pattern, as the end of a sentence, or None. Ansible would leave out what it does not understand, and mean more hosts."""
+    """What is wrong with a pattern, as the end of a sentence, or None. Ansible would ignore such a pattern, which may add hosts."""
     if not body.startswith("~"):
         if _BALANCED.match(body):
             return None
@@ -117,7 +117,7 @@ def _problem(body):
 
 
 def _pattern(body, groups):
-    """A pattern that means the same to Ansible. What Ansible would split, or read only in part, becomes the hosts that it means."""
+    """A pattern with the same meaning for Ansible. If Ansible would split the text, or read only a part, the pattern lists the hosts instead."""
     if split_host_pattern(body) == [body]:
         return body
     expression = re.compile(body[1:] if body.startswith("~") else fnmatch.translate(body))
@@ -129,7 +129,7 @@ def _pattern(body, groups):
 
 
 def needs_variables(target, groups):
-    """Whether the variables of the inventory's hosts are needed to tell what the target means."""
+    """Whether the variables of the hosts are needed to find the hosts of the target."""
     parts = _split(target, {*groups, *groups["all"]})
     return _means_everybody(parts) or any(_unknown(_body(part), groups) for part in parts)
 
@@ -139,7 +139,7 @@ def _means_everybody(parts):
 
 
 def _unknown(body, groups):
-    """Whether it is neither a pattern nor a name of the inventory."""
+    """Whether a part is neither a pattern nor a name of the inventory."""
     known = (*groups, *groups["all"], *LOCAL)
     if body in known:
         return False
@@ -150,11 +150,11 @@ def _unknown(body, groups):
 
 
 def find_hosts(target, groups, variables=None, unknown=None, is_reported=False):
-    """The target as a host pattern of Ansible's, whose parts lie between commas. It matches at least one host.
+    """The target as a host pattern of Ansible, with commas between its parts. It matches at least one host.
 
-    C(groups): the names of hosts by group. C(variables): per host its variables, where they can be had. C(target) is a text or a list.
-    C(unknown): whether parts that nobody knows C(fail), or whether to C(ignore) them as long as others are known.
-    By default whoever reports an event (C(is_reported)) may name VMs that the inventory does not have, and nobody else may.
+    C(target): a text or a list. C(groups): the names of the hosts of each group. C(variables): the variables of each host, or None.
+    C(unknown): C(fail) if an unknown part is a mistake, C(ignore) if it is left out as long as other parts are known. The default is C(ignore) if the
+    target comes from a report of an event (C(is_reported)), because such a report may name VMs that the inventory does not have.
     """
     unknown = unknown or ("ignore" if is_reported else "fail")
     if unknown not in ("fail", "ignore"):
@@ -210,7 +210,7 @@ def _resolve(target, groups, variables, ignore_unknown):
         raise TargetError("target is empty")
     narrowing = [part for part in unknown if part[0] in "!&"]
     if ignore_unknown and narrowing:
-        # Without it more hosts would be meant.
+        # Without this part, the target would have more hosts.
         said = "a part with ! or & narrows the target and is not ignored; name a host or a group that the inventory has, or leave it out"
         raise TargetError(f"target {shown}: {', '.join(narrowing)} matches no host; {said}")
     if unknown and not (ignore_unknown and any(part[0] not in "!&" for part in found)):
@@ -222,7 +222,7 @@ def _resolve(target, groups, variables, ignore_unknown):
 
 
 def _balancers_of_others(hosts, variables):
-    """Hosts that others name as their balancers, and that say of themselves that they are served by none: they are no VMs to handle."""
+    """Hosts that are balancers of others and have no balancer themselves. They are not VMs to handle."""
     named = set()
     for name in hosts:
         balancers = variables[name].get("load_balancer_hosts")

@@ -5,10 +5,10 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""The end of a module that waits, once nobody reads its output any more.
+"""Ends a module that waits, when nobody reads its output any more.
 
-A look may be given up long before its time is over: another host has news, or the run was interrupted or killed. Ansible then closes the
-connection and tells the module nothing. What is left of it on the host must not wait on for a minute.
+A look may end on the controller long before its time is over: another host has news, or the run was interrupted or killed. Ansible then closes
+the connection without telling the module. The module must not go on waiting on the host for a minute.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CLOSED = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET)
 
 
 def end_unless_read(output=STDOUT):
-    """End this process if the reader of its output is gone. Called about twice a second by whatever waits.
+    """End this process if the reader of its output is gone. A module that waits calls this about twice a second.
 
-    An empty line is written, since C(sudo) and C(ssh) notice by nothing else that the end behind them is closed. Before the JSON of a
-    module Ansible skips empty lines.
+    It writes an empty line, because C(sudo) and C(ssh) only notice a closed connection when they write to it. Ansible skips empty lines before the
+    JSON of a module.
     """
     if _is_hung_up(output):
         raise SystemExit(1)

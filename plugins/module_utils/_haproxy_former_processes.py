@@ -7,19 +7,19 @@
 
 """Connections that former processes of HAProxy still have.
 
-After a reload the former process serves its requests to their end, and no socket tells of them any more: the process
-that answers counts its own sessions alone. What the former one still has is read from the kernel.
+After a reload, the former process goes on until its requests have ended. No socket tells about these requests, because the process that
+answers counts only its own sessions. So they are read from the kernel.
 
-Not everybody can read it. Then what is not known is told as such, and never as 0:
+Not every user can read them. What is unknown is then told as unknown, and never as 0:
 
 - A former process is there, and its open files may not be listed (the task is not root). The kernel still shows every
-  connection of its network to everybody, without the owner. What goes to a server beyond the connections that the
-  answering process itself tells of may be the former's. Where there is nothing beyond them, the former has none.
+  connection of its network to everybody, without the owner. If there are more connections to a server than the answering
+  process counts, they may belong to the former process. If there are not, the former process has none.
 - The process that answers cannot be found (HAProxy runs in another container than the task, or /proc hides it).
-  Then nothing can be seen of a former process either. HAProxy does not tell whether it was ever reloaded, so that a
-  former process may always exist, except where the user says how long one can live (``hard-stop-after``).
+  Then a former process cannot be seen either. HAProxy does not tell whether it was ever reloaded, so there may always be a
+  former process, unless the user says how long one can live (``hard-stop-after``).
 
-From the outside a container's processes are seen: each process has its id in the innermost namespace, too.
+The processes of a container can be seen from outside, together with their ids inside the container.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import os
 import re
 import struct
 
-# States in which nothing goes over a connection: closed, and waiting for new ones.
+# States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"
 QUIET = ("07", LISTENING)
 
-# How far the age of a process may lie from what HAProxy says (s). It counts from the start of the program. A worker is
+# By how many seconds the age of a process may differ from what HAProxy says. HAProxy counts from the start of the program. A worker is
 # forked later, when the whole configuration has been read.
 YOUNGER, OLDER = 600, 60
 # How long after the start of the new process the former one may be told to stop (s).
@@ -54,7 +54,7 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
 
     With ``uncertain`` None and a problem nothing is known at all.
     """
-    # What can be counted is counted, whatever the user says.
+    # The connections that can be counted are counted, even if the user gives hard-stop-after.
     ended = hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN
     running = answering_processes(pid, uptime, proc)
     if not running and ended:
@@ -74,7 +74,7 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
             continue
         if inodes is None:
             denied.append(former)
-            # Processes in one network show the same table.
+            # All processes of one network show the same table.
             uncertain[_network(former, proc)] = collections.Counter(_connections(former, None, proc))
         else:
             counted.update(_connections(former, inodes, proc))
@@ -120,7 +120,7 @@ def _status(pid, field, proc):
 
 
 def _innermost(pid, proc):
-    """The id that the process has for itself."""
+    """The id of the process inside its own container."""
     known = _status(pid, "NSpid", proc).split()
     return int(known[-1]) if known else pid
 
@@ -170,7 +170,7 @@ def _network(pid, proc):
 
 
 def _sockets(pid, proc):
-    """The inodes of the sockets of a process; None where they may not be listed."""
+    """The inodes of the sockets of a process; None if they may not be listed."""
     folder = os.path.join(proc, str(pid), "fd")
     inodes = set()
     try:
@@ -196,11 +196,11 @@ def _connections(pid, inodes, proc):
     rows = [fields for fields in rows if len(fields) > 9]
     listening = {_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
     for fields in rows:
-        # No process has the socket 0: it was closed, and the kernel does the rest.
+        # The inode 0 means that the process has closed the socket, and only the kernel still uses it.
         owned = fields[9] != "0" if inodes is None else fields[9] in inodes
         if fields[3] not in QUIET and owned:
             address, port = _endpoint(fields[1])
-            # One that somebody listens for came from a client, who may sit on the machine of a server.
+            # If the process listens on this port, a client made the connection. The client may be on a server's machine.
             if not listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
                 yield _endpoint(fields[2])
 

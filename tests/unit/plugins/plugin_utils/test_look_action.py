@@ -13,7 +13,7 @@ import types
 
 import pytest
 from ansible_collections.graceful.azure.plugins.action.host_observation import ActionModule
-from ansible_collections.graceful.azure.plugins.plugin_utils import _look
+from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
 
 TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
 
@@ -21,8 +21,8 @@ TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
 @pytest.fixture
 def action(monkeypatch):
     """A look whose grace is short; C(action.process) is what its connection started."""
-    monkeypatch.setattr(_look, "GRACE", 0.1)
-    monkeypatch.setattr(_look, "GRACE_EACH", 0.0)
+    monkeypatch.setattr(_look_action, "GRACE", 0.1)
+    monkeypatch.setattr(_look_action, "GRACE_EACH", 0.0)
     action = ActionModule.__new__(ActionModule)
     action.closed = []
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"), close=lambda: action.closed.append(True))
@@ -83,7 +83,7 @@ def test_what_is_done_before_a_connection_is_waited_for_is_not_ended(action):
 
 def test_a_run_that_is_dead_waits_for_nothing(action, monkeypatch):
     parents = iter([1, 2])
-    monkeypatch.setattr(_look.os, "getppid", lambda: next(parents, 2))
+    monkeypatch.setattr(_time_limit.os, "getppid", lambda: next(parents, 2))
 
     def exec_command():
         action.start().communicate()
@@ -118,7 +118,7 @@ def test_the_alarm_of_the_task_goes_on(action, rung, hangs):
 
 
 def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
-    monkeypatch.setattr(_look, "GRACE_EACH", 1.0)
+    monkeypatch.setattr(_look_action, "GRACE_EACH", 1.0)
     limits = []
 
     class Limit:
@@ -131,7 +131,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
         def __exit__(self, *_error):
             return None
 
-    monkeypatch.setattr(_look, "_Limit", Limit)
+    monkeypatch.setattr(_look_action, "TimeLimit", Limit)
     action._execute_module = lambda **_args: {}
     for forks, hosts in ((5, 100), (50, 20), (None, 1)):
         action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.filter.target import target
-from ansible_collections.graceful.azure.plugins.plugin_utils._target import TargetError, find_hosts, needs_variables
+from ansible_collections.graceful.azure.plugins.plugin_utils._target_pattern import TargetError, find_hosts, needs_variables
 
 ODD = ["web1,1001", "2001:db8::11", "web:1"]
 GROUPS = {

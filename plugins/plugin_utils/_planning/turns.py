@@ -2,24 +2,25 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How does the next pass look, and for how long? Private to the collection; pure.
+"""What does each host do in the next pass, and how long does it wait there? Private to the collection; pure.
 
-A pass in which nobody has anything to do but wait would cost as much as any other. So the pause lies in the look, on the hosts, where
-a new event ends it at once, for all of them. A pass in which somebody is being drained or brought back is quick instead, and whoever has
-nothing to do with it is left in peace for some passes.
+Each pass costs the controller the same, also if nobody has anything to do. So if there is nothing to do, the looks on the hosts wait for news, and
+a new event ends all of them at once. While a host is being drained or brought back, passes follow each other quickly. Then the hosts that have
+nothing to do with it are not looked at in every pass.
 
-What a host does in a pass is a list of turns, one after the other: it takes its step, and is looked at. A turn has
+What a host does in a pass is a list of turns, which it takes one after the other. In a turn it carries out acts, or looks at itself or at a machine on
+which a balancer runs, or both. A turn has
 
-C(machine)   the machine where it takes place; not there for the host itself
-C(key)       of a machine: which of its looks it is, as in the document
-C(name)      what people are shown
-C(acts)      what is done first, see C(acts.py)
-C(look)      options of the module that looks, if one does
-C(module)    of a machine: that module
-C(unless_back) of the host: whether it is looked at only if it is not back after what is done
+C(machine)   the machine on which it takes place; missing if that is the host itself
+C(key)       with C(machine): the key of the look in the document
+C(name)      the name that people see
+C(acts)      the acts, which come before the look; see C(acts.py)
+C(options)   the options of the module that looks; missing if there is no look
+C(module)    with C(machine): the module that looks
+C(unless_back) of the host: whether the look is left out if the acts have brought the host back
 C(again)     of the host: whether it is looked at once more if news end the look, because a step has changed what the look before showed
-C(read_at)   of the host: when its metadata service was last read, so that it is not asked too soon
-C(pause)     seconds for which nothing is done
+C(read_at)   of the host: when its metadata service was last read, so that it is not read again too soon
+C(pause)     seconds to wait
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 IDLE = 60.0
-"""Seconds for which a look waits for news while there is nothing to do before an event appears, starts or is over."""
+"""Seconds for which a look waits for news while there is nothing to do until an event appears, starts or ends."""
 PAUSE = 4.0
-"""The same while an event names a host or something is held: then something may happen that ends no look, as at a balancer."""
+"""The same while an event names a host or something is held. Then something may happen that is no news for a look, such as a change at a balancer."""
 DRAIN = 2.0
 """Seconds for which a look waits for the last requests or connections to end."""
 LEAVE = 2.0
-"""Seconds more in a pass in which the host goes out only: others look at the same time."""
+"""Seconds more if the host goes out only in this pass, because others look at the same time."""
 QUIET_WAIT = 4.0
-"""Seconds for which a look at a balancer waits at most, also where no request is to come for longer than that."""
+"""The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(load_balancer_quiet) is longer."""
 QUIET_SEEN = QUIET_WAIT - 0.6
-"""Seconds without a request that such a look can see: two looks, and the time between them, belong to the end of the wait."""
+"""Seconds without a request that such a look can see. The rest of the wait is for the two readings at its end."""
 REST = 2.0
-"""Seconds for which a host with an event is left in peace while others have steps to take."""
+"""Seconds for which a host with an event is not looked at while other hosts have steps to take."""
 REST_IDLE = 4.0
 """The same for a host without an event. Its own event may be one that no other VM shows."""
 REST_MACHINE = 30.0
-"""The same for a balancer while there is no event at all. The step that takes a host out looks at it anyway, and nothing is approved on an old look."""
+"""The same for a balancer while there is no event. The step that takes a host out looks at the balancer anyway, and no approval relies on an old look."""
 TIME_LIMIT_RESERVE = 15.0
-"""Seconds that a look may take in all beyond its wait, where the keyword timeout limits tasks."""
+"""Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 
 
 def first_turns(settings, check_mode=False, observe_timeout=5.0):
-    """How the first pass of a run looks: everything, at once. In check mode a host is asked for its answer even where no event names it.
+    """The turns of the first pass: look at everything, and wait for nothing. In check mode each host is asked whether it answers, even without an event.
 
     C(settings): per host, as in the document.
     """
@@ -63,19 +64,19 @@ def first_turns(settings, check_mode=False, observe_timeout=5.0):
         ask = dict(values["restore_service"].get("ask") or {})
         if check_mode and ask:
             ask["always"] = True
-        turns[name] = [_turn(name, _look(observe_timeout, values["drain_host"]["ports"], values["resource_name"], ask=ask))]
+        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"], values["resource_name"], ask=ask))]
     looks = _machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
 
 
 def next_turns(decided, decisions, acts, expected, doubtful, end):
-    """What each host does in the next pass.
+    """The turns of each host in the next pass.
 
-    C(acts): per host that takes its step in its turn what it does (see C(acts.py)). C(expected): per host the ids of its events that are not over.
-    C(doubtful): hosts whose event was seen to be gone once.
+    C(acts): the acts of each host that takes its step without a role (see C(acts.py)). C(expected): per host the ids of its events that are not over.
+    C(doubtful): hosts whose event was missing once.
     """
     observed = decided.observed
-    hosts = [host for host in observed.hosts.values() if not host.look.left]
+    hosts = [host for host in observed.hosts.values() if not host.observation.left]
     groups = _group(decided, decisions, doubtful)
     pause = _pause(decided, decisions, end, groups)
     balancers = [(host.name, balancer) for host in observed.hosts.values() for balancer in host.settings.load_balancers]
@@ -83,19 +84,19 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     more = LEAVE if groups.leaving else 0.0
 
     def searched(name, key):
-        return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).look)
+        return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
 
     machines = observed.document.machines
     looks = _machine_looks(balancers, waits, searched, more)
     for look in looks:
-        if look["key"] in machines and machines[look["key"]].look.get("ended"):
-            look["look"].update(wait_for=[], timeout=0.0)  # news must not end it again and again
-    # In a pass that approves, the looks that allow it are a moment old.
+        if look["key"] in machines and machines[look["key"]].result.get("ended"):
+            look["options"].update(wait_for=[], timeout=0.0)  # otherwise news could end it again and again
+    # An approval needs looks that are a moment old, so before it each balancer is looked at in each pass.
     rest = 0.0 if groups.ready or groups.quick else REST if groups.concerned else REST_MACHINE
-    due = [look for look in looks if look["look"]["timeout"] or not _machine_rests(machines.get(look["key"]), rest, observed.now)]
+    due = [look for look in looks if look["options"]["timeout"] or not _machine_rests(machines.get(look["key"]), rest, observed.now)]
     turns = {name: [] for name in observed.hosts}
     back, on = _told_by_acts(decided, acts, machines)
-    due = [look for look in due if look["look"]["timeout"] or look["machine"] not in on]
+    due = [look for look in due if look["options"]["timeout"] or look["machine"] not in on]
     prepared = _prepared(observed, groups)
     for host in hosts:
         found = _host_turns(host, decided, groups, pause, _drain_wait(waits.get(host.name, 0.0), more), expected[host.name])
@@ -118,12 +119,12 @@ class _Groups(NamedTuple):
     """Names of hosts, by what the next pass has to do with them."""
 
     news: bool        # whether a new event may name hosts that were last read before it appeared
-    waves: int        # how many times Ansible begins anew until it has looked at all
-    concerned: set    # an event names them, or something is held
-    draining: set     # it is waited until nobody is served there any more
-    leaving: set      # those of them who go out only now
-    quick: set        # their next step should follow at once
-    ready: set        # they are about to be approved, and looked at anew each time
+    waves: int        # in how many rounds Ansible looks at all hosts; one round has as many hosts as forks
+    concerned: set    # an event names the host, or something is held on it
+    draining: set     # the look waits until the host serves nobody any more
+    leaving: set      # the draining hosts that go out in this very pass
+    quick: set        # the next step should follow at once
+    ready: set        # the host is about to be approved, so it is looked at in each pass
 
 
 def _group(decided, decisions, doubtful):
@@ -147,76 +148,76 @@ def _group(decided, decisions, doubtful):
 
 
 def _host_turns(host, decided, groups, pause, drain_wait, expected):
-    """The turn in which a host is looked at; none if it is left in peace."""
+    """The turn in which a host is looked at; none if it need not be looked at."""
     observed, name = decided.observed, host.name
     wait, rest, more = 0.0, 0.0, {}
     if name in groups.draining:
-        # More waves than one wait one after the other, so then nobody waits.
+        # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait if groups.waves == 1 else 0.0
         pools = sorted({place.pool_address for place in host.places if place.pool_address})
         more = {"await_idle": bool(host.ports), "ignored_peers": pools}
-    elif groups.news or name in groups.quick or host.look.reached is None or name in groups.ready:
+    elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
         rest = REST if name in groups.concerned else REST_IDLE
     else:
-        # Where the look does not come about at all nobody waits for its end.
-        wait = 0.0 if host.look.is_silent else pause
+        # A look that cannot reach the host does not wait there.
+        wait = 0.0 if host.observation.is_silent else pause
         rest = REST_IDLE if groups.concerned and name not in groups.concerned else 0.0
-    if host.look.ended:
-        wait = 0.0  # news must not end it again and again
-    if _rests(host.look, rest, observed.now):
+    if host.observation.ended:
+        wait = 0.0  # otherwise news could end it again and again
+    if _rests(host.observation, rest, observed.now):
         return []
-    if _is_spared(host.look, observed.now):
+    if _is_spared(host.observation, observed.now):
         return [{"name": name, "pause": observed.run.sleep}]
-    known_name = host.settings.resource_name or host.look.resource_name
-    look = _look(observed.run.observe_timeout, host.ports, known_name, host.look.fingerprint, wait, expected, _ask(host, decided), **more)
-    turn = _turn(name, look, host.look.at)
+    known_name = host.settings.resource_name or host.observation.resource_name
+    ask = _ask(host, decided)
+    options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
+    turn = _turn(name, options, host.observation.at)
     return [dict(turn, again=True) if decided.step(host) else turn]
 
 
 def _told_by_acts(decided, acts, machines):
-    """Hosts that are brought back, and machines of their balancers, for which the acts tell what a look would tell.
+    """The hosts that are brought back, and the machines of their balancers, that need no look: their acts return what a look would return.
 
-    If they do not, because something went wrong, the host is looked at all the same, and its balancers in the next pass. So this holds only for what
-    was looked at in this pass.
+    This completes the look of this pass, so it needs one. If an act fails, the host is looked at all the same, and its balancers in the next pass.
     """
     hosts = decided.observed.hosts
-    back = {name for name in acts if decided.step(hosts[name]).role == "restore_service" and hosts[name].look.is_new}
+    back = {name for name in acts if decided.step(hosts[name]).role == "restore_service" and hosts[name].observation.is_new}
     on = {machine for name in back for machine, _todo in acts[name] if machine}
-    new = {machine: [known.is_new for known in machines.values() if known.look.get("machine") == machine] for machine in on}
+    new = {machine: [known.is_new for known in machines.values() if known.result.get("machine") == machine] for machine in on}
     return back, {machine for machine in on if new[machine] and all(new[machine])}
 
 
 def _with_acts(turns, acts, observed):
-    """The turns of each host with what it does before it is looked at. What it does last on itself belongs to the same turn as its look."""
+    """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it."""
     turns = dict(turns)
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
         mine = [dict({"machine": machine} if machine else {}, name=machine or name, acts=todo, balancers=balancers) for machine, todo in found if todo]
-        look = next((turn for turn in turns[name] if "look" in turn), None)
+        look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])
             look = None
-        turns[name] = [*mine, *(turn for turn in turns[name] if turn is look or "look" not in turn)]
+        turns[name] = [*mine, *(turn for turn in turns[name] if turn is look or "options" not in turn)]
     return turns
 
 
-def _look(timeout, ports, resource_name, known="", wait=0.0, expected=(), ask=None, await_idle=False, ignored_peers=()):
+def _host_options(timeout, ports, resource_name, known="", wait=0.0, expected=(), ask=None, await_idle=False, ignored_peers=()):
     """Options of the module host_observation."""
-    look = {
+    options = {
         "timeout": timeout, "ports": ports, "wait": wait, "known": known, "expected": list(expected), "ask": ask or {}, "await_idle": await_idle,
         "ignored_peers": list(ignored_peers),
     }
-    return dict(look, resource_name=resource_name) if resource_name else look
+    return dict(options, resource_name=resource_name) if resource_name else options
 
 
-def _turn(name, look, read_at=None):
-    return {"name": name, "look": look, "read_at": read_at}
+def _turn(name, options, read_at=None):
+    return {"name": name, "options": options, "read_at": read_at}
 
 
 def _ask(host, decided):
-    """What the host is asked. One that is held does not serve: its answer tells nothing before its event is over."""
+    """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over."""
     ask = dict(host.settings.restore_service.ask or {})
     if not ask or decided.step(host):
         return {}
@@ -227,37 +228,37 @@ def _ask(host, decided):
 
 def quick_look(turn):
     """A turn that looks at the same machine and waits for nothing."""
-    return dict({key: turn[key] for key in ("machine", "key", "name", "module")}, look=dict(turn["look"], wait_for=[], timeout=0.0))
+    return dict({key: turn[key] for key in ("machine", "key", "name", "module")}, options=dict(turn["options"], wait_for=[], timeout=0.0))
 
 
 def known_events(observed):
-    """Pairs of an event's id and status that are no news for a look. A service that lags behind may still show as Scheduled what has started."""
+    """The events that are no news for a look, as pairs of id and status. A service that lags behind may still show a started event as Scheduled."""
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
 
 
-def _rests(look, rest, now):
-    """Whether the former look is good enough. Where the clock was set back nothing is known of how long ago it was."""
-    return look.at is not None and 0 <= now - look.at < rest
+def _rests(observation, rest, now):
+    """Whether the last observation is new enough. If the clock was set back, nobody knows its age."""
+    return observation.at is not None and 0 <= now - observation.at < rest
 
 
-def _is_spared(look, now):
-    """Whether a machine whose former look was cut off is left in peace, so that it holds up every second pass at most."""
-    return look.began is not None and 0 <= now - look.began < 2 * look.cut_off
+def _is_spared(observation, now):
+    """Whether a host is not looked at because the last look at it was cut off. So it delays every second pass at most."""
+    return observation.began is not None and 0 <= now - observation.began < 2 * observation.cut_off
 
 
 def _machine_rests(machine, rest, now):
-    """Whether the former look at a machine is good enough, or was cut off."""
-    look = machine.look if machine else {}
-    at = look.get("at", look.get("began"))
+    """Whether the last observation of a machine is new enough, or the last look at it was cut off."""
+    result = machine.result if machine else {}
+    at = result.get("at", result.get("began"))
     if not at:
         return False
-    can_be_read = machine.records is not None and not look.get("error") and not look.get("fatal")
-    rest = rest if can_be_read else look.get("cut_off", 0.0)
+    can_be_read = machine.records is not None and not result.get("error") and not result.get("fatal")
+    rest = rest if can_be_read else result.get("cut_off", 0.0)
     return 0 <= now - at < rest
 
 
 def _drain_wait(quiet, more):
-    """Seconds for which it is waited until nobody is served any more, and no request has come for so long. C(more): until the host is out."""
+    """Seconds for which a look waits until the host serves nobody. C(quiet): seconds without a request that must pass. C(more): seconds until it is out."""
     return max(DRAIN, quiet + 0.6) + more
 
 
@@ -267,12 +268,12 @@ def _is_quick(role, state):
 
 
 def _pause(decided, decisions, end, groups):
-    """Seconds until something is to be done by the clock, at most IDLE or PAUSE; none where passes are to lie apart anyway."""
+    """Seconds until the clock demands something, at most IDLE or PAUSE. 0 if the user has set a longer time between passes."""
     observed = decided.observed
     hosts = observed.hosts.values()
     if observed.run.sleep > 1.0 or any(host.fatal for host in hosts):
         return 0.0
-    # What cannot be read for so long that a run gives it up is no reason any more to look often.
+    # After PATIENCE a run gives up what it cannot read, so this is no reason to look often any more.
     troubles = [since for host in hosts for since in (host.silent_since, host.blind_since) if since is not None]
     is_troubled = any(observed.now - since < PATIENCE for since in troubles)
     longest = PAUSE if groups.waves > 1 or is_troubled or groups.concerned else IDLE
@@ -284,33 +285,33 @@ def _pause(decided, decisions, end, groups):
 
 
 def _machine_looks(balancers, waits=None, searched=lambda name, key: [], more=0.0):
-    """The turns that look at machines, each once.
+    """The turns that look at machines, one for each HAProxy or other balancer there.
 
-    C(balancers): pairs of a host and the settings of one of its balancers. C(waits): for which hosts it is waited, with the seconds for which
-    no request is to come. C(more): seconds until those who wait are out.
+    C(balancers): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests a look waits for, with the seconds
+    without a request that must pass. C(more): seconds until these hosts are out.
     """
     turns = []
     for provider in PROVIDERS.values():
         mine = [(name, settings) for name, settings in balancers if settings["provider"] == provider.name]
         for found in provider.looks(mine, waits or {}, searched):
-            look = dict(found.look, wait_for=found.wait_for, quiet=found.quiet, timeout=_drain_wait(found.quiet, more) if found.wait_for else 0.0)
-            turns.append({"machine": found.machine, "key": found.key, "name": found.key, "module": found.module, "look": look})
+            timeout = _drain_wait(found.quiet, more) if found.wait_for else 0.0
+            options = dict(found.options, wait_for=found.wait_for, quiet=found.quiet, timeout=timeout)
+            turns.append({"machine": found.machine, "key": found.key, "name": found.key, "module": found.module, "options": options})
     return turns
 
 
 def _spread(looks, turns, lookers):
-    """Give the looks at machines to hosts, first to those who have nothing to do themselves or to wait for.
+    """Divide the looks at machines among the hosts. Hosts that have no act and do not wait come first.
 
-    A look that may wait is the last that a host does; nor does any other delay what it does itself. A machine that somebody acts on is looked at by
-    the last one who does.
+    A look never delays the acts of its host, and a look that waits comes last. If a host acts on a machine, that host looks at it after its acts.
     """
     turns = {name: list(mine) for name, mine in turns.items()}
     idle = [name for name in lookers if not any("acts" in turn for turn in turns[name])] or lookers
-    free = [name for name in idle if not any("look" in turn and turn["look"].get("wait") for turn in turns[name])] or idle
+    free = [name for name in idle if not any("options" in turn and turn["options"].get("wait") for turn in turns[name])] or idle
     acting = {turn["machine"]: name for name, mine in turns.items() for turn in mine if "acts" in turn and "machine" in turn}
     given = dict.fromkeys(lookers, 0)
     for look in looks if lookers else ():
-        waits = look["look"]["timeout"] > 0
+        waits = look["options"]["timeout"] > 0
         if look["machine"] in acting and not waits:
             mine = turns[acting[look["machine"]]]
             after = max(number for number, turn in enumerate(mine) if "acts" in turn and turn.get("machine") == look["machine"])

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base of actions that look at a machine: a host, or a balancer's machine. Private to the collection.
+
+A machine may be silent, half dead or set up wrong. The passes of the playbook handle_events must go on all the same, so a look never fails. Its
+result says so instead:
+
+C(reached) whether the module ran there
+C(error)   what went wrong
+C(fatal)   what a person must mend
+
+A look changes nothing, so it does no harm to end one early. It has a time limit for machines that answer and never finish. A look that waits also
+ends as soon as another look has news (C(_news.py)).
+"""
+
+from __future__ import annotations
+
+import time
+
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit
+
+GRACE = 4.0
+"""Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
+GRACE_EACH = 1.0
+"""Seconds more for each look that the controller may run at the same time."""
+INTERVAL = 1.0
+"""The shortest time in seconds between two reads of one metadata service. Azure advises it for polling."""
+ANSWER = 4.0
+"""Seconds that the host's own service may take to answer, if it is asked."""
+SOCKET = 5.0
+"""Seconds that HAProxy may take to answer, including the search for its command line."""
+UNREACHED = "unreached"
+"""The fingerprint of the events of a host that could not be read."""
+
+
+def _signalled(result):
+    """Whether a signal ended the module's process, as in a reboot. Otherwise the module failed by itself."""
+    return "module_stdout" in result and (result.get("rc", 0) >= 128 or result.get("rc", 0) < 0)
+
+
+def _first_line(text):
+    lines = [line.strip() for line in str(text).splitlines() if line.strip()]
+    return lines[0] if lines else "no message"
+
+
+class LookAction(ActionBase):
+    """Runs a module once and returns its result, or a result that says why there is none."""
+
+    TRANSFERS_FILES = False
+
+    def look(self, module_name, module_args, task_vars, seconds, is_unwanted=None):
+        """The module's result with C(reached) and C(began) (Unix seconds by the controller's clock) added. The module may take C(seconds).
+
+        If C(is_unwanted()) became true while it ran, C(ended) is true, and the result holds nothing else.
+        """
+        began = time.time()
+        beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
+        seconds += GRACE + GRACE_EACH * beside
+        limit = TimeLimit(seconds, is_unwanted)
+        try:
+            with limit:
+                result = self._execute_module(module_name=f"graceful.azure.{module_name}", module_args=module_args, task_vars=task_vars)
+        except CutOffError:
+            if limit.ended:
+                self._connection.close()
+                return {"ended": True, "changed": False, "began": began}
+            self._connection._shell.tmpdir = None
+            result = {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"}
+        except AnsibleAuthenticationFailure as error:
+            result = {"reached": False, "fatal": _first_line(error), "error": _first_line(error)}
+        except AnsibleConnectionFailure as error:
+            self._connection._shell.tmpdir = None  # the temporary folder cannot be removed there
+            result = {"reached": False, "error": _first_line(error)}
+        except (AnsibleError, OSError) as error:
+            result = {"reached": False, "fatal": _first_line(error), "error": _first_line(error)}
+        else:
+            result = self._told(result)
+        result.setdefault("changed", False)
+        result["began"] = began
+        return result
+
+    @staticmethod
+    def _told(result):
+        """The module's result with C(reached), and with C(error) and C(fatal) if it failed."""
+        if result.get("unreachable"):
+            return {"reached": False, "error": _first_line(result.get("msg"))}
+        if not result.get("failed"):
+            return dict(result, reached=True)
+        said = _first_line(result.get("msg"))
+        if "module_stdout" in result:
+            said = _first_line(result.get("module_stderr") or result.get("module_stdout") or said)
+        failure = {"reached": False, "error": said}
+        if not _signalled(result):
+            failure["fatal"] = said
+        # A module that fails still returns these.
+        failure.update((key, result[key]) for key in ("other_holds",) if key in result)
+        return failure
+
+    def look_at_host(self, args, task_vars, news=None, read_at=None, interval=INTERVAL):
+        """Look at the task's host with C(host_observation).
+
+        C(news): the C(News) that end this look, and to which it adds what it sees. C(read_at): when the host's metadata service was last read.
+        """
+        # If the clock was set back, nobody knows how long ago that was.
+        since = time.time() - (read_at or 0)
+        time.sleep(max(0.0, min(interval, interval - since)))
+        timeout, wait, name = float(args.get("timeout", 5)), float(args.get("wait", 0)), args.get("resource_name")
+        # The module reads the metadata service once more after the wait, and again if an expected event is gone.
+        seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
+        result = self.look("host_observation", args, task_vars, seconds, (lambda: news.end(name)) if news and wait else None)
+        if result.get("ended"):
+            return result
+        if news and result.get("events") is not None:
+            news.tell_events(result["events"], args.get("expected") or ())
+        return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
+
+    def look_at_balancer(self, module, args, task_vars, news=None):
+        """Look at the task's machine, on which a balancer runs. C(news): the C(News) that end this look."""
+        wait = float(args.get("timeout", 0))
+        result = self.look(module, args, task_vars, wait + SOCKET, news.end if news and wait else None)
+        if result.get("ended"):
+            return result
+        result["at"] = time.time()
+        if result.get("absent"):
+            result["error"] = "no HAProxy runs there"
+        if result["reached"] and result["level"] not in (None, "admin"):
+            result["fatal"] = f"the HAProxy socket {args['socket']} allows only the level {result['level']}; admin is needed"
+        elif result["reached"] and result.get("state_dir_problem"):
+            result["fatal"] = result["state_dir_problem"]
+        if result.get("fatal"):
+            result["servers"] = None
+        return result
+
+    def cleanup(self, force=False):
+        """Tidy up. If the machine cannot be reached any more, the look has not failed for that."""
+        try:
+            super().cleanup(force=force)
+        except AnsibleConnectionFailure:
+            pass

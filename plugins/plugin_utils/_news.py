@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a look that sees a new event ends the looks that wait. Private to the collection."""
+
+from __future__ import annotations
+
+import json
+import time
+
+READ = 1.5
+"""Seconds in which a host that the news name reads the event itself: a look that waits reads the service once a second."""
+
+
+class News:
+    """A file on the controller, one for each pass. The first look that sees a new event writes it, and all other looks that wait then end.
+
+    The file does not exist before. Each line is a list of the VMs that new events name, by their names in Azure.
+
+    C(known): the events that are no news, as pairs of id and status.
+    """
+
+    def __init__(self, path, known=()):
+        self.path = path
+        self.known = known
+        self.since = None
+
+    def tell_events(self, events, expected=()):
+        """Tell the others if a look has seen a new event, or no longer sees an event that it expects.
+
+        C(expected): ids of the host's own events. An event that others do not see is no news: their services may lag behind, and would tell it in
+        each pass.
+        """
+        new = [event for event in events if [event["event_id"].lower(), event["event_status"]] not in self.known]
+        if new or not {event_id.lower() for event_id in expected} <= {event["event_id"].lower() for event in events}:
+            self.tell({name.lower() for event in new for name in event["resources"]})
+
+    def tell(self, names=()):
+        """Tell the others that there is something to do. C(names): the VMs that will soon read it from their own service."""
+        try:
+            # One write, so that nobody reads half a line.
+            with open(self.path, "ab", buffering=0) as file:
+                file.write(json.dumps(sorted(names)).encode() + b"\n")
+        except OSError:
+            pass  # the other looks wait until their time is over
+
+    def end(self, name=None):
+        """Whether the look at the host with this name in Azure must end.
+
+        A host that the news name gets C(READ) seconds more: it then reads the event itself, and needs no second look.
+        """
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                names = [name for line in file for name in json.loads(line)]
+        except (OSError, ValueError):
+            return False
+        if self.since is None:
+            self.since = time.monotonic()
+        return (name or "").lower() not in names or time.monotonic() - self.since >= READ
