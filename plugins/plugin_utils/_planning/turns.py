@@ -28,8 +28,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 IDLE = 60.0
