@@ -470,6 +470,8 @@ def _restore_of(values, variables, files, mistakes):
         "timeout": _check_number(mistakes, values, "restore_service_timeout", 0),
         "unanswered": values.get("restore_service_unanswered") or "refuse",
         "ask": _what_to_ask(values),
+        "before": bool(values.get("restore_service_before")),
+        "after": bool(values.get("restore_service_after")),
     }
 
 
