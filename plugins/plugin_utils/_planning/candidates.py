@@ -177,16 +177,16 @@ def _done_with(host, observed):
 
 
 def _stop_services(preparing, observed, drains):
-    """What runs on a host stops when it is idle. The user's own task file before that has been asked for all along."""
+    """What runs on a host stops when it is idle. Steps that need not wait for that have been asked for all along."""
     steps = {}
     for name, events in preparing.items():
         host = observed.hosts[name]
-        settings, drain = host.settings.drain_host, drains[name]
+        due, drain = host.settings.drain_host.out, drains[name]
         # After the impact services are as that left them.
         is_hit = any(event.started and event.was_ready for event in host.events)
         if host.look.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue
-        if settings.before or (settings.services or settings.after) and drain.looks >= LOOKS:
+        if due and (drain.looks >= LOOKS or not due[0]["idle"]):
             steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left)
     return steps
 

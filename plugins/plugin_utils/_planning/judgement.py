@@ -112,7 +112,7 @@ def is_ready(host, drain, event, step):
     """Out everywhere, idle in two looks running, services down and the user's tasks done, for this event. C(step): the one that the host takes."""
     if host.fatal or drain.looks < LOOKS or (step and step.role != "approve_event"):
         return False
-    return not host.settings.drain_host.steps or event.key in host.drained
+    return not host.settings.drain_host.out or event.key in host.drained
 
 
 def out_since(host, event, now):
