@@ -12,8 +12,8 @@ export ANSIBLE_HOME := $(CURDIR)/build/ansible-home
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 
 # The whole suite: quick parts first, then the longest, so that it is not left for the end.
-SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/conformance tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py tests/checks/test_breakages.py \
-    tests/matrix tests/integration tests/chaos
+SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/conformance tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
+    tests/checks/test_breakages.py tests/matrix tests/integration tests/chaos
 # Much of it is waiting, so three on two cores. A file's tests stay together, files begin in the order above.
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.

@@ -19,10 +19,12 @@ author:
 options:
   _input:
     description:
-      - What is judged. This is the name of a role, or V(events) (for which events it acts), V(deadline) (until when) or V(rounds) (how a wait goes on).
-      - What else each of them takes and returns is in the file of that name, or in C(events.py), in C(plugins/plugin_utils/_steps).
+      - What is judged. This is the name of a role, or V(drain_steps) (what is taken out of duty, and in which order), V(events) (for which events a role
+        acts), V(deadline) (until when) or V(rounds) (how a wait goes on).
+      - What else each of them takes and returns is in the file of that name, or in C(events.py), in C(plugins/plugin_utils/_steps). For V(drain_steps) it is
+        in C(plugins/plugin_utils/_drain_steps/listed.py).
     type: str
-    choices: [load_balancer, drain_host, approve_event, restore_service, events, deadline, rounds]
+    choices: [load_balancer, drain_host, approve_event, restore_service, drain_steps, events, deadline, rounds]
     required: true
 """
 
@@ -42,6 +44,7 @@ _value:
 import time
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
 
@@ -50,6 +53,7 @@ STEPS = {
     "drain_host": drain_host.progress,
     "approve_event": approve_event.progress,
     "restore_service": restore_service.progress,
+    "drain_steps": drain_steps,
     "events": events_of_hold,
 }
 TIMES = {"deadline": deadline, "rounds": rounds}

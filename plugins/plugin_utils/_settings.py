@@ -25,6 +25,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, mistakes_in, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
@@ -55,6 +56,8 @@ TASK_FILES = {
     "restore_service": ("restore_service_before", "restore_service_after"),
 }
 """Options that name a task file of the user's own. Those of load_balancer are read with the provider custom alone."""
+STEPS = ("drain_host_before", "drain_host_steps", "drain_host_services", "drain_host_after")
+"""The options that the drain steps of a host are made of."""
 # The modules take a text with commas for these, and so it may come from the command line.
 _LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
@@ -243,7 +246,8 @@ def names_for_run():
 def names_for_role(role):
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
-    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    of_steps = STEPS if role == "restore_service" else ()
+    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
 
 
 def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
@@ -253,6 +257,9 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     mistakes = []
     options = dict(role_options(all_of_them=True, roles=(role,)))
     options.pop(LIST, None)
+    if role == "restore_service":
+        # It puts back what drain_host took out, in reverse order.
+        options.update({name: _stated("drain_host")[name] for name in STEPS})
     # Services are started again whatever the balancer is.
     has_balancer = role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
     with_list = has_balancer and (LIST in unresolved or variables.get(LIST) not in (None, ""))
@@ -270,6 +277,7 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
         _drain_of(values, files, mistakes)
     if role == "restore_service":
         _restore_of(values, variables, files, mistakes)
+        _steps_of(values, files, mistakes)
     if role == "approve_event":
         _check_number(mistakes, values, "approve_event_timeout", 0.001)
     _check_machine(values, mistakes)
@@ -282,9 +290,14 @@ def _check_step(role, values, mistakes):
     for name in (f"{role}_event_ids", "approve_event_ready_resources"):
         if values.get(name) == []:
             mistakes.append(f"{name}: an empty list; name at least one, or leave it out")
-    task_files = [name for name in TASK_FILES.get(role, ()) if values.get(name)]
-    if role == "restore_service" and task_files and not values["restore_service_wait"] and not values.get("restore_service_event_ids"):
+    if role == "restore_service" and not values["restore_service_wait"] and not values.get("restore_service_event_ids") and _restores_by_files(values):
         mistakes.append("restore_service_event_ids: not set; steps (restore_service_wait: false) with task files of your own need it")
+
+
+def _restores_by_files(values):
+    """Whether task files of the user's own run when the host is put back."""
+    given = {name[len("drain_host_"):]: values.get(name) for name in STEPS}
+    return any(values.get(name) for name in TASK_FILES["restore_service"]) or drain_steps(**given)["files_in"]
 
 
 def _not_of(unresolved, mistakes):
@@ -447,11 +460,17 @@ def _drain_of(values, files, mistakes):
     _check_task_files(mistakes, values, TASK_FILES["drain_host"], *files)
     return {
         "ports": [number for number in map(_port, values.get("drain_host_ports") or ()) if number is not None],
-        "services": [str(service) for service in values.get("drain_host_services") or ()],
         "timeout": _check_number(mistakes, values, "drain_host_timeout", 0),
-        "before": bool(values.get("drain_host_before")),
-        "after": bool(values.get("drain_host_after")),
+        "steps": _steps_of(values, files, mistakes),
     }
+
+
+def _steps_of(values, files, mistakes):
+    """The drain steps of a host."""
+    playbook_dir, loader = files
+    steps, services = values.get("drain_host_steps"), values.get("drain_host_services")
+    mistakes.extend(mistakes_in(steps, services, lambda path: _task_file_problem(os.path.join(playbook_dir, path), loader)))
+    return steps_of(values.get("drain_host_before"), steps, services, values.get("drain_host_after"), playbook_dir)
 
 
 def _restore_of(values, variables, files, mistakes):
@@ -470,6 +489,8 @@ def _restore_of(values, variables, files, mistakes):
         "timeout": _check_number(mistakes, values, "restore_service_timeout", 0),
         "unanswered": values.get("restore_service_unanswered") or "refuse",
         "ask": _what_to_ask(values),
+        "before": bool(values.get("restore_service_before")),
+        "after": bool(values.get("restore_service_after")),
     }
 
 

@@ -136,7 +136,47 @@ def test_the_users_own_tasks(bed, tasks):
     assert again == [(rounds, held), (rounds, held), (rounds, {})]
 
 
+def steps_of(bed):
+    """Task files between two services."""
+    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "restore_service_done")}
+    return {"drain_host_steps": ["app", queue, {"name": "db", "type": "service"}], "drain_host_event_ids": ["E1"]}
+
+
+GONE = ["stop app.service", "out", "stop db.service"]
+BACK = ["start db.service", "in", "start app.service"]
+
+
+def test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse(bed):
+    take_out(bed)
+    for name in ("app", "db"):
+        unit(bed, name, "active")
+    variables = steps_of(bed)
+    assert bed.run(drain(**variables), check=True).status == 0
+    assert unit(bed, "app") == "active" and not bed.state_dir("web1").exists()
+
+    def see():
+        assert bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"], "drain_host_step_queue": ["E1"]}
+
+    back = drain(drain_host_state="running", **variables)
+    run = bed.run(drain(**variables), drain(**variables), see, back, back)
+    assert run.status == 0, run.output
+    assert [(one.failure, one.result["done"]) for one in run.steps] == [("", True)] * 4
+    assert [line for line in bed.log() if line in GONE + BACK] == GONE + BACK and bed.records("web1") == {}
+
+
+def test_a_step_begins_before_the_host_is_idle_and_a_service_does_not(bed):
+    take_out(bed)
+    unit(bed, "app", "active")
+    steps = [{"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done")}, "app"]
+    with bed.request():
+        take_out(bed)
+        run = bed.run(drain(drain_host_wait=False, drain_host_steps=steps, drain_host_event_ids=["E1"]), rolespec=False)
+    assert not run.step.result["done"] and "1 session" in run.step.result["reason"], run.output
+    assert unit(bed, "app") == "active" and "out" in bed.log()
+
+
 BAD = [
+    ({"drain_host_steps": [{"name": "queue", "type": "task"}]}, "drain_host_steps[0].type: 'task' is no type of step; did you mean tasks?"),
     ({"drain_host_state": "gone"}, "drain_host_state must be one of: drained, running, got: gone"),
     ({"drain_host_timeout": -1}, "drain_host_timeout: -1 is not a number of seconds from 0 up"),
     ({"drain_host_timeout": "nan"}, "drain_host_timeout: 'nan' is not a number of seconds from 0 up"),

@@ -136,6 +136,37 @@ def test_an_event_that_comes_while_the_users_tasks_undo_has_all_done_again(bed):
     assert held == {"drained": (["E2"], False), "drain_host_before": (["E2"], False)}
 
 
+STEPS_BACK = ["start db.service", "in", "start app.service"]
+
+
+def test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued(bed):
+    """The first run ends when the task file between the two services has not done its job."""
+    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "some_fact")}
+    steps = {"drain_host_services": [], "drain_host_steps": ["app", queue, "db"]}
+    out, drain = gone(bed, **steps)
+    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], **steps)
+
+    def see():
+        assert bed.admin() == 8 and (bed.units / "app.service").read_text() == "inactive\n"
+        assert bed.records("web1") == {"app.service": ["E1"], "drain_host_step_queue": ["E1"]}
+        bed.noted("in", "restore_service_done")
+
+    first = bed.run(out, drain, step, rolespec=False)
+    assert first.status == 0 and first.steps[2].result["reason"].endswith("/in.yml has not set restore_service_done"), first.output
+    see()
+    second = bed.run(step, step, rolespec=False)
+    assert [one.result["done"] for one in second.steps] == [True, True], second.output
+    assert [line for line in bed.log() if line in STEPS_BACK] == ["start db.service", "in", "in", "start app.service"]
+    assert bed.admin() == 0 and bed.records("lb1") == bed.records("web1") == {}
+
+
+def test_what_was_not_begun_is_not_undone(bed):
+    both = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "restore_service_done")}
+    always = {"name": "cache", "type": "tasks", "in": bed.noted("warm", "restore_service_done")}
+    run = bed.run(restore(restore_service_wait=False, restore_service_event_ids=["E1"], drain_host_steps=[both, always]), rolespec=False)
+    assert run.step.result["done"] and bed.log() == ["warm"] and bed.records("web1") == {}, run.output
+
+
 def test_a_dead_balancer(bed):
     both = {"load_balancer_hosts": ["dead", "lb1"], "restore_service_url": ""}
     run = bed.run(gone(bed)[0], restore(restore_service_wait=False, restore_service_event_ids=["E1"], **both), rolespec=False)

@@ -18,6 +18,18 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan impo
 SOCKET = "/run/haproxy/admin.sock"
 
 
+def service(name="web.service", **more):
+    return {"name": name, "type": "service", "idle": True, "out": True, "in": True, **more}
+
+
+def tasks(name, idle=False, out="/out.yml", **more):
+    """Task files as a drain step; by default one that runs when the host goes out."""
+    return {"name": name, "type": "tasks", "idle": idle, "out": out, "in": "", "record": name, **more}
+
+
+BEFORE, AFTER = tasks("drain_host_before"), tasks("drain_host_after", idle=True)
+
+
 def iso(at):
     return datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -70,7 +82,7 @@ class Model:
                 "provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": [],
                 "state": None, "quiet": 1.0, "absent": "unknown",
             },
-            "drain_host": {"ports": [80], "services": [], "timeout": 120.0, "before": False, "after": False},
+            "drain_host": {"ports": [80], "steps": [], "timeout": 120.0},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
         }
         given = copy.deepcopy(given)
@@ -371,12 +383,15 @@ class Model:
         return self._serves(leaving) and sum(map(self._serves, counted)) <= least
 
     def _drain_host(self, name, step):
-        if self.settings[name]["drain_host"]["before"]:
-            self._put(name, "drain_host_before", step)
+        steps = [one for one in self.settings[name]["drain_host"]["steps"] if one["out"]]
+        for one in steps:
+            if not one["idle"]:
+                self._put(name, one["record"], step)
         if self.in_rotation(name) or not self.idle(name):
             return
-        for task in ("services", "drained"):
-            self._put(name, task, step)
+        for one in steps:
+            self._put(name, one.get("record", "services"), step)
+        self._put(name, "drained", step)
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 
     def _approve_event(self, name, step):

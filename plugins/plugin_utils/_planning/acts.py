@@ -14,9 +14,11 @@ C(balancer)  which of the balancers of the host it is about, from 0, if it is ab
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ENDED
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ended
 
 APPROVING = 5.0
 """Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
@@ -32,9 +34,13 @@ def acts_of(step, host, run):
 
 def needs_roles(settings):
     """Whether a step of any host may need a role. C(settings): per host, as in the document."""
-    of_users = [("drain_host", "before"), ("drain_host", "after"), ("restore_service", "before"), ("restore_service", "after")]
-    by_users = (PROVIDERS[balancer["provider"]].tasks for values in settings.values() for balancer in values["load_balancers"])
-    return any(by_users) or any(values[role].get(key) for values in settings.values() for role, key in of_users)
+    return any(map(_needs_role, settings.values()))
+
+
+def _needs_role(values):
+    steps, restore = values["drain_host"]["steps"], values["restore_service"]
+    of_balancers = any(PROVIDERS[balancer["provider"]].tasks for balancer in values["load_balancers"])
+    return of_balancers or bool(restore.get("before") or restore.get("after")) or _of_steps([*groups_out(steps), *groups_in(steps)], {}) is None
 
 
 def modules_of(balancers):
@@ -86,24 +92,27 @@ def _approve_event(step, host, run):
 
 
 def _drain_host(step, host, run):
-    settings = host.settings.drain_host
-    if settings.before or settings.after:
-        return None
-    services = _act("services", "service_hold", services=settings.services, timeout=0, **_hold(step))
-    return [(None, [services, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+    acts = _of_steps(groups_out(host.settings.drain_host.steps), _hold(step))
+    return None if acts is None else [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+
+
+def _of_steps(groups, hold):
+    """An act for each group of drain steps; None where a role has to do any."""
+    acts = [(KINDS[group["type"]], KINDS[group["type"]].acts(group, hold)) for group in groups]
+    return None if any(args is None for _kind, args in acts) else [_act("steps", kind.module, **args) for kind, args in acts]
 
 
 def _restore_service(step, host, run):
     settings, there = host.settings.restore_service, step["records"]
     given_back = _balancer(host, "in", step)
-    if settings.before or settings.after or given_back is None:
+    first = _of_steps(groups_in(host.settings.drain_host.steps, there), _release(step))
+    if settings.before or settings.after or given_back is None or first is None:
         return None
-    first = [_act("services", "service_hold", timeout=0, **_release(step))] if "service" in there else []
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not first
     if settings.ask and not has_answered:
         first.append(_act("answer", "wait_for_answer", timeout=0, **settings.ask))
-    over = [name for name in ENDED if name in there]
+    over = ended(there)
     last = [_act("forgotten", "task_hold", name=over, **_release(step))] if over else []
     # Since when it is tried is the next run's to know.
     last.append(_act("restoring", "task_hold", name=["restoring"], **_hold(step)))

@@ -181,16 +181,16 @@ def _done_with(host, observed):
 
 
 def _stop_services(preparing, observed, drains):
-    """Stop the services of hosts that are idle. The user's task file that runs before that is called in each pass from the beginning."""
+    """What runs on a host stops when it is idle. Drain steps that need not wait for that are asked for from the beginning."""
     steps = {}
     for name, events in preparing.items():
         host = observed.hosts[name]
-        settings, drain = host.settings.drain_host, drains[name]
+        due, drain = host.settings.drain_host.out, drains[name]
         # After the impact, services stay as the impact left them.
         is_hit = any(event.started and event.was_ready for event in host.events)
         if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue
-        if settings.before or (settings.services or settings.after) and drain.idle_looks >= LOOKS:
+        if due and (drain.idle_looks >= LOOKS or not due[0]["idle"]):
             steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left)
     return steps
 

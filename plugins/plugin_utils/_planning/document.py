@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
 
 
 class DocumentError(ValueError):
@@ -64,15 +65,13 @@ class Run:
 @dataclass(frozen=True)
 class Drain:
     ports: list
-    services: list
     timeout: float
-    before: bool
-    after: bool
+    steps: list                # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
 
     @property
-    def steps(self):
-        """Whether anything runs on the host that is to be taken out of duty."""
-        return bool(self.before or self.services or self.after)
+    def out(self):
+        """The steps that have anything to do when the host goes out."""
+        return [step for step in self.steps if step["out"]]
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,15 @@ def read_document(found):
 
 
 def _read_settings(found, where):
-    inner = {key: typed(kind, found.get(key), f"{key} in {where}") for key, kind in (("drain_host", Drain), ("restore_service", Restore))}
+    drain = found.get("drain_host")
+    if isinstance(drain, dict) and "steps" not in drain:
+        # A journal of version 0.1.0 has services, and whether there are task files.
+        files = {key: key for key in ("before", "after") if drain.get(key)}
+        drain = dict(drain, steps=steps_of(services=drain.get("services"), **files))
+    inner = {
+        "drain_host": typed(Drain, drain, f"drain_host in {where}"),
+        "restore_service": typed(Restore, found.get("restore_service"), f"restore_service in {where}"),
+    }
     # A journal of version 0.1.0 has one balancer only.
     return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
 

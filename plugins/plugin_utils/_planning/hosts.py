@@ -119,8 +119,8 @@ class Host:
 
     @property
     def records(self):
-        """The records on the host itself: C(service), and the names of tasks."""
-        return sorted({record.subject.get("name", "service") for record in self.observation.holds or ()})
+        """What is recorded on the host itself: the names of tasks, and the kinds of all else."""
+        return sorted({record.name if record.kind == "task" else record.kind for record in self.observation.holds or ()})
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""

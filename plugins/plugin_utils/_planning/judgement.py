@@ -115,7 +115,7 @@ def is_ready(host, drain, event, step):
     """
     if host.fatal or drain.idle_looks < LOOKS or (step and step.role != "approve_event"):
         return False
-    return not host.settings.drain_host.steps or event.key in host.drained
+    return not host.settings.drain_host.out or event.key in host.drained
 
 
 def out_since(host, event, now):

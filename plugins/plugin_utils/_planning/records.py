@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import RESERVE, Event, add_new, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE
@@ -53,7 +54,7 @@ def read_holds(hosts, events, machines, now, ours):
         found = (pair for provider, balancer in host.balancers for pair in provider.records(balancer, machines))
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         for record, clock in records:
-            if record.kind == "task" and record.name not in ours:
+            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, IN_RECORD)):
                 continue
             for event_id, entry in record.events.items():
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):
@@ -128,7 +129,7 @@ def _note_hold(host, event, record, entry, clock):
         return  # the clock was set back since then
     if record.name == RESTORING:
         host.restoring[event.key] = put
-    if record.name not in AFTER:
+    if record.name not in AFTER and not (record.kind == "task" and record.name.startswith(IN_RECORD)):
         event.held_at = max(put, event.held_at or put)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 
 
@@ -13,4 +14,5 @@ class NoBalancer(Provider):
     name = "none"
 
     def out_since(self, record, entry, is_new):
-        return (entry.since,) if record.name in ("drain_host_before", "drained") else None
+        is_of_drain = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
+        return (entry.since,) if is_of_drain else None

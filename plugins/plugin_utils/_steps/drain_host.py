@@ -7,7 +7,16 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, UNREACHABLE, is_changed, is_skipped, is_unreachable, without_answer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    NOTHING,
+    UNREACHABLE,
+    is_changed,
+    is_done,
+    is_skipped,
+    is_unreachable,
+    together,
+    without_answer,
+)
 
 LOOKING = 0.6
 """Seconds that a look at the balancer takes beyond those for which no session may come."""
@@ -15,7 +24,7 @@ LONGEST_LOOK = 4.0
 """Seconds after which a step of a pass leaves the rest to the next one."""
 
 
-def judge(host, settings, state="drained", looks=(), connections=NOTHING, services=NOTHING, forgotten=NOTHING, unfinished="", check_mode=False):
+def judge(host, settings, state="drained", looks=(), connections=NOTHING, steps=NOTHING, forgotten=NOTHING, early=NOTHING, check_mode=False):
     """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left).
 
     C(host): its name in the inventory.
@@ -23,23 +32,23 @@ def judge(host, settings, state="drained", looks=(), connections=NOTHING, servic
     C(state): V(drained) or V(running).
     C(looks): what the provider's module that looks returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_info).
     C(connections): the result of M(graceful.azure.connections_info) on the host.
-    C(services): the result of M(graceful.azure.service_hold) on the host.
+    C(steps): what the drain steps came to, as one result.
     C(forgotten): the result of M(graceful.azure.task_hold) that removed the records. Only with V(running).
-    C(unfinished): the user's task file that has not done its job yet.
+    C(early): the same of the steps that do not wait until the host is idle.
 
     A module that was not run because there is nothing to look at or to stop is as good as done: leave its result out.
     """
-    return _result(host, state, busy(settings, looks), without_answer(looks), connections, services, forgotten, unfinished, check_mode)
+    return _result(host, state, busy(settings, looks), without_answer(looks), connections, steps, forgotten, early, check_mode)
 
 
-def _result(host, state, going_on, unanswered, connections, services, forgotten, unfinished, check_mode):
+def _result(host, state, going_on, unanswered, connections, steps, forgotten, early, check_mode):
     if state == "running":
-        left = _services_left(services)
-        done, failed_hosts, changed = _is_down(services), [], is_changed(services) or is_changed(forgotten)
+        left = _steps_left(steps)
+        done, failed_hosts, changed = is_done(steps), [], is_changed(steps) or is_changed(forgotten)
     else:
-        left = [f"{unfinished} has not set drain_host_done"] if unfinished else [*going_on, *_connected(connections), *_services_left(services)]
-        done, failed_hosts, changed = not left, unanswered, is_changed(services)
-    conflicts = list(services.get("conflicts") or ())
+        left = _steps_left(early) or [*going_on, *_connected(connections), *_steps_left(steps)]
+        done, failed_hosts, changed = not left, unanswered, is_changed(steps)
+    conflicts = list(steps.get("conflicts") or ())
     said = [f"not {state}" if left else state, *left, *conflicts]
     return {
         "done": check_mode or done,
@@ -52,40 +61,46 @@ def _result(host, state, going_on, unanswered, connections, services, forgotten,
 
 
 def progress(
-    host, state, entries, looks, connections, services, forgotten, unfinished="", check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True
+    host, state, entries, looks, connections, steps, forgotten, group=None, check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True
 ):
     """What the tasks of the role go by.
 
     C(entries): the balancers of the host, each by the options of the role load_balancer without their prefix.
     C(looks): as for C(judge), with one of C(machines) in C(item).
+    C(steps): the results of the drain steps that were taken so far, each with C(early) (whether it does not wait until the host is idle).
+    C(group): the drain steps that may come next, if any.
     C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
     C(patience): seconds that the wait may still take.
 
     Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(entry), C(number), C(server), C(quiet)), C(busy) (what
-    still goes on in the balancers), C(idle) (whether the services may stop), C(down) (whether they are stopped), C(look_seconds) (how long the looks may
-    take), and C(pool_addresses) (whose connections are not counted).
+    still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so far are done), C(next) (whether
+    C(group) is to be taken now), C(look_seconds) (how long the looks may take), and C(pool_addresses) (whose connections are not counted).
     """
+    taken = together(steps)
+    early = together([step for step in steps if step.get("early")])
     balancers = [settings_of(entry, host) for entry in entries]
     # Templates of core before 2.19 yield texts.
     quiets = [float(quiet_left if quiet_left is not None else quiet if entry.get("quiet") is None else entry["quiet"]) for entry in entries]
     seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(entries))]
     going_on = [sentence for settings, own in zip(balancers, seen) for sentence in busy(settings, own)]
     unanswered = [machine for own in seen for machine in without_answer(own)]
+    idle = not going_on and bool(connections.get("idle", is_skipped(connections)))
     # Two looks, half a second apart, belong to it in any case. A step of a pass leaves the rest to the next ones, and a wait must
     # not last into the impact. A step of a playbook of the user's own looks for as long as is asked, or it would never be done.
     least = max(quiets) + LOOKING
     if quiet_left is not None or wait:
         least = min(least, LONGEST_LOOK)
     return {
-        "result": _result(host, state, going_on, unanswered, connections, services, forgotten, unfinished, check_mode),
+        "result": _result(host, state, going_on, unanswered, connections, taken, forgotten, early, check_mode),
         "machines": [
             {"machine": machine, "entry": entry, "number": number, "server": settings["server"], "quiet": quiets[number]}
             for number, (entry, settings) in enumerate(zip(entries, balancers))
             for machine in BALANCERS[settings["provider"]].looks_at(settings)
         ],
         "busy": going_on,
-        "idle": not going_on and bool(connections.get("idle", is_skipped(connections))),
-        "down": _is_down(services),
+        "idle": idle,
+        "down": is_done(taken),
+        "next": check_mode or is_done(taken) and (idle or not (group and group["idle"])),
         "look_seconds": max(patience, least),
         "pool_addresses": [
             address for settings, own in zip(balancers, seen) for address in BALANCERS[settings["provider"]].pool_addresses(settings, own)
@@ -98,15 +113,11 @@ def busy(settings, looks):
     return BALANCERS[settings["provider"]].busy(settings, looks)
 
 
-def _is_down(services):
-    return bool(services.get("done", is_skipped(services)))
-
-
 def _connected(connections):
     return [UNREACHABLE] if is_unreachable(connections) else list(connections.get("left") or ())
 
 
-def _services_left(services):
-    if is_unreachable(services):
+def _steps_left(steps):
+    if is_unreachable(steps):
         return [UNREACHABLE]
-    return [services["waiting_for"]] if services.get("waiting_for") else []
+    return [steps["waiting_for"]] if steps.get("waiting_for") else []

@@ -6,76 +6,105 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, UNREACHABLE, is_changed, is_skipped, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    NOTHING,
+    UNREACHABLE,
+    is_changed,
+    is_done,
+    is_skipped,
+    is_unreachable,
+    together,
+)
 
 ENDED = ("approved", "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
 
 
-def judge(host, services=NOTHING, answer=NOTHING, balancer=None, unfinished="", check_mode=False):
+def ended(there):
+    """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
+    return [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))]
+
+
+def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", check_mode=False):
     """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
 
     C(host): its name in the inventory.
-    C(services): the result of M(graceful.azure.service_hold) on the host.
+    C(steps): what the drain steps came to, as one result.
     C(answer): the result of M(graceful.azure.wait_for_answer) on the host.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
     C(unfinished): the user's task file that has not done its job yet.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
-    given_back = balancer if balancer and may_go_back(services, answer, unfinished) else {}
-    left = _left(services, answer, given_back, unfinished)
-    conflicts = [*(services.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
+    given_back = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
+    left = _left(steps, answer, given_back, unfinished)
+    conflicts = [*(steps.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
     said = ["not restored" if left else "restored", *left, *conflicts]
     return {
         "done": check_mode or not left,
-        "changed": is_changed(services) or is_changed(given_back),
+        "changed": is_changed(steps) or is_changed(given_back),
         "reason": f"{host} is {'; '.join(said)}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,
     }
 
 
-def progress(host, services, answer, balancer, records=(), present=None, files=(), **more):
+def progress(host, steps, answer, balancer, records=(), present=None, files=(), own=None, check_mode=False, unfinished=""):
     """What the tasks of the role go by.
 
+    C(steps): the results of the drain steps that were taken so far.
     C(records): the results of M(graceful.azure.task_hold) that recorded the user's tasks. C(files): the names of these.
     C(present): the kinds of records that the host has; None if nobody knows.
+    C(own): the result of M(graceful.azure.task_hold) for the step whose task file is next.
 
-    Returns C(result) (the C(restore_service_result)), C(starts) (whether there may be services to start), C(before_done) (whether the tasks that come
-    first were done by an earlier step), C(up) (whether everything runs that has to answer), C(may_go_back), C(given_back), and C(forgets) (the records
-    to be removed, also those of task files that are set no more).
+    Returns C(result) (the C(restore_service_result)), C(next) (whether the next drain step is to be taken), C(runs_file) (whether the task file of
+    that step is to run), C(before_done) (whether the tasks that come first were done by an earlier step), C(up) (whether everything runs that has to
+    answer), C(may_go_back), C(given_back), and C(forgets) (the records to be removed, also those of task files that are set no more).
     """
-    unfinished = more.get("unfinished", "")
-    goes_back = may_go_back(services, answer, unfinished)
+    taken = together(steps)
+    goes_back = may_go_back(taken, answer, unfinished)
     return {
-        "result": judge(host, services, answer, balancer, **more),
-        "starts": present is None or "service" in present,
-        "before_done": any(record.get("done") and not is_changed(record) and record["item"] == "restore_service_before" for record in records),
-        "up": is_up(services, unfinished),
+        "result": judge(host, taken, answer, balancer, unfinished, check_mode),
+        "next": check_mode or is_up(taken, unfinished),
+        "runs_file": _runs_file(own or {}),
+        "before_done": any(_was_done(record) and record["item"] == "restore_service_before" for record in records),
+        "up": is_up(taken, unfinished),
         "may_go_back": goes_back,
         "given_back": goes_back and bool((balancer or {}).get("done")),
-        "forgets": [name for name in ENDED if present is None or name in present or name in files],
+        "forgets": list(dict.fromkeys([*(ENDED if present is None else ended(present)), *files])),
     }
 
 
-def is_up(services=NOTHING, unfinished=""):
+def _was_done(record):
+    """Whether an earlier step has done what the record stands for, for the same events."""
+    return bool(record.get("done")) and not is_changed(record)
+
+
+def _runs_file(own):
+    """Whether a step's task file undoes something: it was begun, by the record that is released, and nobody else needs it. Or it always runs, once."""
+    if is_unreachable(own):
+        return False
+    return is_skipped(own) or (bool(own.get("last")) if own.get("releases") else not _was_done(own))
+
+
+def is_up(steps=NOTHING, unfinished=""):
     """Whether everything runs on the host that has to answer."""
-    return not unfinished and bool(services.get("done", is_skipped(services)))
+    return not unfinished and is_done(steps)
 
 
-def may_go_back(services=NOTHING, answer=NOTHING, unfinished=""):
+def may_go_back(steps=NOTHING, answer=NOTHING, unfinished=""):
     """Whether requests may be sent to the host again."""
-    return is_up(services, unfinished) and bool(answer.get("answered", is_skipped(answer)))
+    return is_up(steps, unfinished) and bool(answer.get("answered", is_skipped(answer)))
 
 
-def _left(services, answer, given_back, unfinished):
+def _left(steps, answer, given_back, unfinished):
     if unfinished:
         return [f"{unfinished} has not set restore_service_done"]
-    if is_unreachable(services) or is_unreachable(answer):
+    if is_unreachable(steps) or is_unreachable(answer):
         return [UNREACHABLE]
-    if not is_up(services):
-        return [services.get("waiting_for") or "its services do not run yet"]
-    if not may_go_back(services, answer):
+    if not is_up(steps):
+        return [steps.get("waiting_for") or "its services do not run yet"]
+    if not may_go_back(steps, answer):
         return ["it stays out of its load balancer", answer.get("reason") or "it was not asked"]
     return [] if given_back.get("done") else [given_back.get("reason") or "it is not given back yet"]

@@ -34,6 +34,25 @@ def is_changed(result):
     return bool(result.get("changed"))
 
 
+def is_done(result):
+    """Whether what was to be done is done. A module that was not run because there is nothing to do is as good as done."""
+    return bool(result.get("done", is_skipped(result))) and not is_unreachable(result)
+
+
+def together(results):
+    """The results of the drain steps that were taken so far, as one. A step is only taken when those before it are done."""
+    if not results:
+        return NOTHING
+    return {
+        "changed": any(map(is_changed, results)),
+        "done": all(map(is_done, results)),
+        "waiting_for": next((result.get("waiting_for") for result in results if not is_done(result)), None),
+        "conflicts": gathered(results, "conflicts"),
+        "unreachable": any(map(is_unreachable, results)),
+        "failed": any(map(is_failed, results)),
+    }
+
+
 def without_answer(results):
     """The machines of a loop whose module failed, then those that could not be reached."""
     return [result["item"] for result in results if is_failed(result)] + [result["item"] for result in results if is_unreachable(result)]

@@ -11,7 +11,7 @@ than the host.
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, is_failed
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, is_done, is_failed, together
 
 UNFINISHED = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
 """The result of a step that failed."""
@@ -20,18 +20,18 @@ UNFINISHED = {"done": False, "changed": False, "reason": "the role did not come 
 def is_due(act, name, balancers, done):
     """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
     part = act["part"]
-    services, answer = _result("services", done), _result("answer", done)
+    steps, answer = _steps(done), _result("answer", done)
     if part == "drained":
-        return bool(services.get("done"))
-    if part == "answer":
-        return restore_service.is_up(services)
+        return bool(steps.get("done"))
+    if part in ("steps", "answer"):
+        return is_done(steps)
     if part == "balancer":
         direction = "out" if act["args"]["state"] == "present" else "in"
-        asked = answer is not NOTHING or services is not NOTHING
+        asked = answer is not NOTHING or steps is not NOTHING
         is_next = load_balancer.is_turn_of(act["balancer"], balancers, direction, _acts_at_balancers(done))
-        return is_next and (not asked or restore_service.may_go_back(services, answer))
+        return is_next and (not asked or restore_service.may_go_back(steps, answer))
     if part in ("forgotten", "restoring"):
-        is_back = restore_service.judge(name, services, answer, _balancer(balancers, "in", done))["done"]
+        is_back = restore_service.judge(name, steps, answer, _balancer(balancers, "in", done))["done"]
         return is_back == (part == "forgotten")
     return True
 
@@ -47,8 +47,8 @@ def judge(role, state, event_ids, name, balancers, done):
         return approve_event.judge(event_ids, _result("sent", done)), None
     if role == "drain_host":
         # The plan has seen that the balancers have no more requests for the host, so no balancer is judged here.
-        return drain_host.judge(name, {"provider": "none"}, services=_result("services", done)), None
-    return restore_service.judge(name, _result("services", done), _result("answer", done), _balancer(balancers, "in", done)), None
+        return drain_host.judge(name, {"provider": "none"}, steps=_steps(done)), None
+    return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done)), None
 
 
 def after_release(observation, event_ids):
@@ -60,6 +60,10 @@ def after_release(observation, event_ids):
 
 def _result(part, done):
     return next((result for result in done if result["part"] == part), NOTHING)
+
+
+def _steps(done):
+    return together([result for result in done if result["part"] == "steps"])
 
 
 def _balancer(balancers, direction, done):

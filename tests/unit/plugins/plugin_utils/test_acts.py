@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED, is_due, judge
 
-from tests.support.model import SOCKET, Model
+from tests.support.model import AFTER, BEFORE, SOCKET, Model, service
 
 BACK = {"servers": [{"backend": "www", "server": "web1", "admin_state": "ready", "held_by": []}], "conflicts": [], "waiting_for": []}
 OUT = {"servers": [{"backend": "www", "server": "web1", "admin_state": "drain", "held_by": ["e1"]}], "conflicts": [], "refused": [], "waiting_for": []}
@@ -54,10 +54,10 @@ class TestWhatIsDone:
         assert [("acts" in turn, "options" in turn) for turn in turns] == [(True, False), (True, False), (False, True)]
 
     def test_the_services_stop_and_that_is_recorded(self, model):
-        model.settings["web1"]["drain_host"]["services"] = ["shop"]
+        model.settings["web1"]["drain_host"]["steps"] = [service("shop")]
         model.announce("e1", "web1")
         model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
-        assert parts(model) == [(None, "services"), (None, "drained")]
+        assert parts(model) == [(None, "steps"), (None, "drained")]
         assert acts(model)[0][2]["services"] == ["shop"] and acts(model)[1][2]["name"] == ["drained"] and acts(model)[1][2]["done"] is True
 
     def test_the_approval(self, model):
@@ -98,11 +98,11 @@ class TestWhatIsDone:
         assert "answer" not in [part for _machine, part in parts(model)]
 
     def test_what_has_to_be_started_is_asked_afterwards(self, model):
-        model.settings["web1"]["drain_host"]["services"] = ["shop"]
+        model.settings["web1"]["drain_host"]["steps"] = [service("shop")]
         look = model.observe_host
         model.observe_host = lambda name: dict(look(name), unanswered=None)
         self.restored(model)
-        assert parts(model)[:2] == [(None, "services"), (None, "answer")]
+        assert parts(model)[:2] == [(None, "steps"), (None, "answer")]
 
     def test_nothing_in_check_mode(self, model):
         model.run["check"] = True
@@ -114,8 +114,8 @@ class TestWhatIsDone:
         ("change", "role"),
         [
             ({"load_balancer": {"provider": "custom"}}, "load_balancer"),
-            ({"drain_host": {"before": True}}, "drain_host"),
-            ({"drain_host": {"after": True}}, "drain_host"),
+            ({"drain_host": {"steps": [BEFORE]}}, "drain_host"),
+            ({"drain_host": {"steps": [AFTER]}}, "drain_host"),
         ],
     )
     def test_task_files_need_a_role(self, model, change, role):
@@ -164,10 +164,10 @@ class TestWhatIsDue:
         ("before", "wanted"),
         [
             ([], {"answer", "balancer", "restoring"}),
-            ([done("services", done=False, waiting_for="shop starts")], {"restoring"}),
-            ([done("services", failed=True, msg="no systemd")], {"restoring"}),
-            ([done("services", unreachable=True)], {"restoring"}),
-            ([done("services", done=True)], {"answer", "balancer", "restoring"}),
+            ([done("steps", done=False, waiting_for="shop starts")], {"restoring"}),
+            ([done("steps", failed=True, msg="no systemd")], {"restoring"}),
+            ([done("steps", unreachable=True)], {"restoring"}),
+            ([done("steps", done=True)], {"answer", "balancer", "restoring"}),
             ([done("answer", answered=False, reason="503")], {"answer", "restoring"}),
             ([done("answer", answered=True)], {"answer", "balancer", "restoring"}),
             ([done("answer", answered=True), done("balancer", "lb1", **BACK)], {"answer", "balancer", "restoring"}),
@@ -183,7 +183,7 @@ class TestWhatIsDue:
         ("services", "wanted"), [({"done": True}, True), ({"done": False}, False), ({"failed": True}, False), ({"unreachable": True}, False)]
     )
     def test_a_host_whose_services_run_is_not_drained(self, model, services, wanted):
-        assert due("drained", model, [done("services", **services)]) is wanted
+        assert due("drained", model, [done("steps", **services)]) is wanted
 
 
 class TestWhatItMeans:
@@ -211,9 +211,9 @@ class TestWhatItMeans:
         assert not result["done"] and failure is None
 
     def test_the_services(self, model):
-        result, failure = self.judged(model, "drain_host", done("services", done=True, changed=True), done("drained", changed=True))
+        result, failure = self.judged(model, "drain_host", done("steps", done=True, changed=True), done("drained", changed=True))
         assert result["done"] and result["changed"] and failure is None
-        result, failure = self.judged(model, "drain_host", done("services", done=False, waiting_for="shop stops"))
+        result, failure = self.judged(model, "drain_host", done("steps", done=False, waiting_for="shop stops"))
         assert not result["done"] and "shop stops" in result["reason"]
 
     def test_the_way_back(self, model):
@@ -222,7 +222,7 @@ class TestWhatItMeans:
         assert result["done"] and result["reason"] == "web1 is restored" and failure is None
         result, failure = self.judged(model, "restore_service", done("answer", answered=False, reason="503"), done("restoring", changed=True))
         assert not result["done"] and "503" in result["reason"] and failure is None
-        failed = done("services", failed=True, msg="no systemd"), done("restoring", failed=True, msg="read-only")
+        failed = done("steps", failed=True, msg="no systemd"), done("restoring", failed=True, msg="read-only")
         result, failure = self.judged(model, "restore_service", *failed)
         assert failure == "no systemd"
         result, failure = self.judged(model, "restore_service", done("answer", failed=True, msg="no such URL"))

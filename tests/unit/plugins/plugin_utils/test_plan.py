@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_IDLE
 
-from tests.support.model import Model, iso
+from tests.support.model import BEFORE, Model, iso, service
 
 
 def state(outcome, name):
@@ -261,14 +261,14 @@ def test_a_connection_on_the_host_keeps_it_from_being_approved_but_the_balancers
 
 
 def test_services_are_stopped_after_the_connections_and_before_the_approval():
-    model = Model(drain_host={"services": ["nginx"]})
+    model = Model(drain_host={"steps": [service("nginx")]})
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted)
     assert [role for _at, _name, role, _ids in model.steps] == ["load_balancer", "drain_host", "approve_event"]
 
 
 def test_a_host_whose_service_is_silent_is_drained_to_the_end_and_approved_through_another():
-    model = Model(hosts=3, min_in_service=0, drain_host={"services": ["nginx"]})
+    model = Model(hosts=3, min_in_service=0, drain_host={"steps": [service("nginx")]})
     model.settings["web1"]["resource_name"] = "vm_web1"
     model.hosts["web1"]["service_silent"] = True
     model.announce("e1", "web1", "web2")
@@ -277,7 +277,7 @@ def test_a_host_whose_service_is_silent_is_drained_to_the_end_and_approved_throu
 
 
 def test_what_only_a_silent_service_could_approve_waits_for_it():
-    model = Model(drain_host={"services": ["nginx"]})
+    model = Model(drain_host={"steps": [service("nginx")]})
     model.settings["web1"]["resource_name"] = "vm_web1"
     model.hosts["web1"]["service_silent"] = True
     model.announce("e1", "web1")
@@ -290,7 +290,7 @@ def test_what_only_a_silent_service_could_approve_waits_for_it():
 
 
 def test_no_step_is_taken_on_a_host_whose_records_cannot_be_read():
-    model = Model(drain_host={"services": ["nginx"], "before": True})
+    model = Model(drain_host={"steps": [BEFORE, service("nginx")]})
     model.settings["web1"]["resource_name"] = "vm_web1"
     model.hosts["web1"]["silent"] = True
     model.announce("e1", "web1")
@@ -424,7 +424,7 @@ def test_restored_only_when_no_event_names_the_host():
 
 @pytest.mark.parametrize("moment", range(1, 14))
 def test_killed_at_any_pass_and_run_again(moment):
-    model = Model(drain_host={"services": ["nginx"]})
+    model = Model(drain_host={"steps": [service("nginx")]})
     model.announce("e1", "web1")
 
     def world(number):
@@ -562,7 +562,7 @@ def test_where_an_approval_fails_another_member_tries():
 
 
 def test_a_silent_member_is_not_restored_before_its_own_records_were_read():
-    model = Model(hosts=3, min_in_service=0, load_balancer={"provider": "none"}, drain_host={"services": ["web.service"]})
+    model = Model(hosts=3, min_in_service=0, load_balancer={"provider": "none"}, drain_host={"steps": [service("web.service")]})
     model.announce("e1", "web1", "web2")
     model.until(lambda outcome: model.posted)
     model.start("e1")
@@ -1104,7 +1104,7 @@ class TestWhatAzureMayDo:
         assert outcome["memory"]["events"]["e1"]["not_before_at"] - 15 == pytest.approx(deadline)
 
     def test_it_starts_by_itself_in_mid_drain(self):
-        model = Model(drain_host={"services": ["web.service"]})
+        model = Model(drain_host={"steps": [service("web.service")]})
         model.announce("e1", "web1", notice=20)
         model.servers["lb1"]["web1"]["sessions"] = 1
         model.go()
@@ -1137,7 +1137,7 @@ class TestWhatAzureMayDo:
         assert len(model.posted) == 1
 
     def test_a_reboot_that_turns_out_a_freeze(self):
-        model = Model(drain_host={"services": ["web.service"]})
+        model = Model(drain_host={"steps": [service("web.service")]})
         model.announce("e1", "web1")
         model.until(lambda outcome: model.posted)
         model.start("e1")
@@ -1148,7 +1148,7 @@ class TestWhatAzureMayDo:
         assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
 
     def test_out_first_where_there_is_time_for_nothing_else(self):
-        model = Model(hosts=2, min_in_service=1, drain_host={"services": ["web.service"], "before": True})
+        model = Model(hosts=2, min_in_service=1, drain_host={"steps": [BEFORE, service("web.service")]})
         model.announce("e1", "web1", event_type="Preempt", notice=5)
         outcome = model.go()
         assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and model.in_rotation("web1") == []
@@ -1416,14 +1416,14 @@ def test_a_rule_that_cannot_be_asked_is_told_and_leaves_nobody_in_rotation():
 
 
 def test_services_that_do_not_stop_are_no_reason_to_wait_where_the_rule_says_approve():
-    model = Model(drain_host={"timeout": 10.0, "services": ["slow"]}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+    model = Model(drain_host={"timeout": 10.0, "steps": [service("slow")]}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
     model.refuse["web1", "drain_host"] = "still stopping"
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted, 12)
 
 
 def test_a_step_that_fails_in_every_pass_is_tried_again_and_needs_a_person():
-    model = Model(drain_host={"services": ["web.service"]})
+    model = Model(drain_host={"steps": [service("web.service")]})
     model.refuse["web1", "drain_host"] = "still stopping"
     model.announce("e1", "web1")
     outcome = model.until(lambda outcome: state(outcome, "web1") == "needs_person")
@@ -1516,7 +1516,7 @@ class TestTwoEventsOfWhichOneIsNotDue:
         return model
 
     def test_runs_that_take_one_step_approve_the_one_in_hand(self):
-        model = self.model(wait=False, drain_host={"services": ["web.service"]})
+        model = self.model(wait=False, drain_host={"steps": [service("web.service")]})
         model.run["look_twice"] = True
         for _minute in range(4):
             model.killed()
@@ -1625,7 +1625,7 @@ class TestNotReadIsNotSettled:
 
     @pytest.mark.parametrize("provider", ["custom", "none"])
     def test_a_silent_member_whose_records_lie_on_itself(self, provider):
-        model = Model(load_balancer={"provider": provider}, drain_host={"services": ["web.service"]}, min_in_service=0)
+        model = Model(load_balancer={"provider": provider}, drain_host={"steps": [service("web.service")]}, min_in_service=0)
         for name in model.names:
             model.settings[name]["resource_name"] = model.hosts[name]["azure_name"]
         model.announce("e1", "web1", "web2")
@@ -1785,7 +1785,7 @@ class TestOnePass:
     def test_they_see_an_event_through(self):
         model = Model()
         for settings in model.settings.values():
-            settings["drain_host"]["services"] = ["web.service"]
+            settings["drain_host"]["steps"] = [service("web.service")]
         model.announce("e1", "web1")
         roles = []
         for _minute in range(3):
@@ -1816,7 +1816,7 @@ class TestOnePass:
     @pytest.mark.parametrize(("provider", "before"), [("haproxy", False), ("custom", False), ("none", True)])
     def test_the_time_to_drain_goes_on_from_one_to_the_next(self, provider, before, skew):
         rules = [{"name": "impatient", "on_drain_timeout": "approve"}]
-        model = Model(rules=rules, load_balancer={"provider": provider}, drain_host={"before": before})
+        model = Model(rules=rules, load_balancer={"provider": provider}, drain_host={"steps": [BEFORE] if before else []})
         model.skew = {"web1": skew, "lb1": skew}
         model.announce("e1", "web1")
         model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
@@ -1879,7 +1879,7 @@ class TestOnePass:
         assert not model.finish()["failed_run"] and not model.held("web1")
 
     def test_what_fails_is_tried_again_for_some_time(self):
-        model = Model(drain_host={"services": ["web.service"]})
+        model = Model(drain_host={"steps": [service("web.service")]})
         model.announce("e1", "web1")
         self.run(model)
         model.refuse["web1", "drain_host"] = "still stopping"

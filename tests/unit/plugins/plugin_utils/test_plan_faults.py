@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tests.support.model import Model
+from tests.support.model import Model, service
 
 
 def seconds_to_the_end(model):
@@ -86,7 +86,7 @@ def test_an_event_that_names_a_sound_host_and_one_that_a_person_must_mend():
 
 def test_a_vm_whose_disk_was_wiped():
     """What its own records held is forgotten; what the balancer's hold is not."""
-    model = Model(drain_host={"services": ["web.service"]})
+    model = Model(drain_host={"steps": [service("web.service")]})
     model.announce("e1", "web1", event_type="Redeploy")
     model.until(lambda outcome: model.posted)
     model.start("e1")

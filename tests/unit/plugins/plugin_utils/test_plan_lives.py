@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.support.model import Model
+from tests.support.model import Model, service
 
 NAMES = ("web1", "web2", "web3")
 HOSTS = st.sampled_from(NAMES)
@@ -45,7 +45,7 @@ class Lives(RuleBasedStateMachine):
         named=st.booleans(),
     )
     def begin(self, balancers, services, least, rules, custom, unknown, named):
-        drain = {"services": ["web.service"] if services else [], "timeout": TIMEOUT}
+        drain = {"steps": [service()] if services else [], "timeout": TIMEOUT}
         self.model = Model(hosts=3, balancers=balancers, drain_host=drain, min_in_service=least, rules=RULES[rules], unknown_resources=unknown)
         for name in NAMES if named else ():
             self.model.settings[name]["resource_name"] = self.model.hosts[name]["azure_name"]

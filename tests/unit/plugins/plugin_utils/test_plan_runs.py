@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.model import Model, iso
+from tests.support.model import BEFORE, Model, iso, service
 
 NO_SOCKET = {"reached": True, "fatal": "There is no HAProxy socket"}
 
@@ -206,16 +206,16 @@ class TestTimeThatARunOfOneStepWaitsFor:
         model.start("e1")
         assert model.one() <= 2, "there is nothing left to approve"
 
-    @pytest.mark.parametrize("services", [[], ["web.service"]])
-    def test_no_haproxy_on_the_passive_machine_for_so_long(self, services):
-        model = OneStep(3.0, absent=("lb2",), balancers=("lb1", "lb2"), drain_host={"services": services})
+    @pytest.mark.parametrize("steps", [[], [service()]])
+    def test_no_haproxy_on_the_passive_machine_for_so_long(self, steps):
+        model = OneStep(3.0, absent=("lb2",), balancers=("lb1", "lb2"), drain_host={"steps": steps})
         model.announce("e1", "web1")
         while not model.posted:
             assert model.one() <= 3
         assert model.now - 1_800_000_000.0 < 4 * 70
 
     def test_a_step_that_waits_for_it_too(self):
-        model = OneStep(10.0, drain_host={"before": True, "ports": []})
+        model = OneStep(10.0, drain_host={"steps": [BEFORE], "ports": []})
         given = []
         take = model._drain_host
 

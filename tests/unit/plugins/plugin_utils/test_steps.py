@@ -195,33 +195,34 @@ class TestDrainHost:
     def test_connections_and_services(self):
         judged = self.judge(
             connections={"idle": False, "left": ["1 connection on port 80"]},
-            services={"changed": True, "done": False, "waiting_for": "app is deactivating", "conflicts": ["db was started"]},
+            steps={"changed": True, "done": False, "waiting_for": "app is deactivating", "conflicts": ["db was started"]},
             settings=NOBODY,
         )
         assert (judged["done"], judged["changed"], judged["conflicts"]) == (False, True, ["db was started"])
         assert judged["reason"] == "web1 is not drained; 1 connection on port 80; app is deactivating; db was started"
-        assert self.left(connections=UNREACHABLE, services=SKIPPED, settings=NOBODY) == ["the host cannot be reached"]
+        assert self.left(connections=UNREACHABLE, steps=SKIPPED, settings=NOBODY) == ["the host cannot be reached"]
 
     def test_tasks_of_the_users_own(self):
-        assert self.left(look("lb1", server(sessions=1)), unfinished="/before.yml") == ["/before.yml has not set drain_host_done"]
+        early = {"done": False, "waiting_for": "/before.yml has not set drain_host_done"}
+        assert self.left(look("lb1", server(sessions=1)), early=early) == [early["waiting_for"]]
 
     def test_check_mode(self):
         judged = self.judge(look("lb1", server(sessions=1)), check_mode=True)
         assert judged["done"] and judged["reason"].startswith("web1 is not drained; ")
 
     def test_running(self):
-        judged = self.judge(state="running", services={"changed": False, "done": True, "waiting_for": None}, forgotten={"changed": True})
+        judged = self.judge(state="running", steps={"changed": False, "done": True, "waiting_for": None}, forgotten={"changed": True})
         assert judged == {"done": True, "changed": True, "reason": "web1 is running", "failed_hosts": [], "conflicts": [], "left": []}
-        starting = self.judge(state="running", services={"done": False, "waiting_for": "app is activating"})
+        starting = self.judge(state="running", steps={"done": False, "waiting_for": "app is activating"})
         assert not starting["done"] and starting["reason"] == "web1 is not running; app is activating"
-        silent = self.judge(state="running", services=UNREACHABLE, forgotten=UNREACHABLE)
+        silent = self.judge(state="running", steps=UNREACHABLE, forgotten=UNREACHABLE)
         assert not silent["done"] and silent["left"] == ["the host cannot be reached"]
 
     LB1 = {"provider": "haproxy", "hosts": ["lb1"]}
 
-    def progress(self, *looks, entries=(LB1,), number=0, connections=SKIPPED, services=SKIPPED, **told):
+    def progress(self, *looks, entries=(LB1,), number=0, connections=SKIPPED, steps=(), **told):
         items = [dict(look, item={"machine": look["item"], "number": number}) for look in looks]
-        return drain_host.progress("web1", "drained", entries, items, connections, services, SKIPPED, **told)
+        return drain_host.progress("web1", "drained", entries, items, connections, steps, SKIPPED, **told)
 
     def test_when_the_services_may_stop(self):
         assert self.progress(look("lb1", server()))["idle"] and self.progress(look("lb1", server()))["down"]
@@ -229,7 +230,7 @@ class TestDrainHost:
         assert not self.progress(look("lb1", server()), connections={"idle": False, "left": ["1 connection on port 80"]})["idle"]
         assert not self.progress(look("lb1", server()), connections={})["idle"], "not counted yet"
         assert not self.progress(look("lb1", server()), connections=UNREACHABLE)["idle"]
-        assert not self.progress(look("lb1", server()), services={"done": False})["down"]
+        assert not self.progress(look("lb1", server()), steps=[{"done": False}])["down"]
 
     def test_how_long_the_look_at_the_balancer_lasts(self):
         def seconds(**told):
@@ -338,13 +339,13 @@ class TestRestoreService:
     def test_check_mode(self):
         assert self.judge(answer={"answered": False, "reason": "/: status 503"}, check_mode=True)["done"]
 
-    def progress(self, services=SKIPPED, answer=SKIPPED, balancer=BACK, **told):
-        return restore_service.progress("web1", services, answer, balancer, **told)
+    def progress(self, steps=(), answer=SKIPPED, balancer=BACK, **told):
+        return restore_service.progress("web1", steps, answer, balancer, **told)
 
     def test_what_its_tasks_go_by(self):
         told = self.progress()
-        assert told["up"] and told["may_go_back"] and told["given_back"] and told["starts"] and not told["before_done"]
-        assert not self.progress({})["up"] and not self.progress({"done": False})["may_go_back"]
+        assert told["up"] and told["may_go_back"] and told["given_back"] and not told["before_done"]
+        assert not self.progress([{}])["up"] and not self.progress([{"done": False}])["may_go_back"]
         told = self.progress(answer={"answered": False})
         assert told["up"] and not told["may_go_back"] and not told["given_back"]
         assert not self.progress(balancer={})["given_back"] and not self.progress(unfinished="/before.yml")["up"]
@@ -352,8 +353,9 @@ class TestRestoreService:
     def test_the_records_that_end(self):
         assert self.progress()["forgets"] == list(restore_service.ENDED)
         told = self.progress(present=["drained", "haproxy_server"], files=["restore_service_after"])
-        assert told["forgets"] == ["drained", "restore_service_after"] and not told["starts"]
-        assert self.progress(present=["service"])["starts"] and self.progress(present=["service"])["forgets"] == []
+        assert told["forgets"] == ["drained", "restore_service_after"]
+        assert self.progress(present=["service"])["forgets"] == []
+        assert self.progress(present=["drain_host_step_queue"])["forgets"] == ["drain_host_step_queue"], "also of a step that is set no more"
 
     def test_tasks_that_an_earlier_step_has_done(self):
         def done(**record):

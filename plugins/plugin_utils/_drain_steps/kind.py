@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a type of drain step has to tell. Private to the collection; pure.
+
+A drain step is one thing that is taken out of duty on a host besides its balancer, and put back later. Its module is a driver of the hold engine: it
+looks, acts and looks again, and records what it found. It returns C(done) (what it has read back, never what a command's exit said), C(waiting_for),
+C(conflicts) and C(changed). It puts again what a reboot has undone, as long as the record stands, and it waits where the rest of a cluster does not
+allow it to act.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class Kind:
+    """One type of drain step. A normalised step has C(name), C(type), C(idle) (whether the host must be idle first), C(out) and C(in) (whether anything
+    is done in that direction), and what else C(step) puts in."""
+
+    name = ""
+    options = ()
+    """Keys that a step of this type may have besides C(name) and C(type)."""
+    module = ""
+    """The module that puts and releases its hold. It is run without the role if C(acts) returns its options."""
+    record = ""
+    """The kind of its records. What is on record and not in the settings any more is put back all the same."""
+    needs_idle = True
+    """Whether such a step, and all after it, wait until the host is idle."""
+    together = False
+    """Whether steps that stand together are one call."""
+    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+    def step(self, options, folder):
+        """What a normalised step has besides C(name), C(type) and C(idle). C(folder): what paths are relative to."""
+        return {"out": True, "in": True}
+
+    def problems(self, options, file_problem):
+        """What is wrong with the options: pairs of an option (or an empty text) and a sentence. C(file_problem): what is wrong with a task file, or None."""
+        return ()
+
+    def acts(self, group, hold):
+        """The options of its module; None if a role has to do it. C(hold): its options that say what is held or released."""
+        raise NotImplementedError

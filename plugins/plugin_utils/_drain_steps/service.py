@@ -1,0 +1,23 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A unit of systemd as a drain step. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+
+
+class Service(Kind):
+    name = "service"
+    module = "service_hold"
+    record = "service"
+    together = True
+    names = re.compile(r"[A-Za-z0-9_.:@\\-]+")
+
+    def acts(self, group, hold):
+        # Without names it is about all services that are held.
+        return dict({"services": group["names"]} if group["names"] else {}, timeout=0, **hold)

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The drain steps: what the settings say as one list, what is wrong with them, and that the plan needs no more than the list."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, groups_in, groups_out, mistakes_in, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+
+from tests.support.model import Model
+
+QUEUE = {"name": "queue", "type": "tasks", "out": "out.yml", "in": "in.yml"}
+SHOP = {"name": "shop", "type": "service"}
+
+
+def names(groups):
+    return [group["names"] for group in groups]
+
+
+class TestOneList:
+    def test_all_that_is_set(self):
+        steps = steps_of("/before.yml", [QUEUE, SHOP, "nginx"], ["db"], "/after.yml", "/play")
+        assert [(step["name"], step["type"], step["idle"]) for step in steps] == [
+            ("drain_host_before", "tasks", False),
+            ("queue", "tasks", False),
+            ("shop", "service", True),
+            ("nginx", "service", True),
+            ("db", "service", True),
+            ("drain_host_after", "tasks", True),
+        ]
+        assert (steps[1]["out"], steps[1]["in"]) == ("/play/out.yml", "/play/in.yml")
+        assert [step.get("record") for step in steps if "record" in step] == ["drain_host_before", "drain_host_step_queue", "drain_host_after"]
+
+    def test_what_comes_after_a_service_waits_as_the_service_does(self):
+        assert [step["idle"] for step in steps_of(steps=["nginx", QUEUE])] == [True, True]
+        assert [step["idle"] for step in steps_of(steps=[QUEUE], after="/after.yml")] == [False, True]
+
+    def test_services_that_stand_together_are_one_call(self):
+        steps = steps_of(steps=["app", "cache", QUEUE, "db"], services=["disk"])
+        assert names(groups_out(steps)) == [["app", "cache"], ["queue"], ["db", "disk"]]
+        # What comes in last takes along whatever else is on record.
+        assert names(groups_in(steps, ["service"])) == [["db", "disk"], ["queue"], []]
+        assert names(groups_in(steps, [])) == [["queue"]]
+
+    def test_services_that_are_set_no_more(self):
+        assert [(group["type"], group["names"]) for group in groups_in(steps_of(steps=[QUEUE]), ["service"])] == [("service", []), ("tasks", ["queue"])]
+
+    def test_one_of_the_two_files(self):
+        out, back = {"name": "a", "type": "tasks", "out": "/out.yml"}, {"name": "b", "type": "tasks", "in": "/in.yml"}
+        told = drain_steps(steps=[out, back], present=[])
+        assert (names(told["out"]), names(told["in"]), told["files_in"]) == ([["a"]], [["b"]], True)
+        assert told["undone"] == ["drain_host_step_a"] and told["records"] == ["drain_host_step_a", "restore_service_step_b"]
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            (7, "drain_host_steps[0]: 7 is neither a dictionary nor the name of a service"),
+            ({"name": "a", "type": "servise"}, "drain_host_steps[0].type: 'servise' is no type of step; did you mean service?; there is service, tasks"),
+            ({"name": "a"}, "drain_host_steps[0].type: not set; there is service, tasks"),
+            ({"type": "service"}, "drain_host_steps[0].name: not set"),
+            ({"name": "a b", "type": "service"}, "drain_host_steps[0].name: 'a b' is not a plain word"),
+            ("", "drain_host_steps[0].name: not set"),
+            ({**QUEUE, "name": "../queue"}, "drain_host_steps[0].name: '../queue' is not a plain word"),
+            ("db.service", "drain_host_steps[0].name: 'db.service' stands in drain_host_services already"),
+            ({**SHOP, "out": "x"}, "drain_host_steps[0]: there is no option out; there are name, type"),
+            ({**QUEUE, "inn": "x"}, "drain_host_steps[0]: there is no option inn; did you mean in?; there are name, type, out, in"),
+            ({"name": "a", "type": "tasks"}, "drain_host_steps[0]: neither out nor in is set"),
+            ({**QUEUE, "in": "none.yml"}, "drain_host_steps[0].in: there is no none.yml"),
+        ],
+    )
+    def test_each(self, entry, said):
+        (mistake,) = mistakes_in([entry], ["db"], lambda path: f"there is no {path}" if path == "none.yml" else None)
+        assert mistake.startswith(said)
+
+    def test_a_name_stands_for_one_step(self):
+        assert list(mistakes_in([SHOP, {**QUEUE, "name": "shop"}], [], lambda path: None)) == [
+            "drain_host_steps[1].name: 'shop' stands in drain_host_steps[0] already"
+        ]
+        assert list(mistakes_in([QUEUE, SHOP, "postgresql@15-main.service"], ["nginx"], lambda path: None)) == []
+
+
+class Bell(Kind):
+    """A made-up step: a bell that is taken off the wall, and hung up again."""
+
+    name = "bell"
+    module = "bell_hold"
+    record = "bell"
+
+    def acts(self, group, hold):
+        return dict(hold, bells=group["names"])
+
+
+class TestAMadeUpType:
+    @pytest.fixture(name="model")
+    def make_model(self, monkeypatch):
+        monkeypatch.setitem(KINDS, "bell", Bell())
+        return Model(drain_host={"steps": steps_of(steps=["shop", {"name": "gong", "type": "bell"}, "db"])})
+
+    @staticmethod
+    def acts(model):
+        acts = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ())]
+        return [(act["module"], act["args"].get("services") or act["args"].get("bells")) for act in acts]
+
+    def test_the_whole_life_of_an_event(self, model):
+        model.run.update(forks=5, sleep=1.0)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
+        assert self.acts(model) == [("service_hold", ["shop"]), ("bell_hold", ["gong"]), ("service_hold", ["db"]), ("task_hold", None)]
+        assert not needs_roles(model.settings) and model.outcome["by_role"] == {} and model.posted == []
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.killed()
+        model.over("e1")
+        outcome = model.finish()
+        assert not outcome["failed_run"], outcome["messages"]
+        assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
+
+
+class TestTasks:
+    def test_it_begins_before_the_host_is_idle_and_needs_a_role(self):
+        model = Model(drain_host={"steps": steps_of(steps=[QUEUE, "shop"])})
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.announce("e1", "web1")
+        outcome = model.until(lambda outcome: "drain_host_step_queue" in model.hosts["web1"]["tasks"])
+        assert needs_roles(model.settings) and list(outcome["by_role"]) == ["web1"] and model.posted == []
+        model.hosts["web1"]["connections"] = []
+        model.until(lambda outcome: model.posted)
+
+    def test_after_a_service_it_waits_with_that(self):
+        model = Model(drain_host={"steps": steps_of(steps=["shop", QUEUE])})
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.announce("e1", "web1")
+        for _pass in range(6):
+            model.go()
+        assert model.hosts["web1"]["tasks"] == {}
+
+    def test_a_killed_run_is_continued_from_its_record(self):
+        model = Model(drain_host={"steps": steps_of(steps=[QUEUE])}, load_balancer={"provider": "none"})
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.over("e1")
+        outcome = model.finish()
+        assert not outcome["failed_run"] and model.hosts["web1"]["tasks"] == {}, outcome["messages"]
+
+    def test_a_step_without_a_file_for_the_way_out_keeps_nobody_from_being_ready(self):
+        model = Model(drain_host={"steps": steps_of(steps=[{"name": "a", "type": "tasks", "in": "/in.yml"}])})
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        assert "drain_host" not in [role for _at, _name, role, _ids in model.steps]
