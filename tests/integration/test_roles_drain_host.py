@@ -165,7 +165,6 @@ def test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse(bed):
 
 
 def test_a_step_begins_before_the_host_is_idle_and_a_service_does_not(bed):
-    take_out(bed)
     unit(bed, "app", "active")
     steps = [{"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done")}, "app"]
     with bed.request():

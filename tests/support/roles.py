@@ -208,13 +208,14 @@ class RoleBed:
     def noted(self, word, fact):
         """A task file of the user that notes a word where the services are noted, and is done at once; returns its name."""
         command = f"echo {word} >> {self.units}/log"
-        tasks = [{"name": "Note", "ansible.builtin.command": ["sh", "-c", command]}, {"name": "Done", "ansible.builtin.set_fact": {fact: True}}]
+        tasks = [{"name": "Note", "ansible.builtin.shell": command}, {"name": "Done", "ansible.builtin.set_fact": {fact: True}}]
         (self.folder / f"{word}.yml").write_text(yaml.safe_dump(tasks))
         return f"{word}.yml"
 
     def log(self):
         """What was stopped, started and noted, in order."""
-        return (self.units / "log").read_text().splitlines()
+        path = self.units / "log"
+        return path.read_text().splitlines() if path.exists() else []
 
     def admin(self, balancer="lb1", host="web1"):
         """The administrative flags of a server: 0 ready, 1 maintenance, 8 drain."""

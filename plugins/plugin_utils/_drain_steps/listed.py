@@ -36,15 +36,7 @@ def steps_of(before=None, steps=(), services=(), after=None, folder=""):
 
 def groups_out(steps):
     """The steps that go out, those together that are one call. A group has C(type), C(idle), C(names) and C(steps)."""
-    found = []
-    for step in steps:
-        if not step["out"]:
-            continue
-        if not (found and found[-1]["type"] == step["type"] and KINDS[step["type"]].together):
-            found.append({"type": step["type"], "idle": step["idle"], "names": [], "steps": []})
-        found[-1]["names"].append(step["name"])
-        found[-1]["steps"].append(step)
-    return found
+    return _groups([step for step in steps if step["out"]])
 
 
 def groups_in(steps, there=None):
@@ -52,7 +44,7 @@ def groups_in(steps, there=None):
 
     C(there): the kinds of records that the host has; None if nobody knows.
     """
-    found = groups_out([dict(step, out=step["in"]) for step in steps])[::-1]
+    found = _groups([step for step in steps if step["in"]])[::-1]
     for kind in KINDS.values():
         own = [group for group in found if kind.record and group["type"] == kind.name]
         if kind.record and not (there is None or kind.record in there):
@@ -62,6 +54,16 @@ def groups_in(steps, there=None):
             own[-1]["names"] = []
         elif kind.record:
             found.insert(0, {"type": kind.name, "idle": True, "names": [], "steps": []})
+    return found
+
+
+def _groups(steps):
+    found = []
+    for step in steps:
+        if not (found and found[-1]["type"] == step["type"] and KINDS[step["type"]].together):
+            found.append({"type": step["type"], "idle": step["idle"], "names": [], "steps": []})
+        found[-1]["names"].append(step["name"])
+        found[-1]["steps"].append(step)
     return found
 
 

@@ -146,16 +146,16 @@ class TestActs:
         return scene.take(dict(found, options=look) if look is not None else found, number=3, state_dir="/s", imds_url="http://127.0.0.1:1")
 
     def test_before_the_look(self, scene):
-        seen = self.take(scene, "services", look={"known": "a"})
+        seen = self.take(scene, "steps", look={"known": "a"})
         assert [(name, args) for _moment, name, args in scene.looks] == [
-            ("graceful.azure.services_module", {"state": "absent", "state_dir": "/s"}),
+            ("graceful.azure.steps_module", {"state": "absent", "state_dir": "/s"}),
             ("graceful.azure.host_observation", {"known": "a", "state_dir": "/s", "imds_url": "http://127.0.0.1:1"}),
         ]
-        assert [act["part"] for act in seen["acts"]] == ["services"] and seen["reached"]
+        assert [act["part"] for act in seen["acts"]] == ["steps"] and seen["reached"]
 
     def test_in_the_order_of_the_turns(self, scene):
         scene.told = {"done": True, "changed": True}
-        assert self.take(scene, "services")["changed"] is True
+        assert self.take(scene, "steps")["changed"] is True
         scene.told = self.BACK
         (act,) = self.take(scene, "balancer", machine="lb1")["acts"]
         assert act["item"] == "lb1"
@@ -163,7 +163,7 @@ class TestActs:
 
     def test_not_after_one_that_did_not_come_about(self, scene):
         scene.told = {"done": False}
-        self.take(scene, "services")
+        self.take(scene, "steps")
         assert self.take(scene, "balancer", machine="lb1") == {"changed": False}
         assert [act["part"] for act in self.take(scene, "forgotten", "restoring")["acts"]] == ["restoring"]
 
@@ -173,14 +173,14 @@ class TestActs:
             raise error
 
         scene.execute = execute
-        (act,) = self.take(scene, "services")["acts"]
+        (act,) = self.take(scene, "steps")["acts"]
         assert act[told] is True and act["msg"]
 
     def test_what_ansible_shows(self, scene):
         scene.told = {"done": True, "changed": True, "diff": {"before": 1, "after": 2}, "warnings": ["w"], "invocation": {}}
-        seen = self.take(scene, "services")
+        seen = self.take(scene, "steps")
         assert seen["diff"] == [{"before": 1, "after": 2}] and seen["warnings"] == ["w"]
-        assert seen["acts"] == [{"done": True, "changed": True, "part": "services", "ended_at": 1000.0}]
+        assert seen["acts"] == [{"done": True, "changed": True, "part": "steps", "ended_at": 1000.0}]
 
 
 class TestNews:
