@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.roles import SYSTEMCTL
 from tests.support.site import Site, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
@@ -344,6 +345,40 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     assert run.event(first)["hosts"]["web1"]["state"] == "needs_person" and site.simulator.event(first)["Approvals"] == []
     # It looked at the balancer for all; somebody else does.
     assert run.event(second)["outcome"] == "completed" and site.admin_states() == {"web1": "drain", "web2": "ready"}
+
+
+def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
+    """Out in order, in the other way round, and the user's own files first and last."""
+    units, program = tmp_path / "units", tmp_path / "bin" / "systemctl"
+    units.mkdir()
+    program.parent.mkdir()
+    program.write_text(SYSTEMCTL.format(units=units))
+    program.chmod(0o755)
+    for name in ("app", "db"):
+        (units / f"{name}.service").write_text("active\n")
+    interpreter = tmp_path / "python-web1"
+    interpreter.write_text(f'#!/bin/sh\nPATH={program.parent}:$PATH exec {site.python} "$@"\n')
+    interpreter.chmod(0o755)
+
+    def noted(word, role):
+        tasks = [{"name": "Note", "ansible.builtin.shell": f"echo {word} >> {units}/log"}, {"name": "Done", "ansible.builtin.set_fact": {f"{role}_done": True}}]
+        path = tmp_path / f"{word}.yml"
+        path.write_text(json.dumps(tasks))
+        return str(path)
+
+    queue = {"name": "queue", "type": "tasks", "out": noted("out", "drain_host"), "in": noted("in", "restore_service")}
+    own = [f"{role}_{when}" for role in ("drain_host", "restore_service") for when in ("before", "after")]
+    files = {name: noted(name, name.rpartition("_")[0]) for name in own}
+    site.write_inventory(web1={"ansible_python_interpreter": str(interpreter), "drain_host_steps": ["app", queue], "drain_host_services": ["db"], **files})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    run = site.run()
+    assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    log = (units / "log").read_text().splitlines()
+    assert log == [
+        "drain_host_before", "stop app.service", "out", "stop db.service", "drain_host_after",
+        "restore_service_before", "start db.service", "in", "start app.service", "restore_service_after",
+    ], run.output
+    assert site.records() == [] and site.admin_states()["web1"] == "ready"
 
 
 def test_a_name_that_leads_elsewhere_while_it_is_held(site):
