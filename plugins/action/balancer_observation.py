@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        return self.look_at_balancer("haproxy_info", self._task.args, task_vars)
+        return self.look_at_balancer(PROVIDERS["haproxy"], "haproxy_info", self._task.args, task_vars)

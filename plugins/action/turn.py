@@ -12,6 +12,7 @@ import time
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
 OF_HOST = ("approval_hold", "host_observation")
@@ -68,7 +69,7 @@ class ActionModule(LookAction):
         args = self._task.args
         news = News(args["news"], args.get("known") or ()) if args.get("news") else None
         if "module" in turn:
-            return self.look_at_balancer(turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
+            return self.look_at_balancer(PROVIDERS[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
         interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
         options = self._with_own("host_observation", turn["options"])
         at_once = dict(options, wait=0.0)

@@ -391,6 +391,8 @@ KIND_SHAPES = {
     },
     "task": {"subject": {"name": str}},
 }
+# The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
+OF_BALANCERS = ("haproxy_server",)
 KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}}
 
 

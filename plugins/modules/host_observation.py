@@ -246,6 +246,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
+    OF_BALANCERS,
     HoldError,
     check_writable,
     list_records,
@@ -333,9 +334,7 @@ class Look:
         try:
             check_writable(self.params["state_dir"], self.create)
             # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
-            self.seen["holds"] = [
-                record for record in list_records(self.params["state_dir"]) if record["kind"] in ("service", "task")
-            ]
+            self.seen["holds"] = [record for record in list_records(self.params["state_dir"]) if record["kind"] not in OF_BALANCERS]
         except HoldError as error:
             # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))

@@ -118,22 +118,13 @@ class LookAction(ActionBase):
             news.tell_events(result["events"], args.get("expected") or ())
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
-    def look_at_balancer(self, module, args, task_vars, news=None):
-        """Look at the task's machine, on which a balancer runs. C(news): the C(News) that end this look."""
+    def look_at_balancer(self, provider, module, args, task_vars, news=None):
+        """Look at the task's machine, on which a balancer of that C(Provider) runs. C(news): the C(News) that end this look."""
         wait = float(args.get("timeout", 0))
         result = self.look(module, args, task_vars, wait + SOCKET, news.end if news and wait else None)
         if result.get("ended"):
             return result
-        result["at"] = time.time()
-        if result.get("absent"):
-            result["error"] = "no HAProxy runs there"
-        if result["reached"] and result["level"] not in (None, "admin"):
-            result["fatal"] = f"the HAProxy socket {args['socket']} allows only the level {result['level']}; admin is needed"
-        elif result["reached"] and result.get("state_dir_problem"):
-            result["fatal"] = result["state_dir_problem"]
-        if result.get("fatal"):
-            result["servers"] = None
-        return result
+        return provider.read(dict(result, at=time.time()), args)
 
     def cleanup(self, force=False):
         """Tidy up. If the machine cannot be reached any more, the look has not failed for that."""

@@ -158,6 +158,10 @@ class Provider:
         """
         return []
 
+    def read(self, result, options):
+        """The result of a look at one of its machines, with C(error) or C(fatal) if it is of no use. C(options): those of the look."""
+        return result
+
     def acts(self, settings, direction, hold, step):
         """The acts that take a host out or in: for each machine its name, a module and the options. None if a task file of the user does that.
 

@@ -228,7 +228,7 @@ def _ask(host, decided):
 
 def quick_look(turn):
     """A turn that looks at the same machine and waits for nothing."""
-    return dict({key: turn[key] for key in ("machine", "key", "name", "module")}, options=dict(turn["options"], wait_for=[], timeout=0.0))
+    return dict({key: turn[key] for key in ("machine", "key", "name", "provider", "module")}, options=dict(turn["options"], wait_for=[], timeout=0.0))
 
 
 def known_events(observed):
@@ -296,7 +296,8 @@ def _machine_looks(balancers, waits=None, searched=lambda name, key: [], more=0.
         for found in provider.looks(mine, waits or {}, searched):
             timeout = _drain_wait(found.quiet, more) if found.wait_for else 0.0
             options = dict(found.options, wait_for=found.wait_for, quiet=found.quiet, timeout=timeout)
-            turns.append({"machine": found.machine, "key": found.key, "name": found.key, "module": found.module, "options": options})
+            turn = {"machine": found.machine, "key": found.key, "name": found.key, "provider": provider.name, "module": found.module}
+            turns.append(dict(turn, options=options))
     return turns
 
 

@@ -116,6 +116,15 @@ class Haproxy(Provider):
             quiet = max((draining[server] for server in wait_for), default=0.0)
             yield NextLook(key, machine, "haproxy_info", options, wait_for, quiet)
 
+    def read(self, result, options):
+        if result.get("absent"):
+            result = dict(result, error="no HAProxy runs there")
+        if result["reached"] and result["level"] not in (None, "admin"):
+            result = dict(result, fatal=f"the HAProxy socket {options['socket']} allows only the level {result['level']}; admin is needed")
+        elif result["reached"] and result.get("state_dir_problem"):
+            result = dict(result, fatal=result["state_dir_problem"])
+        return dict(result, servers=None) if result.get("fatal") else result
+
     def acts(self, settings, direction, hold, step):
         known = {
             "server": settings["server"],

@@ -223,7 +223,7 @@ class TestNews:
 
 class TestBalancer:
     def test_it_is_looked_at_with_its_own_module(self, scene):
-        found = {"name": KEY, "machine": "lb1", "key": KEY, "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
+        found = {"name": KEY, "machine": "lb1", "key": KEY, "provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
         assert scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/lb")["reached"]
         assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 

@@ -113,7 +113,7 @@ class TestLooksThatAreOlderThanActs:
         act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "servers": list(servers)}
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "name": "lb1", "acts": []}, "acts": [act]}]}}, "web1": None}
         options = {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "options": options}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": options}
         last = {"turns": {"web0": [], "web1": [turn]}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in known}}
         return ActionModule._older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
 
@@ -150,7 +150,7 @@ class TestLooksThatAreOlderThanActs:
         begun = begin({"web0", "web1"})
         begun["settings"]["web0"]["load_balancers"][0].update(provider="haproxy", hosts=["lb1"])
         act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "failed": True, "msg": "no socket"}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "module": "haproxy_info", "options": {}}
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": {}}
         step = {"role": "load_balancer", "state": "out", "event_ids": ["E1"]}
         last = dict(begun, turns={"web0": [], "web1": [turn]}, hosts={"web0": {"step": step}}, number=4, memory={"first_found": 1.0})
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "acts": []}, "acts": [act]}]}}, "web1": {}}
