@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
@@ -149,8 +150,10 @@ class ActionModule(ActionBase):
             step = (last.get("hosts") or {}).get(name, {}).get("step")
             if not done or not step:
                 continue
-            balancers = last["settings"][name]["load_balancers"]
-            result, failure = judge(step["role"], step["state"], step["event_ids"], name, balancers, done)
+            settings = last["settings"][name]
+            recorded = [drain_step.get("record") for drain_step in settings["drain_host"]["steps"]]
+            lost = lost_steps(step.get("records") or (), recorded)
+            result, failure = judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
             acted[name] = {step["role"]: result}
             if failure is not None:
                 acted[name]["failure"] = {"pass": last["number"], "message": failure}

@@ -28,9 +28,9 @@ class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         turn = self._task.args["turn"]
-        for module in turn.get("prepare", ()):
-            # What goes wrong here is told by the step that needs it.
-            with contextlib.suppress(AnsibleError):
+        # What goes wrong here is told by the step that needs it.
+        with contextlib.suppress(AnsibleError, OSError):
+            for module in turn.get("prepare", ()):
                 self._configure_module(f"graceful.azure.{module}", {}, task_vars)
         acts = self._act(turn, task_vars) if turn.get("acts") else []
         failed = any(act.get("failed") or act.get("unreachable") for act in acts)

@@ -290,8 +290,9 @@ def _check_step(role, values, mistakes):
     for name in (f"{role}_event_ids", "approve_event_ready_resources"):
         if values.get(name) == []:
             mistakes.append(f"{name}: an empty list; name at least one, or leave it out")
-    if role == "restore_service" and not values["restore_service_wait"] and not values.get("restore_service_event_ids") and _restores_by_files(values):
-        mistakes.append("restore_service_event_ids: not set; steps (restore_service_wait: false) with task files of your own need it")
+    is_back = role == "restore_service" or values.get("drain_host_state") == "running"
+    if is_back and not values.get(f"{role}_wait", True) and not values.get(f"{role}_event_ids") and _restores_by_files(values):
+        mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
 
 
 def _restores_by_files(values):

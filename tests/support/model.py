@@ -14,6 +14,7 @@ import datetime
 import math
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 
 SOCKET = "/run/haproxy/admin.sock"
 
@@ -386,8 +387,10 @@ class Model:
         steps = [one for one in self.settings[name]["drain_host"]["steps"] if one["out"]]
         for one in steps:
             if not one["idle"]:
-                self._put(name, one["record"], step)
-        if self.in_rotation(name) or not self.idle(name):
+                self._put(name, one.get("record", "services"), step)
+        # A role looks for itself whether the host is idle now.
+        looks = name in self.outcome["by_role"]
+        if self.in_rotation(name) or not self.idle(name) or not (step["idle"] or looks):
             return
         for one in steps:
             self._put(name, one.get("record", "services"), step)
@@ -417,7 +420,8 @@ class Model:
             self.results[name]["restore_service"] = {"done": False, "reason": "www/%s waits in drain until HAProxy's health check passes" % name}
             return
         self._give_back(name, step)
-        self.results[name]["restore_service"] = {"done": True, "reason": "back"}
+        lost = lost_steps(step["records"], [one.get("record") for one in self.settings[name]["drain_host"]["steps"]])
+        self.results[name]["restore_service"] = {"done": True, "reason": "back", "conflicts": lost}
 
     def _give_back(self, name, step):
         ids = {i.lower() for i in step["event_ids"]}

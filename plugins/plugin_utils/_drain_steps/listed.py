@@ -14,13 +14,15 @@ import difflib
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 
 OPTION = "drain_host_steps"
+RESERVED = ("drain_host_before", "drain_host_after")
+"""The names of the steps that these options make."""
 
 
 def steps_of(before=None, steps=(), services=(), after=None, folder=""):
     """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*). What C(mistakes_in) tells is left out."""
     first, last = ([{"name": f"drain_host_{name}", "type": "tasks", "out": path}] if path else [] for name, path in (("before", before), ("after", after)))
     given = [_entry(entry) for entry in steps or ()] if isinstance(steps, (list, tuple)) else []
-    given = [entry for entry in given if entry and entry.get("name") and str(entry.get("type")) in KINDS]
+    given = [entry for entry in given if entry and entry.get("name") not in (None, "") and str(entry.get("type")) in KINDS]
     named = [{"name": str(service), "type": "service"} for service in services or ()]
     found, idle = [], False
     for entry in [*first, *given, *named, *last]:
@@ -28,8 +30,8 @@ def steps_of(before=None, steps=(), services=(), after=None, folder=""):
         idle = idle or kind.needs_idle or entry in last
         found.append(dict(kind.step(dict(entry, name=str(entry["name"])), folder), name=str(entry["name"]), type=kind.name, idle=idle))
     for step in found:
-        # Their records are those of a version that knew no other steps.
-        if step["name"] in ("drain_host_before", "drain_host_after"):
+        # Their records are those of a version that knew no other steps. No other step may have their names.
+        if step["name"] in RESERVED:
             step["record"] = step["name"]
     return found
 
@@ -89,6 +91,7 @@ def mistakes_in(steps, services, file_problem):
     if not isinstance(steps, (list, tuple)):
         return
     known = {_plain(str(service)): "drain_host_services" for service in services or ()}
+    known.update((name, "the options of the role") for name in RESERVED)
     for number, given in enumerate(steps):
         where = f"{OPTION}[{number}]"
         entry = _entry(given)
@@ -102,7 +105,7 @@ def mistakes_in(steps, services, file_problem):
         name = entry.get("name")
         if name is None or name == "":
             yield f"{where}.name: not set"
-        elif not (kind or KINDS["tasks"]).names.fullmatch(str(name)):
+        elif isinstance(name, bool) or not isinstance(name, (str, int)) or not (kind or KINDS["tasks"]).names.fullmatch(str(name)):
             yield f"{where}.name: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores"
         elif _plain(str(name)) in known:
             yield f"{where}.name: {name!r} stands in {known[_plain(str(name))]} already"

@@ -16,7 +16,11 @@ class Service(Kind):
     module = "service_hold"
     record = "service"
     together = True
-    names = re.compile(r"[A-Za-z0-9_.:@\\-]+")
+    names = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*")
+
+    def problems(self, options, file_problem):
+        if str(options.get("name")).removesuffix(".service").endswith("@"):
+            yield "name", f"{options['name']!r} is a template; name an instance of it"
 
     def acts(self, group, hold):
         # Without names it is about all services that are held.

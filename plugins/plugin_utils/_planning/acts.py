@@ -92,8 +92,13 @@ def _approve_event(step, host, run):
 
 
 def _drain_host(step, host, run):
-    acts = _of_steps(groups_out(host.settings.drain_host.steps), _hold(step))
-    return None if acts is None else [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+    groups = groups_out(host.settings.drain_host.steps)
+    acts = _of_steps(groups, _hold(step))
+    if acts is None:
+        return None
+    if step["idle"]:
+        return [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+    return [(None, [act for group, act in zip(groups, acts) if not group["idle"]])]
 
 
 def _of_steps(groups, hold):

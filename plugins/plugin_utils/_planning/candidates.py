@@ -190,8 +190,9 @@ def _stop_services(preparing, observed, drains):
         is_hit = any(event.started and event.was_ready for event in host.events)
         if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue
-        if due and (drain.idle_looks >= LOOKS or not due[0]["idle"]):
-            steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left)
+        is_idle = drain.idle_looks >= LOOKS
+        if due and (is_idle or not due[0]["idle"]):
+            steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left, idle=is_idle)
     return steps
 
 

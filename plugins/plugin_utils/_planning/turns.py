@@ -100,7 +100,7 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     prepared = _prepared(observed, groups)
     for host in hosts:
         found = _host_turns(host, decided, groups, pause, _drain_wait(waits.get(host.name, 0.0), more), expected[host.name])
-        if found and prepared.get(host.name):
+        if found and "options" in found[0] and prepared.get(host.name):
             found[0]["prepare"] = prepared[host.name]
         turns[host.name] = [dict(turn, unless_back=True) for turn in found] if host.name in back else found
     return _spread(due, _with_acts(turns, acts, observed), [host.name for host in hosts])
@@ -110,7 +110,8 @@ def _prepared(observed, groups):
     """Which modules each host packs before it waits for a first event. Ansible packs a module when a run first needs it: a quarter of a second."""
     if observed.document.number > 1 or groups.concerned:
         return {}
-    hosts = list(observed.hosts.values())
+    # For a host that was never reached, Ansible would first connect to find its Python.
+    hosts = [host for host in observed.hosts.values() if host.observation.reached]
     modules = modules_of([balancer for host in hosts for balancer in host.balancers])
     return {host.name: modules[number::len(hosts)] for number, host in enumerate(hosts)}
 

@@ -26,20 +26,26 @@ def ended(there):
     return [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))]
 
 
-def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", check_mode=False):
+def lost_steps(there, known):
+    """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): those of the steps in its settings."""
+    names = [name[len(OUT_RECORD):] for name in there if name.startswith(OUT_RECORD) and name not in known]
+    return [f"the drain step {name} was taken out, and drain_host_steps has it no more: undo it by hand" for name in names]
+
+
+def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", check_mode=False, lost=()):
     """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result.
     C(answer): the result of M(graceful.azure.wait_for_answer) on the host.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
-    C(unfinished): the user's task file that has not done its job yet.
+    C(unfinished): the user's task file that has not done its job yet. C(lost): what C(lost_steps) tells.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
     given_back = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
     left = _left(steps, answer, given_back, unfinished)
-    conflicts = [*(steps.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
+    conflicts = [*lost, *(steps.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
     said = ["not restored" if left else "restored", *left, *conflicts]
     return {
         "done": check_mode or not left,
@@ -65,7 +71,7 @@ def progress(host, steps, answer, balancer, records=(), present=None, files=(), 
     taken = together(steps)
     goes_back = may_go_back(taken, answer, unfinished)
     return {
-        "result": judge(host, taken, answer, balancer, unfinished, check_mode),
+        "result": judge(host, taken, answer, balancer, unfinished, check_mode, lost_steps(present or (), files)),
         "next": check_mode or is_up(taken, unfinished),
         "runs_file": _runs_file(own or {}),
         "before_done": any(_was_done(record) and record["item"] == "restore_service_before" for record in records),

@@ -36,8 +36,8 @@ def is_due(act, name, balancers, done):
     return True
 
 
-def judge(role, state, event_ids, name, balancers, done):
-    """The result that the role would have set, and why the step failed, or None."""
+def judge(role, state, event_ids, name, balancers, done, lost=()):
+    """The result that the role would have set, and why the step failed, or None. C(lost): drain steps that nobody can undo, in sentences."""
     failure = _failure(role, state, name, balancers, done)
     if failure:
         return UNFINISHED, failure
@@ -48,7 +48,7 @@ def judge(role, state, event_ids, name, balancers, done):
     if role == "drain_host":
         # The plan has seen that the balancers have no more requests for the host, so no balancer is judged here.
         return drain_host.judge(name, {"provider": "none"}, steps=_steps(done)), None
-    return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done)), None
+    return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done), lost=lost), None
 
 
 def after_release(observation, event_ids):

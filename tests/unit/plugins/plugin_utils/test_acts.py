@@ -151,6 +151,12 @@ class TestWhatIsPacked:
         model.go()
         assert self.packed(model) == []
 
+    def test_not_for_a_host_that_was_never_reached(self, model):
+        """Ansible would first connect to find its Python."""
+        model.hosts["web1"]["silent"] = True
+        model.go()
+        assert "prepare" not in str(model.outcome["turns"]["web1"]) and len(self.packed(model)) == 5
+
     def test_not_while_there_is_an_event(self, model):
         model.announce("e1", "web1")
         model.go()

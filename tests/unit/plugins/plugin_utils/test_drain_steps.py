@@ -79,6 +79,16 @@ class TestMistakes:
         (mistake,) = mistakes_in([entry], ["db"], lambda path: f"there is no {path}" if path == "none.yml" else None)
         assert mistake.startswith(said)
 
+    @pytest.mark.parametrize("name", [False, True, 1.5, ["a"], "-x", "drain_host_after"])
+    def test_what_is_no_name_is_told_and_never_dropped(self, name):
+        (mistake,) = mistakes_in([{**QUEUE, "name": name}], [], lambda path: None)
+        assert mistake.startswith(f"drain_host_steps[0].name: {name!r} ")
+        assert len(steps_of(steps=[{**QUEUE, "name": name}])) == 1
+
+    def test_a_template_is_no_unit(self):
+        (mistake,) = mistakes_in(["worker@"], [], lambda path: None)
+        assert mistake == "drain_host_steps[0].name: 'worker@' is a template; name an instance of it"
+
     def test_a_name_stands_for_one_step(self):
         assert list(mistakes_in([SHOP, {**QUEUE, "name": "shop"}], [], lambda path: None)) == [
             "drain_host_steps[1].name: 'shop' stands in drain_host_steps[0] already"
@@ -124,6 +134,28 @@ class TestAMadeUpType:
         assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
 
 
+class TestATypeThatDoesNotWait(TestAMadeUpType):
+    """It hands over before anybody is idle, and the services after it wait all the same."""
+
+    @pytest.fixture(name="model")
+    def make_model(self, monkeypatch):
+        monkeypatch.setattr(Bell, "needs_idle", False)
+        monkeypatch.setitem(KINDS, "bell", Bell())
+        return Model(drain_host={"steps": steps_of(steps=[{"name": "gong", "type": "bell"}, "shop"])})
+
+    def test_the_whole_life_of_an_event(self, model):
+        model.run.update(forks=5, sleep=1.0)
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
+        for _pass in range(4):
+            assert self.acts(model) == [("bell_hold", ["gong"])] and "drained" not in model.hosts["web1"]["tasks"]
+            model.go()
+        model.hosts["web1"]["connections"] = []
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("idle"))
+        assert self.acts(model) == [("bell_hold", ["gong"]), ("service_hold", ["shop"]), ("task_hold", None)]
+
+
 class TestTasks:
     def test_it_begins_before_the_host_is_idle_and_needs_a_role(self):
         model = Model(drain_host={"steps": steps_of(steps=[QUEUE, "shop"])})
@@ -150,6 +182,18 @@ class TestTasks:
         model.over("e1")
         outcome = model.finish()
         assert not outcome["failed_run"] and model.hosts["web1"]["tasks"] == {}, outcome["messages"]
+
+    def test_a_step_that_is_set_no_more_is_told(self):
+        """Nobody knows any more which file undoes it. Its record goes, and the closing table says what is left to do."""
+        model = Model(drain_host={"steps": steps_of(steps=[QUEUE])})
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.settings["web1"]["drain_host"]["steps"] = steps_of(steps=[{**QUEUE, "name": "other"}])
+        model.over("e1")
+        outcome = model.finish()
+        assert "the drain step queue was taken out" in outcome["hosts"]["web1"]["reason"], outcome
+        assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
 
     def test_a_step_without_a_file_for_the_way_out_keeps_nobody_from_being_ready(self):
         model = Model(drain_host={"steps": steps_of(steps=[{"name": "a", "type": "tasks", "in": "/in.yml"}])})
