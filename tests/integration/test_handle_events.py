@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
-from tests.support.roles import SYSTEMCTL
+from tests.support.roles import pretend_systemctl, write_noting_tasks
 from tests.support.site import Site, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
@@ -351,21 +351,18 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
 
 def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
     """Out in order, in the other way round, and the user's own files first and last."""
-    units, program = tmp_path / "units", tmp_path / "bin" / "systemctl"
+    units = tmp_path / "units"
     units.mkdir()
-    program.parent.mkdir()
-    program.write_text(SYSTEMCTL.format(units=units))
-    program.chmod(0o755)
+    programs = pretend_systemctl(tmp_path, units)
     for name in ("app", "db"):
         (units / f"{name}.service").write_text("active\n")
     interpreter = tmp_path / "python-web1"
-    interpreter.write_text(f'#!/bin/sh\nPATH={program.parent}:$PATH exec {site.python} "$@"\n')
+    interpreter.write_text(f'#!/bin/sh\nPATH={programs}:$PATH exec {site.python} "$@"\n')
     interpreter.chmod(0o755)
 
     def noted(word, role):
-        tasks = [{"name": "Note", "ansible.builtin.shell": f"echo {word} >> {units}/log"}, {"name": "Done", "ansible.builtin.set_fact": {f"{role}_done": True}}]
         path = tmp_path / f"{word}.yml"
-        path.write_text(json.dumps(tasks))
+        write_noting_tasks(path, word, units / "log", f"{role}_done")
         return str(path)
 
     queue = {"name": "queue", "type": "tasks", "out": noted("out", "drain_host"), "in": noted("in", "restore_service")}

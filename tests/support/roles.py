@@ -63,6 +63,21 @@ done
 """
 
 
+def pretend_systemctl(folder, units):
+    """Write a systemctl that only pretends, with its units in that folder; returns the folder for PATH."""
+    program = folder / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(SYSTEMCTL.format(units=units))
+    program.chmod(0o755)
+    return program.parent
+
+
+def write_noting_tasks(path, word, log, fact):
+    """A task file of the user that notes a word where the services are noted, and is done at once."""
+    done = {"name": "Done", "ansible.builtin.set_fact": {fact: True}}
+    path.write_text(yaml.safe_dump([{"name": "Note", "ansible.builtin.shell": f"echo {word} >> {log}"}, done]))
+
+
 class Errands:
     """Functions of the test that a playbook has run, one URL for each."""
 
@@ -140,14 +155,11 @@ class RoleBed:
         self._write_inventory()
 
     def _write_programs(self):
-        (self.folder / "bin").mkdir()
-        systemctl = self.folder / "bin" / "systemctl"
-        systemctl.write_text(SYSTEMCTL.format(units=self.units))
-        systemctl.chmod(0o755)
+        programs = pretend_systemctl(self.folder, self.units)
         for name in (*HOSTS, *BALANCERS):
             interpreter = self.folder / f"python-{name}"
             socket = self.haproxy[name].socket if name in BALANCERS else ""
-            interpreter.write_text(f'#!/bin/sh\nHAPROXY_SOCKET={socket} PATH={self.folder}/bin:$PATH exec {sys.executable} "$@"\n')
+            interpreter.write_text(f'#!/bin/sh\nHAPROXY_SOCKET={socket} PATH={programs}:$PATH exec {sys.executable} "$@"\n')
             interpreter.chmod(0o755)
 
     def _write_inventory(self):
@@ -206,10 +218,8 @@ class RoleBed:
         return log
 
     def noted(self, word, fact):
-        """A task file of the user that notes a word where the services are noted, and is done at once; returns its name."""
-        command = f"echo {word} >> {self.units}/log"
-        tasks = [{"name": "Note", "ansible.builtin.shell": command}, {"name": "Done", "ansible.builtin.set_fact": {fact: True}}]
-        (self.folder / f"{word}.yml").write_text(yaml.safe_dump(tasks))
+        """The name of a task file that notes a word."""
+        write_noting_tasks(self.folder / f"{word}.yml", word, self.units / "log", fact)
         return f"{word}.yml"
 
     def log(self):
