@@ -59,6 +59,12 @@ options:
       - Whether the look also ends when nobody was connected in two counts in a row.
     type: bool
     default: false
+  at_least:
+    description:
+      - For how many seconds the look goes on even if O(await_idle) is fulfilled. It goes on reading the metadata service while a look at a balancer
+        waits.
+    type: float
+    default: 0
   ignored_peers:
     description:
       - Addresses whose connections O(await_idle) ignores, such as those that a balancer keeps open.
@@ -279,6 +285,7 @@ class Look:
         self.sleep = sleep
         self.seen = {"events": None, "resource_name": None, "connections": None, "holds": []}
         self.looks = 0
+        self.began = None
         self.read_at = None
         self.shown = None        # what the last read showed: whether the body was empty, and the ids of the events
         self.shown_since = None  # when a read of this look showed that first
@@ -292,7 +299,7 @@ class Look:
             self._read()
         if "fatal" not in seen:
             self._count()
-            began = self.monotonic()
+            began = self.began = self.monotonic()
             if self._lacks_expected():
                 self.sleep(READ_SECONDS)
                 self._read()
@@ -384,7 +391,10 @@ class Look:
         self.looks = 0 if busy else self.looks + 1
 
     def _has_news(self):
-        return self._fingerprint() != self.params["known"] or (self.params["await_idle"] and self.looks >= IDLE_LOOKS)
+        return self._fingerprint() != self.params["known"] or (self._is_idle())
+
+    def _is_idle(self):
+        return self.params["await_idle"] and self.looks >= IDLE_LOOKS and self.monotonic() - self.began >= self.params["at_least"]
 
     def _fingerprint(self):
         events = self.seen["events"]
@@ -417,6 +427,7 @@ def main():
             wait={"type": "float", "default": 0},
             known={"type": "str", "default": "", "no_log": False},
             await_idle={"type": "bool", "default": False},
+            at_least={"type": "float", "default": 0},
             ignored_peers={"type": "list", "elements": "str", "default": []},
             expected={"type": "list", "elements": "str", "default": []},
             ask={

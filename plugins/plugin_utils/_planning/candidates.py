@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, is_done_with, is_ready, judge_drain, unanswered
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
@@ -61,20 +62,28 @@ def decide(observed):
     stop = _stop_services(out_already, observed, drains)
     weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
     table = (out, forget, restore, weighed.steps, stop)
-    # In one pass, steps of different roles run one after the other, and nothing may delay a host that must go out. So if a host goes out, all other
-    # steps wait for the next pass. A host that already tried to go out in the former pass does not stop them: that may take long, or fail each time.
-    is_urgent = any(not hosts[name].leaves_again for name in out)
+    steps = _first_of(*table)
+    # Nothing may delay a host that must go out. Without roles the hosts take their steps side by side, if there are enough forks. Otherwise one step may
+    # come after another, so the others wait for the next pass. A host that already tried to go out in the former pass does not stop them: that may
+    # take long, or fail each time.
+    if any(not hosts[name].leaves_again for name in out):
+        steps = {name: found for name, found in steps.items() if name in out or _is_beside(found, hosts[name], observed)}
     return Decided(
         observed=observed,
         drains=drains,
         wanted_out=wanted_out,
-        steps=out if is_urgent else _first_of(*table),
+        steps=steps,
         waiting={**waiting, **short, **weighed.waiting},
         unanswered=unheard,
         restoring_since=restoring_since,
         was_ready=weighed.was_ready,
         counted_out=weighed.counted_out,
     )
+
+
+def _is_beside(found, host, observed):
+    """Whether a host takes its step while others take theirs."""
+    return observed.waves == 1 and acts_of(found.as_json(host), host, observed.run) is not None
 
 
 def _first_of(*rows):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
@@ -37,6 +38,11 @@ class Observed:
     @property
     def run(self):
         return self.document.run
+
+    @property
+    def waves(self):
+        """In how many rounds Ansible turns to all hosts. One round has as many hosts as forks."""
+        return math.ceil(len(self.hosts) / max(1, self.run.forks or 1))
 
     def members(self, event):
         return [self.hosts[name] for name in event.members]

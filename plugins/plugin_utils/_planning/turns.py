@@ -20,12 +20,12 @@ C(module)    with C(machine): the module that looks
 C(unless_back) of the host: whether the look is left out if the acts have brought the host back
 C(again)     of the host: whether it is looked at once more if news end the look, because a step has changed what the look before showed
 C(read_at)   of the host: when its metadata service was last read, so that it is not read again too soon
+C(not_shown) of the host: ids of events that bear its name and that its own metadata service has not shown yet
 C(pause)     seconds to wait
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
@@ -44,7 +44,7 @@ QUIET_WAIT = 4.0
 """The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(load_balancer_quiet) is longer."""
 QUIET_SEEN = QUIET_WAIT - 0.6
 """Seconds without a request that such a look can see. The rest of the wait is for the two readings at its end."""
-REST = 2.0
+REST = 1.0
 """Seconds for which a host with an event is not looked at while other hosts have steps to take."""
 REST_IDLE = 4.0
 """The same for a host without an event. Its own event may be one that no other VM shows."""
@@ -99,7 +99,7 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     due = [look for look in due if look["options"]["timeout"] or look["machine"] not in on]
     prepared = _prepared(observed, groups)
     for host in hosts:
-        found = _host_turns(host, decided, groups, pause, _drain_wait(waits.get(host.name, 0.0), more), expected[host.name])
+        found = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), more, expected[host.name])
         if found and "options" in found[0] and prepared.get(host.name):
             found[0]["prepare"] = prepared[host.name]
         turns[host.name] = [dict(turn, unless_back=True) for turn in found] if host.name in back else found
@@ -120,7 +120,6 @@ class _Groups(NamedTuple):
     """Names of hosts, by what the next pass has to do with them."""
 
     news: bool        # whether a new event may name hosts that were last read before it appeared
-    waves: int        # in how many rounds Ansible looks at all hosts; one round has as many hosts as forks
     concerned: set    # an event names the host, or something is held on it
     draining: set     # the look waits until the host serves nobody any more
     leaving: set      # the draining hosts that go out in this very pass
@@ -139,7 +138,6 @@ def _group(decided, decisions, doubtful):
             event.first_seen == observed.now and (event.strangers or any(name not in event.shown_by for name in event.members))
             for event in observed.events.values()
         ),
-        waves=math.ceil(len(observed.hosts) / max(1, observed.run.forks or 1)),
         concerned=concerned,
         draining={name for name in concerned if states[name] == "draining"} | leaving,
         leaving=leaving,
@@ -148,15 +146,15 @@ def _group(decided, decisions, doubtful):
     )
 
 
-def _host_turns(host, decided, groups, pause, drain_wait, expected):
-    """The turn in which a host is looked at; none if it need not be looked at."""
+def _host_turns(host, decided, groups, pause, quiet, leave, expected):
+    """The turn in which a host is looked at; none if it need not be looked at. C(quiet), C(leave): see C(_drain_wait)."""
     observed, name = decided.observed, host.name
     wait, rest, more = 0.0, 0.0, {}
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
-        wait = drain_wait if groups.waves == 1 else 0.0
+        wait = _drain_wait(quiet, leave) if observed.waves == 1 else 0.0
         pools = sorted({place.pool_address for place in host.places if place.pool_address})
-        more = {"await_idle": bool(host.ports), "ignored_peers": pools}
+        more = {"await_idle": bool(host.ports), "at_least": quiet, "ignored_peers": pools}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
@@ -175,6 +173,9 @@ def _host_turns(host, decided, groups, pause, drain_wait, expected):
     ask = _ask(host, decided)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
+    not_shown = [event.event_id for event in observed.events.values() if event.standing and event.bears_name_of(host) and name not in event.shown_by]
+    if not_shown:
+        turn["not_shown"] = not_shown
     return [dict(turn, again=True) if decided.step(host) else turn]
 
 
@@ -204,11 +205,12 @@ def _with_acts(turns, acts, observed):
     return turns
 
 
-def _host_options(timeout, ports, resource_name, known="", wait=0.0, expected=(), ask=None, await_idle=False, ignored_peers=()):
+def _host_options(timeout, ports, resource_name, known="", wait=0.0, expected=(), ask=None, await_idle=False, at_least=0.0,
+                  ignored_peers=()):
     """Options of the module host_observation."""
     options = {
         "timeout": timeout, "ports": ports, "wait": wait, "known": known, "expected": list(expected), "ask": ask or {}, "await_idle": await_idle,
-        "ignored_peers": list(ignored_peers),
+        "at_least": at_least, "ignored_peers": list(ignored_peers),
     }
     return dict(options, resource_name=resource_name) if resource_name else options
 
@@ -277,12 +279,12 @@ def _pause(decided, decisions, end, groups):
     # After PATIENCE a run gives up what it cannot read, so this is no reason to look often any more.
     troubles = [since for host in hosts for since in (host.silent_since, host.blind_since) if since is not None]
     is_troubled = any(observed.now - since < PATIENCE for since in troubles)
-    longest = PAUSE if groups.waves > 1 or is_troubled or groups.concerned else IDLE
+    longest = PAUSE if observed.waves > 1 or is_troubled or groups.concerned else IDLE
     if observed.run.task_timeout:
         longest = min(longest, max(0.0, observed.run.task_timeout - TIME_LIMIT_RESERVE))
     moments = [end, *(decision["until"] for decision in decisions.values()), *(wait.until for wait in decided.waiting.values())]
     moments.extend(moment for host in hosts for event in host.events for moment in (event.deadline, event.not_before_at))
-    return min([longest, *(moment - observed.now for moment in moments if moment is not None and moment > observed.now)]) / groups.waves
+    return min([longest, *(moment - observed.now for moment in moments if moment is not None and moment > observed.now)]) / observed.waves
 
 
 def _machine_looks(balancers, waits=None, searched=lambda name, key: [], more=0.0):

@@ -28,7 +28,7 @@ class Scene:
         self.reads = []
         self.params = {
             "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
-            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "ignored_peers": [], "expected": [],
+            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "at_least": 0.0, "ignored_peers": [], "expected": [],
             "ask": {},
         }
         monkeypatch.setattr(host_observation, "Reader", lambda client, name: self)
