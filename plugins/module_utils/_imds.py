@@ -173,7 +173,7 @@ class ImdsClient:
         self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
         self.monotonic = monotonic
         self.sleep = sleep
-        self._clock = _Clock(monotonic)
+        self._time_limit = _TimeLimit(monotonic)
         self._session = None
 
     def get_events(self, deadline=None, retry_until=math.inf, request_timeout=None):
@@ -266,9 +266,9 @@ class ImdsClient:
         seconds = min(request_timeout, deadline - self.monotonic())
         if seconds <= 0:
             raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
-        self._clock.end = self.monotonic() + seconds
+        self._time_limit.end = self.monotonic() + seconds
         if self._session is None:
-            self._session = _session(self._clock)
+            self._session = _session(self._time_limit)
         data = None
         headers = {"Metadata": "true", "Accept-Encoding": "identity"}
         if document is not None:
@@ -292,7 +292,7 @@ class ImdsClient:
             raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is not the base URL of a metadata service: {_innermost(error)}.") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, UnicodeError) as error:
             reason = _innermost(error)
-            if self.monotonic() >= self._clock.end:
+            if self.monotonic() >= self._time_limit.end:
                 reason = f"no whole answer within {seconds:.3g} s"
         raise ImdsUnreachableError(f"{method} {url} failed: {reason}.", url)
 
@@ -321,7 +321,7 @@ class ImdsClient:
         return body
 
 
-class _Clock:
+class _TimeLimit:
     """Holds the time at which the current answer must be complete."""
 
     def __init__(self, monotonic):
@@ -332,10 +332,10 @@ class _Clock:
 class _Socket(socket.socket):
     """A socket with a deadline. The timeout of an ordinary socket starts again with each byte that arrives."""
 
-    clock = None
+    time_limit = None
 
     def recv_into(self, *args, **kwargs):
-        seconds = self.clock.end - self.clock.monotonic()
+        seconds = self.time_limit.end - self.time_limit.monotonic()
         if seconds <= 0:
             raise socket.timeout("timed out")
         self.settimeout(seconds)
@@ -343,27 +343,27 @@ class _Socket(socket.socket):
 
 
 class _Connection(HTTPConnection):
-    clock = None
+    time_limit = None
 
     def connect(self):
         super().connect()
         seconds = self.sock.gettimeout()
         bounded = _Socket(fileno=self.sock.detach())
-        bounded.clock = self.clock
+        bounded.time_limit = self.time_limit
         bounded.settimeout(seconds)
         self.sock = bounded
 
 
 class _Adapter(HTTPAdapter):
-    def __init__(self, clock):
-        self._clock = clock
+    def __init__(self, time_limit):
+        self._time_limit = time_limit
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args, **kwargs):
         super().init_poolmanager(*args, **kwargs)
 
         class Connection(_Connection):
-            clock = self._clock
+            time_limit = self._time_limit
 
         class Pool(HTTPConnectionPool):
             ConnectionCls = Connection
@@ -377,11 +377,11 @@ class _Session(Session):
         return None
 
 
-def _session(clock):
+def _session(time_limit):
     session = _Session()
     session.trust_env = False
     session.proxies = {}
-    session.mount("http://", _Adapter(clock))
+    session.mount("http://", _Adapter(time_limit))
     return session
 
 
