@@ -7,14 +7,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: brief
 type: stdout
-short_description: Ansible's default output without tasks that did nothing
+short_description: Ansible's default output, without tasks that did nothing
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Shows the same as the callback C(ansible.builtin.default), but leaves out tasks that were skipped or changed nothing, and included files.
-  - What a task of C(ansible.builtin.debug) says is shown, as in C(graceful.azure.holds).
-  - A run of C(graceful.azure.handle_events) then shows what it decides, what it changes, what fails and how the events ended.
+  - Shows the same as the callback C(ansible.builtin.default), but leaves out included files and tasks that were skipped or changed nothing.
+  - Messages of C(ansible.builtin.debug), such as those of C(graceful.azure.holds), are shown.
+  - With this callback, C(graceful.azure.handle_events) shows what it decides, what it changes, what fails and how the events ended.
   - Choose it with C(ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief). A collection cannot choose it for you.
 extends_documentation_fragment:
   - default_callback
@@ -46,11 +46,11 @@ class CallbackModule(Default):
             super().v2_runner_item_on_ok(result)
 
     def v2_playbook_on_include(self, included_file):
-        """The tasks of the file show themselves."""
+        """Show nothing. The tasks of the file are shown instead."""
 
     @contextlib.contextmanager
     def _show(self, result):
-        """Lets a result through that is there to be read, such as that of debug, or a warning. An assertion that held is not."""
+        """Show a result that people should read, such as a warning or the message of debug. An assertion that succeeded is not such a result."""
         always = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] != "assert"
         told = always or _values(result).get("warnings")
         self.set_option("display_ok_hosts", bool(told))
@@ -60,7 +60,7 @@ class CallbackModule(Default):
             self.set_option("display_ok_hosts", False)
 
 
-# Before core 2.19 a result has no public names for these.
+# Before core 2.19, a result has no public attributes for these.
 
 
 def _task(result):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    # A module that deviates says so in its own attributes.
+    # A module for which something else is true says so in its own attributes.
     DOCUMENTATION = r"""
 options: {}
 attributes:

@@ -19,26 +19,26 @@ options:
     default: present
   event_ids:
     description:
-      - Ids of the events for which the hold is made or released. They are kept as given. Upper and lower case do not matter when they are compared.
-      - Required for O(state=present). Without it, O(state=absent) releases the hold for every event.
+      - Ids of the events for which the hold is made or released. They are kept as given. When they are compared, upper and lower case do not matter.
+      - Required for O(state=present). Without this option, O(state=absent) releases the hold for every event.
       - An empty list is an error.
     type: list
     elements: str
   event_details:
     description:
-      - What else to keep in the record about the events, as a dictionary for each event id.
-      - If the hold has an id already, what is given here replaces what was kept for it.
+      - What else to record about the events, as a dictionary for each event id.
+      - If the hold already has an id, the new details replace the old ones.
     type: dict
     default: {}
   reason:
     description:
-      - The reason, for the person who reads the record. It is kept with the ids that this call adds.
+      - The reason, for people who read the record. It is recorded for the ids that this call adds.
     type: str
     default: ""
   state_dir:
     description:
-      - The folder for records on the machine on which this module runs. Each hold is a readable JSON file.
-      - It is made if missing, and only its owner can read it. It is never made in check mode or for O(state=absent).
+      - The folder for records on the machine on which this module runs. The record of each hold is a JSON file.
+      - A missing folder is created so that only its owner can read it. It is never created in check mode or for O(state=absent).
       - It must belong to root or to the user who runs the task, and must not be writable by everybody.
     type: path
     default: /var/lib/graceful_azure

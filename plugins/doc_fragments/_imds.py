@@ -19,7 +19,7 @@ options:
     default: http://169.254.169.254
   api_version:
     description:
-      - Version of the service's API. Events are returned in the same shape for every version. A field that the version lacks is null.
+      - Version of the service's API. Events have the same shape for every version. A field that does not exist in a version is null.
     type: str
     default: "2020-07-01"
     choices:
@@ -32,16 +32,16 @@ options:
       - "2020-07-01"
   request_timeout:
     description:
-      - Seconds for one HTTP answer, from connecting to its last byte. Connecting itself has a short limit of its own.
+      - Seconds for one HTTP answer, from connecting to its last byte. For connecting alone there is a shorter limit.
       - A wait allows 120 seconds for the very first answer, because the first request ever switches the service on.
-      - A request with an error that may go away is repeated with growing pauses.
+      - After an error that may go away, the request is repeated with growing pauses.
     type: float
     default: 10
   resource_name:
     description:
       - This host's name in C(Resources). It is the name of the Azure resource, not the hostname. Upper and lower case do not matter.
-      - For a lookup on a controller of the same set, give the name of the VM that you mean.
-      - Without it the service is asked for the name, which costs a second request.
+      - For a lookup on a controller in the same set, give the name of the VM that you mean.
+      - Without this option, the service is asked for the name. This costs a second request.
     type: str
 requirements:
   - requests
@@ -53,7 +53,7 @@ notes:
     their C(NotBefore).
 """
 
-    # For lookups, whose options have more sources.
+    # For lookups, whose options can also come from variables, the configuration and the environment.
     LOOKUP = r"""
 options:
   imds_url:

@@ -25,14 +25,13 @@ options:
     choices: [Scheduled, Started]
   query:
     description:
-      - A JMESPath expression over the list of events that the other options select. The events have the keys with which they are returned. The
-        expression must return a list of these events.
-      - A word that is not a key of an event is an error, because a comparison with it would never match. Put strings in single
-        quotes.
+      - A JMESPath expression for the list of events that the other options select. The events have the same keys as in the result. The expression must
+        return a list of these events.
+      - A word that is not a key of an event is an error, because a comparison with it would never match. Put strings in single quotes.
     type: str
 """
 
-    # For modules; the terms of a lookup are its event ids.
+    # For modules. A lookup takes the event ids as its terms.
     EVENT_IDS = r"""
 options:
   event_ids:
@@ -42,7 +41,7 @@ options:
     elements: str
 """
 
-    # What differs between reading and waiting.
+    # The default is different for reading and for waiting.
     AFFECTING_ANY = r"""
 options:
   affecting_host_only:
@@ -82,12 +81,12 @@ options:
     default: 300
   sleep:
     description:
-      - Seconds between two reads. The service allows five requests a second for each VM, for all clients together.
+      - Seconds between two reads. The service allows five requests a second for each VM, counting all clients.
     type: float
     default: 1
   delay:
     description:
-      - Seconds to wait before the first read. They are part of O(timeout).
+      - Seconds to wait before the first read. They count towards O(timeout).
     type: float
     default: 0
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The roles' way to the judgements: how far a step is, from what its modules returned."""
+"""Tells the roles how far a step is, by what its modules returned."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ short_description: "Internal: how far a step of a role is"
 version_added: 0.1.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
-  - The roles decide nothing themselves and ask it.
-  - Hands what a role's modules returned to the functions that judge it, which the playbooks use, too.
+  - The roles decide nothing themselves. They ask this filter.
+  - It passes what a role's modules returned to the functions that judge it. The playbooks use the same functions.
 author:
   - The graceful.azure authors (@graceful-azure)
 options:
   _input:
     description:
-      - What is judged. This is the name of a role, or V(drain_steps) (what is taken out of duty, and in which order), V(events) (for which events a role
-        acts), V(deadline) (until when) or V(rounds) (how a wait goes on).
-      - What else each of them takes and returns is in the file of that name, or in C(events.py), in C(plugins/plugin_utils/_steps). For V(drain_steps) it is
-        in C(plugins/plugin_utils/_drain_steps/listed.py).
+      - What is judged. This is the name of a role, or one of V(drain_steps) (what is taken out of duty, and in which order), V(events) (for which events a
+        role acts), V(deadline) (until when) and V(rounds) (how a wait goes on).
+      - The other arguments and the result depend on it. For a role, they are described in the file of that name in C(plugins/plugin_utils/_steps). For
+        V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), and for the others C(plugins/plugin_utils/_steps/events.py).
     type: str
     choices: [load_balancer, drain_host, approve_event, restore_service, drain_steps, events, deadline, rounds]
     required: true
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The judgement. For a role it has the role's result in C(result), and what its tasks go by.
+  description: The judgement. For a role, C(result) is the result of the role. The other keys tell its tasks what to do.
   type: raw
 """
 

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filters target and target_needs_variables, of use in the playbooks of this collection alone; see the files .yml beside it."""
+"""The filters target and target_needs_variables. Only the playbooks of this collection use them. The files target*.yml document them."""
 
 from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.graceful.azure.plugins.plugin_utils._target_pattern import TargetError, find_hosts, needs_variables
 
-# A playbook asks several times for the same; what the inventory says does not change meanwhile.
+# The last answer, because a playbook asks the same several times. The inventory does not change in the meantime.
 _ANSWER = {}
 
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: scheduled_events_wait
-short_description: Wait, on the machine that runs Ansible, for Scheduled Events of an Azure VM
+short_description: Wait for Scheduled Events of an Azure VM on the machine that runs Ansible
 version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Waits as M(graceful.azure.scheduled_events_wait) does, and returns the selected events that the service lists at the end.
-  - A lookup runs on the machine that runs Ansible. It reads the events of that machine, whatever host the task is for. Use it in playbooks that
-    run on the VM itself, with C(ansible-pull) or C(connection=local), on a controller in the same scale set or availability set, and in tests.
-    For a remote host use the module.
-  - So without an explicit O(imds_url) the lookup refuses to run, unless C(ansible_connection) is C(local) and nothing is delegated.
-    In C(loop) and C(with_) it cannot know that, so O(imds_url) must be given.
-  - In check mode it reads once and does not wait.
+  - Waits like M(graceful.azure.scheduled_events_wait) and returns the selected events that the service lists at the end.
+  - A lookup runs on the machine that runs Ansible. It reads the events of that machine, whatever host the task is for. For a remote host, use the module.
+  - Use the lookup in playbooks that run on the VM itself, with C(ansible-pull) or C(connection=local). You can also use it in tests, and on a controller
+    in the same scale set or availability set.
+  - Without an explicit O(imds_url), the lookup refuses to run unless C(ansible_connection) is C(local) and nothing is delegated. In C(loop) and C(with_)
+    it cannot know that, so O(imds_url) is required there.
+  - In check mode, it reads once and does not wait.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._imds.lookup
@@ -27,7 +27,7 @@ extends_documentation_fragment:
 options:
   _terms:
     description:
-      - Only events with these ids. Upper and lower case do not matter. Without ids, all events.
+      - Only events with these ids. Upper and lower case do not matter. Without ids, all events are selected.
     type: list
     elements: str
 notes:
@@ -56,7 +56,7 @@ EXAMPLES = r"""
   hosts: all
   gather_facts: false
   tasks:
-    - name: Wait for an event of one of its neighbours
+    - name: Wait for an event of this VM
       ansible.builtin.set_fact:
         found: "{{ query('graceful.azure.scheduled_events_wait', imds_url='http://169.254.169.254', resource_name=graceful_azure_resource_name, timeout=60) }}"
 """
@@ -64,7 +64,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - The selected events that the service lists when a state is reached, as M(graceful.azure.scheduled_events_info) returns them. For V(absent) there are none.
+    - The selected events that the service lists when a state is reached, as M(graceful.azure.scheduled_events_info) returns them.
+    - For V(absent), the list is empty.
   type: list
   elements: dict
 """
@@ -82,15 +83,15 @@ NAME = "graceful.azure.scheduled_events_wait"
 
 LOCAL = ("local", "ansible.builtin.local", "ansible.legacy.local")
 
-# Ansible adds all of these once the connection of the task at hand is settled. In loop, with_ and
-# hostvars it is not: there, what stands in ansible_connection says nothing about the task.
+# Ansible adds all of these once it knows the connection of the task. In loop, with_ and hostvars it does not know it yet. Then ansible_connection
+# says nothing about the task.
 SETTLED = ("ansible_host", "ansible_ssh_host", "ansible_timeout", "ansible_ssh_timeout")
 
 
 class LookupModule(LookupBase):
     def run(self, terms, variables=None, **kwargs):
         variables = variables or {}
-        # with_ adds wantlist before core 2.19.
+        # Before core 2.19, with_ adds wantlist.
         kwargs = {name: value for name, value in kwargs.items() if value is not None and name != "wantlist"}
         if "imds_url" not in kwargs and "graceful_azure_imds_url" in variables:
             kwargs["imds_url"] = self._templar.template(variables["graceful_azure_imds_url"])
@@ -102,7 +103,7 @@ class LookupModule(LookupBase):
         if "imds_url" not in kwargs and self.get_option_and_origin("imds_url", hostvars=variables)[1] == "default":
             self._refuse_other_machines(variables)
 
-        # No term means all events; a list of ids that came out empty does not.
+        # Without any term, all events are meant. A list of ids that turned out to be empty does not mean that.
         params["event_ids"] = [str(term) for term in self._flatten(terms)] if terms else None
         try:
             selection = Selection.from_params(params)

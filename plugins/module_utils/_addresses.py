@@ -18,10 +18,10 @@ import re
 import socket
 import struct
 
-# The ioctl that lists the IPv4 addresses of all interfaces, from <linux/sockios.h>: the kernel's files do not tell whose they are.
+# The ioctl that lists the IPv4 addresses of all interfaces, from <linux/sockios.h>. The kernel's files do not say to which interface an address belongs.
 SIOCGIFCONF = 0x8912
 IFCONF = "iP"
-# struct ifreq: the name, and a union that is as long as its longest member, struct ifmap.
+# The size of struct ifreq: the name and a union, whose longest member is struct ifmap.
 IFREQ_BYTES = 16 + (24 if struct.calcsize("P") == 8 else 16)
 LIST_BYTES = 1 << 16
 
@@ -29,13 +29,13 @@ LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
 def own_addresses(proc="/proc"):
-    """The addresses, sorted, without those of loopback and those that are valid on one link alone. Empty where they cannot be read.
+    """The sorted addresses, without loopback and link-local ones. The list is empty if they cannot be read.
 
-    An address that a user gave to the loopback interface is not the machine's alone: every VM behind an Azure Load Balancer with
-    Floating IP has the frontend's address there.
+    The addresses of the loopback interface are left out, even those that a user has added. They need not belong to this machine alone: every VM behind
+    an Azure Load Balancer with Floating IP has the frontend's address there.
     """
     found = set(LOCAL.findall(_read(proc, "net", "fib_trie"))) - _on_loopback()
-    # Each line begins with the address, 32 hexadecimal digits, and ends with the interface.
+    # Each line begins with an address of 32 hexadecimal digits and ends with the name of the interface.
     lines = (line.split() for line in _read(proc, "net", "if_inet6").splitlines())
     found.update(":".join(re.findall("....", line[0])) for line in lines if line and line[-1] != "lo")
     known = set()
@@ -48,7 +48,7 @@ def own_addresses(proc="/proc"):
 
 
 def _on_loopback():
-    """The IPv4 addresses of the loopback interface, by whatever label. Empty where the kernel does not tell."""
+    """The IPv4 addresses of the loopback interface, whatever their labels. The set is empty if the kernel does not tell them."""
     answer = array.array("B", bytes(LIST_BYTES))
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -61,7 +61,7 @@ def _on_loopback():
 
 
 def network_of(proc="/proc"):
-    """What tells this network from every other: that of another machine, or of another container on the same one. None where it cannot be told."""
+    """An id of this network namespace, or None if it cannot be found. Other machines, and other containers on this machine, have other ids."""
     boot = _read(proc, "sys", "kernel", "random", "boot_id").strip()
     try:
         namespace = os.readlink(os.path.join(proc, "self", "ns", "net"))

@@ -16,18 +16,18 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsSt
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
-# How often the document may change between reading and approving.
+# How often the events are read and approved, because the document may change in between.
 ATTEMPTS = 3
-# Seconds that are kept for the request itself, if the time is limited.
+# If the time is limited, so many seconds are reserved for the request itself.
 POST_SECONDS = 1.0
 
 
 class RefusedError(Exception):
-    """An event that is not to be approved, or not from here."""
+    """The event must not be approved, or not by this host."""
 
 
 def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
-    """The ids to approve, and the other ids with the reason. Raises RefusedError."""
+    """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
     ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
     approve = []
@@ -66,7 +66,7 @@ def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
 
 
 class Approval:
-    """The approval of some events, all by one request."""
+    """Approves some events, all with one request."""
 
     def __init__(self, client, reader, event_ids, allow_other_hosts=False, ready=None, types=None):
         self.client = client
@@ -75,11 +75,11 @@ class Approval:
         self.allow_other_hosts = allow_other_hosts
         self.ready = ready
         self.types = types
-        self.unsure = False  # whether something that was refused may have been accepted before
+        self.unsure = False  # whether an earlier try may have been accepted although the last one was refused
 
     @classmethod
     def from_params(cls, client, params):
-        """Made from the options of a module. Raises SelectionError."""
+        """Make one from the options of a module. Raises SelectionError."""
         unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
         reader = Reader(client, params["resource_name"], ask_name=not others)
@@ -88,15 +88,15 @@ class Approval:
         return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types)
 
     def send(self, check_mode=False, before_post=None, deadline=None, ready_until=None):
-        """Returns what was approved, what was not and why, and the warnings. ``before_post`` is called with the ids that are about to be sent.
+        """Send the approval. Returns what was approved, what was not and why, and the warnings.
 
-        Nothing is waited for after ``deadline``, by the client's clock, and nothing sent in the last second before it or after
-        ``ready_until``, by this machine's.
+        ``before_post`` is called with the ids that are about to be sent. ``deadline`` is a time of the client's clock. Nothing is sent in the last
+        second before it, and nothing waits beyond it. ``ready_until`` is a time of this machine's clock. Nothing is sent after it.
         """
         refused = None
         last_post = None if deadline is None else deadline - POST_SECONDS
         for _dummy in range(ATTEMPTS):
-            # An approval cannot be taken back, so the events are read again right before it.
+            # An approval cannot be taken back, so the events are read again immediately before it.
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
             approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
             document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
@@ -117,7 +117,7 @@ class Approval:
                     self.unsure = self.unsure or error.unsure
                     if error.status != 400:
                         raise
-                    # The service refuses all events if one of them has gone meanwhile. Then there is a new document.
+                    # If one of the events has gone meanwhile, the service refuses all of them. Then there is a new document.
                     refused = (error, document)
                     continue
             return approve, leave, reading.warnings

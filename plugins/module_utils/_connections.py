@@ -5,12 +5,12 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""The TCP connections of this machine over which somebody may still be served, counted by local port and peer.
+"""Counts the TCP connections of this machine that may still be in use, by local port and peer.
 
-A half-closed one counts, too: the client has sent its request and closed its side, and waits for the answer.
+A half-closed connection counts, too: the client has sent its request, closed its side, and waits for the answer.
 
-Read from the kernel's tables, so that neither a tool nor a special right is needed. The tables are those of the
-network namespace in which the reader runs.
+The connections are read from the kernel's tables. This needs neither a tool nor a special right. The tables are those of the network namespace in
+which the reader runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-# The second table is missing where the kernel runs without IPv6, which is no mistake.
+# If the kernel runs without IPv6, the second table is missing. That is no mistake.
 TABLE_V4 = "/proc/net/tcp"
 TABLE_V6 = "/proc/net/tcp6"
 
@@ -27,11 +27,11 @@ _SERVED = ("01", "08")
 
 
 class ConnectionsError(Exception):
-    """A table that cannot be read or understood, or an address that is none. Its text is a whole sentence."""
+    """A table cannot be read or understood, or a text is not an address. The message is a whole sentence."""
 
 
 def parse_address(address):
-    """An address in the one form in which addresses are compared: an IPv4-mapped one becomes IPv4."""
+    """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -40,13 +40,13 @@ def parse_address(address):
 
 
 def _decode(digits):
-    # The kernel prints an address as 32-bit words, each in the byte order of the machine.
+    # The kernel prints an address as 32-bit words. Each has the byte order of the machine.
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
     return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words)))
 
 
 def parse_table(text, ports):
-    """The established and half-closed connections to one of the local ports: a list of (port, peer), one entry for each connection."""
+    """The established and half-closed connections to the given local ports: a list with one (port, peer) for each connection."""
     found = []
     # The first line is the heading.
     for line in text.splitlines()[1:]:
@@ -73,7 +73,7 @@ def _read(path, optional):
 
 
 def established(ports, table_v4=TABLE_V4, table_v6=TABLE_V6):
-    """The established and half-closed connections whose local port is one of C(ports): a sorted list of {port, peer, count}."""
+    """The established and half-closed connections to the local C(ports): a sorted list of {port, peer, count}."""
     ports = set(ports)
     counts = {}
     for path, optional in ((table_v4, False), (table_v6, True)):

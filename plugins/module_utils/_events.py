@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Documents of Scheduled Events, of every api-version, in one shape. Private to the collection; pure.
+"""Turns the documents of Scheduled Events of every api-version into one shape. Private to the collection; pure.
 
-Whatever stands in a document is data from outside: strings are taken over as they are and never
-interpreted. What makes a document useless as a whole is an EventsError; a single field that
-cannot be read is null, with a warning, so that it never costs the other events.
+Everything in a document is data from outside. Strings are kept as they are and never interpreted. If a document is useless as a whole, an
+EventsError is raised. If a single field cannot be read, it is null and there is a warning, so the other events are not lost.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections import namedtuple
 from datetime import datetime, timedelta, timezone
 
 API_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01")
-# In the preview, names in Resources carry a leading underscore, and an approval the incarnation.
+# In the preview, names in Resources have a leading underscore, and an approval must contain the incarnation.
 PREVIEW = "2017-03-01"
 
 EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
@@ -44,7 +43,7 @@ _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ?(Z|UTC|GMT|[+-]\d\d:?\d\d)?\Z",
     re.IGNORECASE | re.ASCII,
 )
-# The weekday is left unread: published documents have wrong ones.
+# The weekday is ignored, because published documents have wrong ones.
 _RFC = re.compile(
     r"(?:[a-z]{3,9}, *)?(\d{1,2}) ([a-z]{3})[a-z]* (\d{4}) (\d\d):(\d\d):(\d\d) ?(?:GMT|UTC|Z|[+-]0000)?\Z",
     re.IGNORECASE | re.ASCII,
@@ -52,11 +51,11 @@ _RFC = re.compile(
 
 
 class EventsError(ValueError):
-    """A document that is not what the service sends."""
+    """The document is not one that the service sends."""
 
 
 def parse_time(text):
-    """The aware time of a text in RFC 1123 or ISO 8601, in any locale. Raises ValueError for other texts."""
+    """Parse a time in RFC 1123 or ISO 8601, in any locale. Returns an aware datetime. Raises ValueError for other texts."""
     match = _RFC.match(text.strip())
     if match:
         day, month, year, hour, minute, second = match.groups()
@@ -86,18 +85,21 @@ def format_time(time):
 
 
 def clip(value, length=200):
-    """A value from outside for a message: quoted, on one line, of bounded length."""
+    """Write a value from outside for a message: quoted, on one line, and not too long."""
     text = repr(value)
     return text if len(text) <= length else text[:length] + "..."
 
 
 def describe(event):
-    """An event in a few words for a message, on one line of bounded length."""
+    """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
 
 
 def parse_document(document, api_version, resource_name=None, service_time=None):
-    """Events of a document as every plugin returns them; without a name affects_host is null, without a time seconds_until_not_before."""
+    """The events of a document, in the form in which every plugin returns them.
+
+    Without C(resource_name), affects_host is null. Without C(service_time), seconds_until_not_before is null.
+    """
     if not isinstance(document, dict):
         raise EventsError(f"it is {_json_type(document)} instead of an object")
     incarnation = _incarnation(document)
@@ -116,7 +118,7 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
         event = _parse_event(entry, preview, warnings)
         folded = event["event_id"].lower()
         if folded in seen:
-            # Nobody knows which of the two is true, so nothing may be approved or restored because of this document.
+            # Nobody knows which of the two is right, so nothing may be approved or restored because of this document.
             raise EventsError("EventId {0} is in it twice".format(clip(event["event_id"])))
         seen.add(folded)
         if own_name is not None:
@@ -128,7 +130,7 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
 
 
 def set_seconds_until(events, service_time):
-    """Bring seconds_until_not_before up to date."""
+    """Update seconds_until_not_before of each event."""
     for event in events:
         if event["not_before"] is not None:
             event["seconds_until_not_before"] = (parse_time(event["not_before"]) - service_time).total_seconds()
@@ -181,7 +183,7 @@ def _parse_event(entry, preview, warnings):
 
 
 def _not_before(value, doubt):
-    # It is empty after the start. A text that cannot be read means unknown, and never "now".
+    # NotBefore is empty once the event has started. A text that cannot be read means "unknown" and never "now".
     if value is None or not value.strip():
         return None
     try:
@@ -205,7 +207,7 @@ def _duration(value, doubt):
 
 
 def _resources(entry, event_id, preview):
-    # A list that cannot be read is an error, because a host whose name is missed would be hit unprepared.
+    # A list that cannot be read is an error. Otherwise a host whose name is in it would be hit unprepared.
     names = entry.get("Resources")
     if names is None:
         return []
@@ -219,7 +221,7 @@ def _bare(name, preview):
 
 
 def _clean(text):
-    # JSON can carry half of a surrogate pair, which no UTF-8 output can.
+    # JSON can contain half of a surrogate pair. UTF-8 cannot.
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The HTTP transport to the instance metadata service. Private to the collection; knows nothing of events.
+"""The HTTP client of the instance metadata service. Private to the collection; it does not know what events mean.
 
-The service's address is link-local. So no proxy, no credentials file and no redirect is ever
-followed, and every answer is bounded in time and in size.
+The service's address is link-local. So the client uses no proxy and no file with credentials, and follows no redirect. Every answer is limited in
+time and in size.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
 NAME_API_VERSION = "2021-02-01"
 
-# One second is known to be too short. A service that is there accepts the connection at once.
+# A service that is there accepts the connection at once. But one second has turned out to be too short.
 CONNECT_TIMEOUT = 3.0
-# No request is repeated for longer, whatever the deadline. It is more than the longest row of retries takes.
+# Seconds for which a request is repeated at most, whatever the deadline. The longest row of retries takes less.
 PATIENCE = 90.0
-# A caller that asks again by itself waits no longer than this, whatever the service's Retry-After says.
+# A caller that asks again by itself waits at most so many seconds, whatever the service's Retry-After says.
 RATE_MOST = 60.0
-# A Retry-After of more seconds counts as this. Services send numbers of any length.
+# A longer Retry-After counts as so many seconds. Services send numbers of any length.
 _RETRY_AFTER_MOST = 1e9
-# A document of 1,000 events with 20 resources each has 2 MB.
+# In bytes. A document of 1,000 events with 20 resources each has 2 MB.
 BODY_LIMIT = 8 * 1024 * 1024
 
-# Seconds before the first, second, ... repetition, by the kind of failure. No entry: not repeated.
+# Seconds before the first, second, ... retry, by the kind of failure. After the last entry there is no retry.
 _PASSING = (1, 2, 4)
 _UPDATING = (1, 2, 4, 8, 11, 11, 11, 11, 11)  # 70 in all
 _TOO_MANY = (2, 4, 8, 16)
@@ -64,13 +64,13 @@ Answer = namedtuple("Answer", ("body", "service_time"))
 
 
 class ImdsError(Exception):
-    """A failure of a request to the service. Its text is a whole sentence, for a person."""
+    """A request to the service failed. The message is a whole sentence for a person."""
 
     # Whether the same request may succeed later.
     passing = False
-    # Seconds to wait before the next request. If the time was too short for a retry, they are more than was left.
+    # Seconds to wait before the next request. They are 0 unless a retry did not fit into the time that was left.
     retry_in = 0.0
-    # Whether an earlier try of the same request may have been accepted: its answer was incomplete, or an error of the service itself.
+    # Whether an earlier try of the same request may have been accepted, because its answer was incomplete or an error of the service itself.
     unsure = False
 
     def __init__(self, message, url=None, status=None, body=None):
@@ -85,7 +85,7 @@ class ImdsSetupError(ImdsError, ValueError):
 
 
 class ImdsUnreachableError(ImdsError):
-    """No whole answer came: refused, reset, silent, too slow."""
+    """No complete answer came. The connection was refused, reset, silent or too slow."""
 
     passing = True
 
@@ -99,7 +99,7 @@ class ImdsStatusError(ImdsError):
 
 
 class ImdsProtocolError(ImdsError):
-    """The answer is not one of the metadata service."""
+    """The answer does not come from a metadata service."""
 
 
 def imds_argument_spec():
@@ -112,12 +112,12 @@ def imds_argument_spec():
 
 
 def client_from_params(params):
-    """A client for the options of imds_argument_spec(); ImdsSetupError names what cannot be used."""
+    """A client for the options of imds_argument_spec(). Raises ImdsSetupError, whose message names the wrong option."""
     return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
 
 
 def check_seconds(option, value, positive=False):
-    """A number of seconds from an option as a float. Raises ImdsSetupError if it is not a number."""
+    """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -150,10 +150,10 @@ def check_url(url):
 
 
 class ImdsClient:
-    """Asks one metadata service. Not to be shared between threads.
+    """Asks one metadata service. Threads must not share it.
 
-    deadline, wherever it is an argument, is a time of the client's monotonic clock after which nothing is
-    waited for any more; without one, retries alone bound the call. After retry_until nothing is repeated.
+    The arguments C(deadline) and C(retry_until) are times of the client's monotonic clock. No call waits beyond C(deadline). Without it, only the
+    number of retries limits a call. After C(retry_until), no request is repeated.
     """
 
     def __init__(
@@ -173,19 +173,19 @@ class ImdsClient:
         self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
         self.monotonic = monotonic
         self.sleep = sleep
-        self._clock = _Clock(monotonic)
+        self._time_limit = _TimeLimit(monotonic)
         self._session = None
 
     def get_events(self, deadline=None, retry_until=math.inf, request_timeout=None):
-        """The answer with the document. Its body is empty if the service sent none."""
+        """Ask for the document. The body of the answer is empty if the service sent none."""
         return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
 
     def post_events(self, document, deadline=None):
-        """Send an approval. If no error is raised, the service has accepted it; its answer says no more."""
+        """Send an approval. If this raises no error, the service has accepted it. The answer says no more."""
         self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document)
 
     def get_resource_name(self, deadline=None, retry_until=math.inf):
-        """The name of this host in Resources."""
+        """Ask for the name of this host in Resources."""
         url = f"{self.imds_url}{NAME_PATH}?api-version={NAME_API_VERSION}&format=text"
         name = self._decode(self._ask("GET", url, deadline, success=(200,), retry_until=retry_until).body, url).strip()
         if not re.match(r"[^\x00-\x1f\x7f<>{}\[\]\"]{1,255}\Z", name):
@@ -193,7 +193,7 @@ class ImdsClient:
         return name
 
     def decode_json(self, body):
-        """The JSON of a document's body."""
+        """Parse the body of an answer as JSON."""
         url = self._events_url()
         text = self._decode(body, url)
         try:
@@ -208,7 +208,7 @@ class ImdsClient:
             ) from None
 
     def protocol_error(self, reason, body):
-        """The error for a document of decode_json() that has the wrong shape."""
+        """The error to raise if the result of decode_json() has the wrong shape."""
         url = self._events_url()
         text = self._decode(body, url)
         message = f"{url} answered with something that is not a document of Scheduled Events: {reason}. It begins {clip(text)}."
@@ -262,13 +262,13 @@ class ImdsClient:
             attempt += 1
 
     def _exchange(self, method, url, deadline, request_timeout, document):
-        """One request and its whole answer, or ImdsUnreachableError."""
+        """Send one request and read the whole answer. Raises ImdsUnreachableError."""
         seconds = min(request_timeout, deadline - self.monotonic())
         if seconds <= 0:
             raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
-        self._clock.end = self.monotonic() + seconds
+        self._time_limit.end = self.monotonic() + seconds
         if self._session is None:
-            self._session = _session(self._clock)
+            self._session = _session(self._time_limit)
         data = None
         headers = {"Metadata": "true", "Accept-Encoding": "identity"}
         if document is not None:
@@ -292,7 +292,7 @@ class ImdsClient:
             raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is not the base URL of a metadata service: {_innermost(error)}.") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, UnicodeError) as error:
             reason = _innermost(error)
-            if self.monotonic() >= self._clock.end:
+            if self.monotonic() >= self._time_limit.end:
                 reason = f"no whole answer within {seconds:.3g} s"
         raise ImdsUnreachableError(f"{method} {url} failed: {reason}.", url)
 
@@ -300,7 +300,7 @@ class ImdsClient:
         body = b""
         encoding = response.headers.get("Content-Encoding", "").strip()
         if encoding.lower() not in ("", "identity"):
-            # A compressed body is not decoded at all, because a kilobyte may become gigabytes.
+            # A compressed body is never decoded, because a kilobyte may become gigabytes.
             raise ImdsProtocolError(
                 f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which was not requested. "
                 "Is imds_url the address of the metadata service?",
@@ -321,8 +321,8 @@ class ImdsClient:
         return body
 
 
-class _Clock:
-    """When the current answer must be complete."""
+class _TimeLimit:
+    """Holds the time at which the current answer must be complete."""
 
     def __init__(self, monotonic):
         self.monotonic = monotonic
@@ -330,12 +330,12 @@ class _Clock:
 
 
 class _Socket(socket.socket):
-    """A socket with a deadline. The time-out of an ordinary socket starts again with each byte that arrives."""
+    """A socket with a deadline. The timeout of an ordinary socket starts again with each byte that arrives."""
 
-    clock = None
+    time_limit = None
 
     def recv_into(self, *args, **kwargs):
-        seconds = self.clock.end - self.clock.monotonic()
+        seconds = self.time_limit.end - self.time_limit.monotonic()
         if seconds <= 0:
             raise socket.timeout("timed out")
         self.settimeout(seconds)
@@ -343,27 +343,27 @@ class _Socket(socket.socket):
 
 
 class _Connection(HTTPConnection):
-    clock = None
+    time_limit = None
 
     def connect(self):
         super().connect()
         seconds = self.sock.gettimeout()
         bounded = _Socket(fileno=self.sock.detach())
-        bounded.clock = self.clock
+        bounded.time_limit = self.time_limit
         bounded.settimeout(seconds)
         self.sock = bounded
 
 
 class _Adapter(HTTPAdapter):
-    def __init__(self, clock):
-        self._clock = clock
+    def __init__(self, time_limit):
+        self._time_limit = time_limit
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args, **kwargs):
         super().init_poolmanager(*args, **kwargs)
 
         class Connection(_Connection):
-            clock = self._clock
+            time_limit = self._time_limit
 
         class Pool(HTTPConnectionPool):
             ConnectionCls = Connection
@@ -373,15 +373,15 @@ class _Adapter(HTTPAdapter):
 
 class _Session(Session):
     def get_redirect_target(self, resp):
-        """Always None. Otherwise requests would read and decode the whole answer to find the next request."""
+        """Always None. Otherwise the package requests would read and decode the whole answer to find the next request."""
         return None
 
 
-def _session(clock):
+def _session(time_limit):
     session = _Session()
     session.trust_env = False
     session.proxies = {}
-    session.mount("http://", _Adapter(clock))
+    session.mount("http://", _Adapter(time_limit))
     return session
 
 
@@ -410,7 +410,7 @@ def _status_error(method, url, status, headers, body):
 
 
 def _date(headers):
-    """The service's clock. If the service does not tell, the host's own, which may be wrong."""
+    """The time by the service's clock. If the answer has no time, the time by the host's own clock, which may be wrong."""
     try:
         return parse_time(headers.get("Date", ""))
     except ValueError:
@@ -432,12 +432,12 @@ def _no_constant(name):
 
 
 def _innermost(error):
-    """The innermost reason of the libraries' nested exceptions, in a few words."""
+    """The innermost reason of a nested exception, in a few words."""
     while True:
         inner = getattr(error, "reason", None) or next((arg for arg in error.args if isinstance(arg, Exception)), None)
         if not isinstance(inner, Exception):
             break
         error = inner
     text = getattr(error, "strerror", None) or " ".join(str(arg) for arg in error.args if isinstance(arg, str)) or type(error).__name__
-    # urllib3 writes the address of an object before the reason.
+    # Before the reason, urllib3 writes the address of an object.
     return clip(re.sub(r"^(?:<.* at 0x[0-9a-f]+>|\w+\([^)]*\)): ", "", text))[1:-1]

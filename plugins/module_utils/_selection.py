@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Selects events by the options of the user. Private to the collection; pure."""
+"""Selects events by the user's options. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import EVEN
 
 
 class SelectionError(ValueError):
-    """A selection that cannot be right. Its text tells a person what is wrong."""
+    """The selection is wrong. The message tells a person why."""
 
 
 def selection_argument_spec(affecting_host_only):
@@ -27,7 +27,7 @@ def selection_argument_spec(affecting_host_only):
 
 
 def check_event_ids(event_ids):
-    """The ids without blanks around them. Raises SelectionError if there is none."""
+    """Strip blanks from the ids. Raises SelectionError if the list is empty or has an empty id."""
     if not event_ids:
         raise SelectionError("event_ids: the list is empty. Give at least one id, or leave the option out where that is allowed.")
     ids = [event_id.strip() for event_id in event_ids]
@@ -37,7 +37,7 @@ def check_event_ids(event_ids):
 
 
 class Selection:
-    """The options of selection_argument_spec(); an option that is None selects all."""
+    """Selects events by the options of selection_argument_spec(). An option that is None selects all."""
 
     def __init__(self, event_ids=None, event_types=None, event_statuses=None, affecting_host_only=False, query=None):
         self.affecting_host_only = affecting_host_only
@@ -63,7 +63,7 @@ class Selection:
         self._tests.append((key, {value.lower() for value in values}))
 
     def apply(self, events):
-        """The selected events, out of those that stand."""
+        """Select from the events that the service lists."""
         selected = [
             event
             for event in events
@@ -91,12 +91,12 @@ class Expression:
         try:
             return self._compiled.search(value)
         except (self._error_class, RecursionError, TypeError, ValueError) as error:
-            # jmespath raises Python's own errors for 5 < 'a', contains('text', null) or a slice with step 0.
+            # For 5 < 'a', contains('text', null) or a slice with step 0, jmespath raises Python's own errors.
             raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
 
 
 def parse_expression(text):
-    """An Expression with any names in it. Raises SelectionError if it is broken."""
+    """Parse an Expression without a check of its names. Raises SelectionError if it is not valid JMESPath."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError
@@ -111,10 +111,10 @@ def parse_expression(text):
 
 
 def unknown_words(parsed, keys):
-    """A sentence for each function and each name in a parsed expression that does not exist for values with these keys.
+    """Yield a sentence for each unknown function and for each name in a parsed expression that is not one of the keys.
 
-    In JMESPath an unknown word is null and no error: event_type == Freeze without quotes would
-    be false for ever. An unknown function would be told only once an event stands.
+    In JMESPath the value of an unknown word is null. So event_type == Freeze without quotes would always be false. jmespath would report an unknown
+    function only when there is an event.
     """
     from jmespath.functions import Functions
 
@@ -133,7 +133,7 @@ def unknown_words(parsed, keys):
 
 
 def compile_expression(text, keys):
-    """An Expression for values with these keys. Raises SelectionError if it is broken or has an unknown name."""
+    """Parse an Expression for values with these keys. Raises SelectionError if it is not valid JMESPath or has an unknown name."""
     expression = parse_expression(text)
     for mistake in unknown_words(expression.parsed, keys):
         raise SelectionError(f"{clip(text)}: {mistake}.")
@@ -141,7 +141,7 @@ def compile_expression(text, keys):
 
 
 def nodes_of(node):
-    """Every node of a parsed expression."""
+    """Yield every node of a parsed expression."""
     yield node
     for child in node["children"]:
         if isinstance(child, dict):
@@ -169,6 +169,6 @@ def _check_result(text, result, events):
 
 
 def _one_line(error):
-    # jmespath draws an arrow below the wrong place, and shows the whole value.
+    # The messages of jmespath have several lines, with an arrow below the wrong place, and show the whole value.
     text = " ".join(str(error).split()).rstrip(".")
     return text if len(text) <= 300 else text[:300] + "..."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the events of a host, once or until they are in a certain state. Private to the collection; uses only the transport and a clock."""
+"""Reads the events of a host, once or until they are in a certain state. Private to the collection; uses only the client and a clock."""
 
 from __future__ import annotations
 
@@ -17,21 +17,28 @@ TIMEOUT = "timeout"
 
 # The first request of a VM enables the service, which may take two minutes.
 FIRST_ANSWER_TIMEOUT = 120.0
-# Seconds before the end of the wait at which the last read begins, so that it has time for its answer.
+# The last read begins so many seconds before the end of the wait, so that its answer is in time.
 LAST_LOOK = 0.25
 
-# events as every plugin returns them, document_incarnation (int), resource_name (str or None),
-# service_time (aware datetime, the service's clock), warnings (list of str), name_error (ImdsError or
-# None: why resource_name is not known), empty_body (whether the answer was a 200 without any document).
+# events: as every plugin returns them
+# document_incarnation: int
+# resource_name: str or None
+# service_time: aware datetime, by the service's clock
+# warnings: list of str
+# name_error: the ImdsError that says why resource_name is not known, or None
+# empty_body: whether the answer was a 200 without a document
 Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error", "empty_body"))
 
-# reading (of the last answer, or None), events (those selected in it), outcome (the state that was met, TIMEOUT, or
-# None where the wait is not over), elapsed (seconds), error (ImdsError of the last read, or None).
+# reading: the Reading of the last answer, or None
+# events: the selected events of that reading
+# outcome: the state that was reached, TIMEOUT, or None if the wait is not over
+# elapsed: seconds
+# error: the ImdsError of the last read, or None
 Result = namedtuple("Result", ("reading", "events", "outcome", "elapsed", "error"))
 
 
 class ImdsNameError(ImdsError):
-    """The name of this host is needed and not known."""
+    """The name of this host is needed, but it is not known."""
 
     def __init__(self, why, error):
         message = f"This host's name in Resources is not known, which {why} needs. Give it with the option resource_name. ({error})"
@@ -41,12 +48,12 @@ class ImdsNameError(ImdsError):
 
 
 def read_events(client, resource_name=None, deadline=None):
-    """The events that stand now, for the host of that name or, without one, of the name that the service tells."""
+    """Read the current events. Without C(resource_name), the service is asked for this host's name."""
     return Reader(client, resource_name).read(deadline)
 
 
 class Reader:
-    """Reads the events of one host again and again, asking for its name only until the service has told it."""
+    """Reads the events of one host, as often as wanted. It asks for the host's name only until the service has told it."""
 
     def __init__(self, client, resource_name=None, ask_name=True):
         self.client = client
@@ -57,14 +64,17 @@ class Reader:
         self._document = None
 
     def read(self, deadline=None, retry_until=math.inf, request_timeout=None, name_needed_by=None):
-        """The events that stand now. Raises ImdsError. name_needed_by: what is not possible without the host's name, if anything."""
+        """Read the current events. Raises ImdsError.
+
+        C(name_needed_by): what is impossible without the host's name, if anything.
+        """
         answer = self.client.get_events(deadline, retry_until, request_timeout)
         if self.resource_name is None and self.ask_name:
             self._ask_name(deadline, retry_until, name_needed_by)
         warnings = []
         if self._name_error is not None:
             warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self._name_error})")
-        # The same bytes mean the same events. The incarnation is not enough, because its numbers may start again.
+        # The same bytes mean the same events. The same incarnation does not, because its numbers may start again.
         if (answer.body, self.resource_name) == self._known:
             set_seconds_until(self._document.events, answer.service_time)
         else:
@@ -90,7 +100,7 @@ class Reader:
 
     def _ask_name(self, deadline, retry_until, needed_by):
         if self._name_error is not None and not needed_by:
-            # Nothing depends on the name, so the service is asked only once, with all retries.
+            # The name is not needed, so the service is asked for it only once (with all retries).
             return
         try:
             self.resource_name = self.client.get_resource_name(deadline, retry_until)
@@ -102,7 +112,7 @@ class Reader:
 
 
 def name_need(selection):
-    """The argument name_needed_by of Reader.read()."""
+    """The argument name_needed_by of Reader.read() for a selection."""
     return "affecting_host_only" if selection.affecting_host_only else None
 
 
@@ -116,10 +126,10 @@ def wait_argument_spec():
 
 
 class Wait:
-    """A wait until the selected events are in one of some states."""
+    """Waits until the selected events are in one of the given states."""
 
     def __init__(self, reader, selection, state, timeout, sleep, delay):
-        """ImdsSetupError names an option that cannot be used."""
+        """Raises ImdsSetupError if an option has a wrong value. The message names the option."""
         if not state:
             raise ImdsSetupError(f"state: the list is empty. Give at least one of {', '.join(STATES)}.")
         for name in state:
@@ -140,16 +150,16 @@ class Wait:
         return cls(Reader(client, params["resource_name"]), selection, params["state"], params["timeout"], params["sleep"], params["delay"])
 
     def look(self):
-        """Read once, without waiting. The Result has no outcome if no state is met."""
+        """Read once and do not wait. The outcome of the Result is None if no state is reached."""
         start = self.client.monotonic()
         reading, events = self._look(None if self.timeout == math.inf else start + self.timeout, math.inf, None)
         return Result(reading, events, self._met(events), self.client.monotonic() - start, None)
 
     def run(self, step=math.inf, first=True):
-        """Wait to the end or, without an outcome, for about so many seconds: no read begins after these.
+        """Wait until a state is reached or the time is over, but only for about C(step) seconds: no read begins after them.
 
-        first tells that nobody has had an answer from this service yet. ImdsError where asking
-        again would not help; what may pass is waited through.
+        C(first): whether this service has not answered anybody yet. Raises ImdsError if asking again would not help. Errors that may go away do not
+        end the wait.
         """
         monotonic = self.client.monotonic
         start = monotonic()
@@ -162,7 +172,7 @@ class Wait:
             try:
                 reading, events = self._look(deadline, pause_at, max(FIRST_ANSWER_TIMEOUT, self.client.request_timeout) if first else None)
             except ImdsError as caught:
-                # Before the first answer, the address is wrong. Later, the service is out of order.
+                # Before the first answer, such an error means that the address is wrong. Later, it means that the service is out of order.
                 if first and not caught.passing:
                     raise
                 error = caught
@@ -199,7 +209,7 @@ def _is_met(state, events):
 
 
 def result_values(reading, events):
-    """The keys that every plugin returns that reads events. Their values are null if nothing could be read."""
+    """The values that every plugin that reads events returns. They are null if nothing could be read."""
     return {
         "events": events,
         "document_incarnation": reading.document_incarnation if reading else None,
@@ -208,7 +218,7 @@ def result_values(reading, events):
 
 
 def timeout_message(states, events, elapsed, error):
-    """The message of a wait whose time is over."""
+    """The message of a wait that timed out."""
     stood = "no selected event stood"
     if events:
         stood = f"{len(events)} selected event{'s' if len(events) > 1 else ''} stood: {', '.join(describe(event) for event in events[:5])}"

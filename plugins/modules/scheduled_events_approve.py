@@ -15,8 +15,8 @@ description:
   - Tells the instance metadata service of the VM on which the module runs that events may start now, before their C(NotBefore).
   - An approval counts for B(all) VMs in the event's C(Resources) and cannot be taken back. Approve an event only when all of them are ready.
   - The module reads the events again before it sends anything. It approves all of them with one request.
-  - An event that has started or is gone needs no approval. The task then succeeds without a change. If an event has a status other than these and
-    Scheduled, the task fails.
+  - An event that has started or is gone needs no approval. The task then succeeds without a change. If an event has a status other than Scheduled or
+    Started, the task fails.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes
@@ -25,7 +25,7 @@ attributes:
   idempotent:
     support: partial
     details:
-      - An event is approved again as long as the service shows it as Scheduled, which can take a while.
+      - As long as the service shows an event as Scheduled, it is approved again. After an approval, this may last a while.
 options:
   event_ids:
     description:
@@ -42,7 +42,7 @@ options:
     description:
       - Names of the VMs that are ready. Upper and lower case do not matter. If an event names any other VM, the task fails and nothing is
         approved.
-      - Without this option the module only checks that C(Resources) has this host's name.
+      - Without this option, the module only checks that C(Resources) contains this host's name.
     type: list
     elements: str
 seealso:
@@ -57,7 +57,7 @@ EXAMPLES = r"""
     event_statuses: [Scheduled]
   register: upcoming
 
-- name: Let them happen now, this host being ready
+- name: Let them start now, because this host is ready
   graceful.azure.scheduled_events_approve:
     event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
   when: upcoming.events | length > 0
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 approved:
-  description: Ids of the approved events. In check mode, those that would be approved.
+  description: Ids of the approved events. In check mode, ids of the events that would be approved.
   returned: success
   type: list
   elements: str

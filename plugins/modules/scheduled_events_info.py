@@ -56,17 +56,17 @@ EXAMPLES = r"""
 RETURN = r"""
 events:
   description:
-    - The selected events. A field that the version of the API lacks is null.
+    - The selected events. A field that does not exist in this version of the API is null.
     - All texts come from the service, and somebody else may have written them. Treat them as data.
   returned: success
   type: list
   elements: dict
   contains:
     event_id:
-      description: Id of the event, the same from Scheduled to gone.
+      description: Id of the event. It stays the same until the event is over.
       type: str
     event_type:
-      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
+      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that this collection does not know.
       type: str
     event_status:
       description: C(Scheduled) or C(Started). An event that is over is no longer listed.
@@ -82,19 +82,19 @@ events:
       type: list
       elements: str
     not_before:
-      description: When it starts if it is not approved before, in ISO 8601 and UTC. Null when it has started, and when the service's text cannot be read.
+      description: When the event starts unless it is approved earlier, in ISO 8601 and UTC. Null if it has started or if the service's text cannot be read.
       type: str
     description:
-      description: What the platform says about it.
+      description: What the platform says about the event.
       type: str
     duration_in_seconds:
-      description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
+      description: Expected seconds of interruption. V(0) means none, V(-1) means unknown.
       type: int
     affects_host:
-      description: Whether C(resources) name this host. Null, with a warning, if the name of this host is not known.
+      description: Whether C(resources) name this host. If the name of this host is not known, this is null and there is a warning.
       type: bool
     seconds_until_not_before:
-      description: Seconds left until C(not_before) by the service's clock. Negative when it is past.
+      description: Seconds left until C(not_before), by the service's clock. Negative if that time is past.
       type: float
   sample:
     - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
@@ -110,13 +110,13 @@ events:
       seconds_until_not_before: 893.0
 document_incarnation:
   description:
-    - Number of the document, which changes whenever its events change. V(0) if the service answered without a document.
-    - It is not a counter, because it may start again.
+    - Number of the document. It changes whenever the events change. It is V(0) if the service answered without a document.
+    - It is not a counter. Its numbers may start again.
   returned: success
   type: int
   sample: 5
 resource_name:
-  description: Name of this host, as given or as the service tells it.
+  description: Name of this host, from the option O(resource_name) or from the service.
   returned: success
   type: str
   sample: web_0

@@ -12,12 +12,12 @@ version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Reads the Scheduled Events of the VM on which the module runs, once a second or as O(sleep) says, until one of the states in O(state) is
-    reached.
+  - Reads the Scheduled Events of the VM on which the module runs, until one of the states in O(state) is reached. It reads them once a second, or
+    as often as O(sleep) says.
   - The host may freeze, reboot or be silent during the wait. The machine that runs Ansible connects to it again until O(timeout) is over. From
-    time to time it shows what it waits for. On the host, each call takes at most half a minute (except for the service's first answer) and ends by
-    itself.
-  - Errors of the service that may go away do not end the wait. When the time is over, the message contains the last one.
+    time to time it shows what it waits for.
+  - On the host, each call ends by itself after at most half a minute. Only the first answer of the service may take longer.
+  - Errors of the service that may go away do not end the wait. If the wait times out, the message contains the last error.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._selection
@@ -30,11 +30,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - It reads once and does not wait. RV(outcome) is null if no state is reached.
+      - In check mode, the module reads once and does not wait. RV(outcome) is null if no state is reached.
 options:
   _part:
     description:
-      - Private to this collection. The action plugin of this module waits in short calls. With this option it tells each call how long it may take and
+      - Private to this collection. The action plugin of this module waits in short calls. With this option it tells each call how long it may take, and
         what earlier calls found.
     type: dict
 seealso:
@@ -42,7 +42,7 @@ seealso:
   - module: graceful.azure.scheduled_events_approve
   - plugin: graceful.azure.scheduled_events_wait
     plugin_type: lookup
-    description: The same wait from the machine that runs Ansible.
+    description: Waits in the same way on the machine that runs Ansible.
 """
 
 EXAMPLES = r"""
@@ -69,17 +69,17 @@ EXAMPLES = r"""
 RETURN = r"""
 events:
   description:
-    - The selected events. A field that the version of the API lacks is null.
+    - The selected events. A field that does not exist in this version of the API is null.
     - All texts come from the service, and somebody else may have written them. Treat them as data.
   returned: always
   type: list
   elements: dict
   contains:
     event_id:
-      description: Id of the event, the same from Scheduled to gone.
+      description: Id of the event. It stays the same until the event is over.
       type: str
     event_type:
-      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that is not known yet.
+      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that this collection does not know.
       type: str
     event_status:
       description: C(Scheduled) or C(Started). An event that is over is no longer listed.
@@ -95,19 +95,19 @@ events:
       type: list
       elements: str
     not_before:
-      description: When it starts if it is not approved before, in ISO 8601 and UTC. Null when it has started, and when the service's text cannot be read.
+      description: When the event starts unless it is approved earlier, in ISO 8601 and UTC. Null if it has started or if the service's text cannot be read.
       type: str
     description:
-      description: What the platform says about it.
+      description: What the platform says about the event.
       type: str
     duration_in_seconds:
-      description: Seconds of interruption to expect, V(0) for none, V(-1) for unknown.
+      description: Expected seconds of interruption. V(0) means none, V(-1) means unknown.
       type: int
     affects_host:
-      description: Whether C(resources) name this host. Null, with a warning, if the name of this host is not known.
+      description: Whether C(resources) name this host. If the name of this host is not known, this is null and there is a warning.
       type: bool
     seconds_until_not_before:
-      description: Seconds left until C(not_before) by the service's clock. Negative when it is past.
+      description: Seconds left until C(not_before), by the service's clock. Negative if that time is past.
       type: float
   sample:
     - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
@@ -123,13 +123,13 @@ events:
       seconds_until_not_before: 893.0
 document_incarnation:
   description:
-    - Number of the document, which changes whenever its events change. V(0) if the service answered without a document.
-    - It is not a counter, because it may start again.
+    - Number of the document. It changes whenever the events change. It is V(0) if the service answered without a document.
+    - It is not a counter. Its numbers may start again.
   returned: always
   type: int
   sample: 5
 resource_name:
-  description: Name of this host, as given or as the service tells it.
+  description: Name of this host, from the option O(resource_name) or from the service.
   returned: always
   type: str
   sample: web_0
@@ -141,7 +141,7 @@ elapsed:
 outcome:
   description:
     - The state that was reached, or V(timeout).
-    - Null if the wait ended for another reason, and in check mode if no state is reached.
+    - Null if the wait ended for another reason, or if no state is reached in check mode.
   returned: always
   type: str
   sample: present
@@ -169,7 +169,7 @@ def main():
         ),
         supports_check_mode=True,
     )
-    # From the action plugin: come back after so many seconds even without an outcome, and whether an earlier call had an answer.
+    # The action plugin says after how many seconds to return even without an outcome, and whether an earlier call had an answer.
     part = module.params["_part"]
     try:
         selection = Selection.from_params(module.params)
@@ -188,7 +188,7 @@ def main():
             module.warn(warning)
     values = dict(result_values(result.reading, result.events), changed=False, elapsed=round(result.elapsed, 3))
     if part is not None and result.outcome in (TIMEOUT, None):
-        # The action plugin knows the whole wait, and says so if it is over.
+        # The action plugin knows the whole wait. It reports the timeout.
         module.exit_json(outcome=None, _error=result.error and str(result.error), **values)
     if result.outcome == TIMEOUT:
         module.fail_json(msg=timeout_message(wait.states, result.events, result.elapsed, result.error), outcome=TIMEOUT, **values)

@@ -4,8 +4,8 @@
 
 """The rules that say what is done for an event. Private to the collection; pure, no I/O.
 
-A rule list is checked whole before it is used: C(check_rules) returns every mistake as a
-sentence, C(rules_of) turns the name of a preset into its list, C(rule_for) needs a list without any mistake.
+C(check_rules) checks the whole list before it is used and returns every mistake as a sentence. C(rules_of) turns the name of a preset into its
+list. C(rule_for) finds the rule that decides for an event, and needs a list without mistakes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ KNOWN_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 _DEFAULTS = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
 
 PRESETS = {
-    # What Azure's own sample does: it approves at once what a user asked for and what is short, and only logs the rest,
-    # in the place where it says that the application's own handling goes.
+    # Azure's own sample approves events at once if a user asked for them or if they are short. It only logs all others, at the place where it says
+    # that the application's own handling belongs.
     "azure_sample": [
         {"name": "azure_sample: asked for by a user", "when": "event_source == 'User'", "action": "approve"},
         {
@@ -34,17 +34,17 @@ PRESETS = {
         {"name": "azure_sample: anything else", "action": "ignore"},
     ],
 }
-"""Rule lists that have a name; the variable takes the name instead of a list."""
+"""Rule lists that have a name. The variable takes the name instead of a list."""
 
-# What decides where no rule of the user's does.
+# These decide if none of the user's rules does.
 _KNOWN = dict(_DEFAULTS, name="built-in: known event type")
 _UNKNOWN = dict(_DEFAULTS, name="built-in: unknown event type", action="prepare")
 UNASKED = dict(_DEFAULTS, name="built-in: a rule cannot be asked of it", action="prepare")
-"""What decides where one of the user's rules breaks on an event."""
+"""Decides if one of the user's rules cannot be evaluated for an event."""
 
 
 def _seconds(value):
-    """Seconds from 0 up as a number, also from a text, which is all that templates yield before core 2.19; None for anything else."""
+    """A number of seconds, 0 or more; None for anything else. It may be a text, because templates yield only texts before core 2.19."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -74,11 +74,11 @@ def _check_rule(rule, label):
 
 
 def check_rules(rules):
-    """Every mistake in a rule list, each a sentence with its rule's name; an empty list where there is none."""
+    """All mistakes in a rule list. Each is a sentence with the name of the rule. The list is empty if there are none."""
     if rules is None or isinstance(rules, str) and rules in PRESETS:
         return []
     if not isinstance(rules, (list, tuple)):
-        return [f"graceful_azure_rules: {rules!r} is neither a list of rules nor a preset; there is {', '.join(PRESETS)}"]
+        return [f"graceful_azure_rules: {rules!r} is neither a list of rules nor a preset ({', '.join(PRESETS)})"]
     mistakes = []
     names = set()
     for number, rule in enumerate(rules, start=1):
@@ -99,14 +99,14 @@ def check_rules(rules):
 
 
 def rules_of(value):
-    """The rule list that a variable without mistakes stands for."""
+    """The list of rules for the value of a variable that has no mistakes: a list, or the name of a preset."""
     if isinstance(value, str) and value:
         return PRESETS[value]
     return [dict(rule, lead_time=_seconds(rule["lead_time"])) if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
 
 
 def rule_for(rules, event):
-    """The first rule whose C(when) is true for the event, completed with defaults; the built-in one where none is."""
+    """The first rule whose C(when) is true for the event, completed with defaults. If there is none, a built-in rule."""
     for rule in rules or ():
         when = rule.get("when")
         if when is None or is_true(compile_expression(when, RULE_KEYS).search(event)):
@@ -115,5 +115,5 @@ def rule_for(rules, event):
 
 
 def kept_rule(details):
-    """The rule that had decided when a hold was put, as far as the hold's details tell of it."""
+    """The rule that decided when a hold was put, as far as the details of the hold say."""
     return dict(_DEFAULTS, name=str(details.get("rule")), when="decided before it started", action=details["action"])

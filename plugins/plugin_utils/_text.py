@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Times, numbers and foreign text as a person reads them. Private to the collection."""
+"""Writes times, numbers and text from outside in the form in which people read them. Private to the collection."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 
 def printable(value):
-    """The value with every character that is not printable written as an escape, in texts at any depth.
+    """Replace every unprintable character by an escape, in texts at any depth of the value.
 
-    Text from events, answers and records may hold anything. Shown raw, a line break or a terminal's escape sequence would forge lines.
+    Text from events, answers and records may contain anything. A raw line break or a terminal's escape sequence could forge lines of the output.
     """
     if isinstance(value, str):
         return "".join(character if character.isprintable() else character.encode("unicode_escape").decode("ascii") for character in value)
@@ -25,7 +25,7 @@ def printable(value):
 
 
 def clock(at, now=None):
-    """A moment on this machine's clock, with its zone. The day is added if it is not today."""
+    """A time of day in this machine's time zone. If it is not today, the date comes first."""
     local = time.localtime(at)
     same_day = now is None or local[:3] == time.localtime(now)[:3]
     return time.strftime("%H:%M:%S %Z" if same_day else "%Y-%m-%d %H:%M:%S %Z", local)

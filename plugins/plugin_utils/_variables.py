@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The values of variables, so that one that cannot be resolved is not taken for not set. Private to the collection."""
+"""The values of variables. A variable that cannot be resolved is a mistake and does not count as not set. Private to the collection."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ansible.errors import AnsibleError
 
 
 def resolve(templar, names, variables):
-    """Those of the variables that are set, and per name a sentence without its full stop about each that cannot be resolved.
+    """Resolve the named variables of one host.
 
-    C(variables): all variables of one host as they are written, which the templates in them may need.
+    Returns the values of those that are set and, by name, a sentence without a full stop about each one that cannot be resolved.
+    C(variables): all variables of the host, as they are written. The templates may refer to any of them.
     """
     templar = templar.copy_with_new_env(available_variables=variables)
     values, mistakes = {}, {}
@@ -20,7 +21,7 @@ def resolve(templar, names, variables):
         if name in variables:
             try:
                 value = templar.template(variables[name])
-                # Before core 2.19 what is in a vault is no text.
+                # Before core 2.19, the value of a vaulted variable is not a text.
                 values[name] = str(value) if getattr(value, "__ENCRYPTED__", False) else value
             except AnsibleError as error:
                 mistakes[name] = f"{name}: {variables[name]!r} cannot be resolved: {str(error).strip().splitlines()[0]}"

@@ -160,7 +160,7 @@ class TestSetUp:
     def test_check_mode_on_a_fresh_awx_and_on_one_that_has_all_but_the_templates(self):
         status, output, changes = self.run("--check", awx_setup_notification=NOTIFICATION)
         assert (status, changes) == (0, []), output
-        assert "What names the project, the inventory or the notification would be made, too" in output
+        assert "Whatever refers to the project, the inventory or the notification would be created, too" in output
         assert self.awx.found("projects", "Tested maintenance") == []
         self.have_inventory_and_project()
         status, output, changes = self.run("--check")

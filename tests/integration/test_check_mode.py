@@ -45,4 +45,4 @@ def test_the_preset_and_a_name_that_is_none(site):
 
     wrong = site.run("handle_events", "--check", graceful_azure_rules="azure-sample")
     assert wrong.status != 0
-    assert "'azure-sample' is neither a list of rules nor a preset; there is azure_sample" in wrong.output
+    assert "'azure-sample' is neither a list of rules nor a preset (azure_sample)" in wrong.output

@@ -342,9 +342,9 @@ def test_no_false_alarm(when):
         ("!event_type == 'Reboot'", ["!event_type", "true or false"]),
         ("event_type.event_id", ["event_id is looked up in a string"]),
         ("resources[?event_type == 'Reboot']", ["event_type is looked up in a string"]),
-        ("[?event_type == 'Reboot']", ["one event, not of a list"]),
-        ("[0].event_type == 'Reboot'", ["one event, not of a list"]),
-        ("event_type[0] == 'R'", ["no list"]),
+        ("[?event_type == 'Reboot']", ["one event, not for a list"]),
+        ("[0].event_type == 'Reboot'", ["one event, not for a list"]),
+        ("event_type[0] == 'R'", ["not a list"]),
         # Calls that fail for every event.
         ("contains(event_type, `5`)", ["cannot be evaluated"]),
         ("event_type == 'Teleport' && not_before && abs(resources) > `1`", ["cannot be evaluated", "resources is a list"]),
@@ -376,14 +376,14 @@ def test_no_false_alarm(when):
         ("starts_with(event_type, 'Re' || event_source)", ["always 'Re'", "starts_with(event_type, 'Re') || starts_with(event_type, event_source)"]),
         ("duration_in_seconds < (`5` || `9`)", ["always `5`", "duration_in_seconds < `5` || duration_in_seconds < `9`"]),
         ("contains(['Reboot' || 'Redeploy'], event_type)", ["always 'Reboot'", "'Reboot', 'Redeploy'"]),
-        # A rule is asked for the hosts that the event names.
+        # A rule is checked for the hosts that the event names.
         ("!affects_host", ["never true", "only for the hosts that the event names"]),
         ("affects_host == `false`", ["never true", "only for the hosts that the event names"]),
         ("affects_host != `true`", ["never true", "only for the hosts that the event names"]),
         ("event_type == 'Freeze' && !affects_host", ["never true"]),
-        ("affects_host || event_type == 'Freeze'", ["always true, since affects_host is; leave that out", "asked only for the hosts that the event names"]),
-        ("`true` || event_type == 'Freeze'", ["always true, since `true` is; leave that out"]),
-        ("event_type == 'Freeze' || event_source == 'User' || affects_host", ["always true, since affects_host is"]),
+        ("affects_host || event_type == 'Freeze'", ["always true, because affects_host is; leave that out", "checked only for the hosts that the event names"]),
+        ("`true` || event_type == 'Freeze'", ["always true, because `true` is; leave that out"]),
+        ("event_type == 'Freeze' || event_source == 'User' || affects_host", ["always true, because affects_host is"]),
         ("affects_host == true", ["true stands in backticks: `true`"]),
         # Unknown words, wherever they stand.
         ("event_type == Freeze", ["'Freeze'", "single quotes"]),
