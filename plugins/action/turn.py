@@ -73,7 +73,7 @@ class ActionModule(LookAction):
         interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
         options = self._with_own("host_observation", turn["options"])
         at_once = dict(options, wait=0.0)
-        result = self.look_at_host(at_once if failed else options, task_vars, news, turn.get("read_at"), interval, turn.get("not_shown", ()))
+        result = self.look_at_host(at_once if failed else options, task_vars, news, turn, interval)
         return self.look_at_host(at_once, task_vars, news) if result.get("ended") and turn.get("again") else result
 
     def _with_own(self, module, args):

@@ -215,7 +215,7 @@ empty_body:
   type: bool
   sample: false
 steady:
-  description: For how many seconds every read of this look has shown the same events. 0 if there was only one such read.
+  description: For how many seconds every read of this look has shown the same of the O(expected) events. 0 if there was only one such read.
   returned: when the service was read
   type: float
   sample: 1.0
@@ -287,7 +287,8 @@ class Look:
         self.looks = 0
         self.began = None
         self.read_at = None
-        self.shown = None        # what the last read showed: whether the body was empty, and the ids of the events
+        self.expected = {event_id.lower() for event_id in params["expected"]}
+        self.shown = None        # what the last read showed: whether the body was empty, and which of the expected events
         self.shown_since = None  # when a read of this look showed that first
 
     def run(self):
@@ -366,7 +367,7 @@ class Look:
             self.shown = None
         else:
             self.read_at = self.monotonic()
-            shown = (reading.empty_body, sorted(event["event_id"].lower() for event in reading.events))
+            shown = (reading.empty_body, self.expected & {event["event_id"].lower() for event in reading.events})
             if shown != self.shown:
                 self.shown, self.shown_since = shown, self.read_at
             self.seen.update(
@@ -379,7 +380,7 @@ class Look:
 
     def _lacks_expected(self):
         """Whether an expected event is missing in the last read."""
-        return self.shown is not None and not {event_id.lower() for event_id in self.params["expected"]} <= set(self.shown[1])
+        return self.shown is not None and self.shown[1] != self.expected
 
     def _count(self):
         try:

@@ -100,14 +100,14 @@ class LookAction(ActionBase):
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)
         return failure
 
-    def look_at_host(self, args, task_vars, news=None, read_at=None, interval=INTERVAL, not_shown=()):
+    def look_at_host(self, args, task_vars, news=None, turn=(), interval=INTERVAL):
         """Look at the task's host with C(host_observation).
 
-        C(news): the C(News) that end this look, and to which it adds what it sees. C(read_at): when the host's metadata service was last read.
-        C(not_shown): ids of events that only other services have shown so far.
+        C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).
         """
+        turn = dict(turn)
         # If the clock was set back, nobody knows how long ago that was.
-        since = time.time() - (read_at or 0)
+        since = time.time() - (turn.get("read_at") or 0)
         time.sleep(max(0.0, min(interval, interval - since)))
         timeout, wait, name = float(args.get("timeout", 5)), float(args.get("wait", 0)), args.get("resource_name")
         # The module reads the metadata service once more after the wait, and again if an expected event is gone.
@@ -116,7 +116,7 @@ class LookAction(ActionBase):
         if result.get("ended"):
             return result
         if news and result.get("events") is not None:
-            news.tell_events(result["events"], args.get("expected") or (), not_shown)
+            news.tell_events(result["events"], [*args.get("expected", ()), *turn.get("shown", ())], turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
     def look_at_balancer(self, provider, module, args, task_vars, news=None):

@@ -29,12 +29,14 @@ class News:
     def tell_events(self, events, expected=(), not_shown=()):
         """Tell the others if a look has seen a new event, or no longer sees an event that it expects.
 
-        C(expected): ids of the host's own events. An event that others do not see is no news: their services may lag behind, and would tell it in
-        each pass. C(not_shown): ids of events that bear the host's name and that only others have seen so far. The host goes out as soon as its own
-        service shows them.
+        C(expected): ids of the host's own events, and of all that its service has shown. What it has never shown is no news: services may lag behind,
+        and would tell it in each pass. C(not_shown): ids of events that bear the host's name and that only others have seen so far. The host goes out
+        as soon as its own service shows them.
         """
-        new = [event for event in events if event["event_id"] in not_shown or [event["event_id"].lower(), event["event_status"]] not in self.known]
-        if new or not {event_id.lower() for event_id in expected} <= {event["event_id"].lower() for event in events}:
+        shown = {event["event_id"].lower() for event in events}
+        first = {event_id.lower() for event_id in not_shown}
+        new = [event for event in events if event["event_id"].lower() in first or [event["event_id"].lower(), event["event_status"]] not in self.known]
+        if new or not {event_id.lower() for event_id in expected} <= shown:
             self.tell({name.lower() for event in new for name in event["resources"]})
 
     def tell(self, names=()):

@@ -20,12 +20,14 @@ C(module)    with C(machine): the module that looks
 C(unless_back) of the host: whether the look is left out if the acts have brought the host back
 C(again)     of the host: whether it is looked at once more if news end the look, because a step has changed what the look before showed
 C(read_at)   of the host: when its metadata service was last read, so that it is not read again too soon
+C(shown)     of the host: ids of the events in its last document
 C(not_shown) of the host: ids of events that bear its name and that its own metadata service has not shown yet
 C(pause)     seconds to wait
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
@@ -42,8 +44,10 @@ LEAVE = 2.0
 """Seconds more if the host goes out only in this pass, because others look at the same time."""
 QUIET_WAIT = 4.0
 """The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(load_balancer_quiet) is longer."""
-QUIET_SEEN = QUIET_WAIT - 0.6
-"""Seconds without a request that such a look can see. The rest of the wait is for the two readings at its end."""
+READINGS = 0.6
+"""Seconds for the two readings at the end of a wait."""
+QUIET_SEEN = QUIET_WAIT - READINGS
+"""Seconds without a request that such a look can see."""
 REST = 1.0
 """Seconds for which a host with an event is not looked at while other hosts have steps to take."""
 REST_IDLE = 4.0
@@ -81,13 +85,18 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     pause = _pause(decided, decisions, end, groups)
     balancers = [(host.name, balancer) for host in observed.hosts.values() for balancer in host.settings.load_balancers]
     waits = {name: min(decided.drains[name].quiet_left, QUIET_SEEN) for name in groups.draining}
-    more = LEAVE if groups.leaving else 0.0
+    # Nobody waits longer than the host that is nearest to being idle.
+    limit = min([waits[name] + READINGS for name in groups.draining if decided.needs_second_look(observed.hosts[name])], default=math.inf)
+
+    def drain_wait(quiet):
+        """Seconds for which a look waits until a host serves nobody. C(quiet): seconds without a request that must pass."""
+        return min(limit, max(DRAIN, quiet + READINGS) + (LEAVE if groups.leaving else 0.0))
 
     def searched(name, key):
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
 
     machines = observed.document.machines
-    looks = _machine_looks(balancers, waits, searched, more)
+    looks = _machine_looks(balancers, waits, searched, drain_wait)
     for look in looks:
         if look["key"] in machines and machines[look["key"]].result.get("ended"):
             look["options"].update(wait_for=[], timeout=0.0)  # otherwise news could end it again and again
@@ -99,7 +108,7 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     due = [look for look in due if look["options"]["timeout"] or look["machine"] not in on]
     prepared = _prepared(observed, groups)
     for host in hosts:
-        found = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), more, expected[host.name])
+        found = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
         if found and "options" in found[0] and prepared.get(host.name):
             found[0]["prepare"] = prepared[host.name]
         turns[host.name] = [dict(turn, unless_back=True) for turn in found] if host.name in back else found
@@ -146,13 +155,13 @@ def _group(decided, decisions, doubtful):
     )
 
 
-def _host_turns(host, decided, groups, pause, quiet, leave, expected):
-    """The turn in which a host is looked at; none if it need not be looked at. C(quiet), C(leave): see C(_drain_wait)."""
+def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
+    """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
     wait, rest, more = 0.0, 0.0, {}
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
-        wait = _drain_wait(quiet, leave) if observed.waves == 1 else 0.0
+        wait = drain_wait(quiet) if observed.waves == 1 else 0.0
         pools = sorted({place.pool_address for place in host.places if place.pool_address})
         more = {"await_idle": bool(host.ports), "at_least": quiet, "ignored_peers": pools}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
@@ -173,9 +182,9 @@ def _host_turns(host, decided, groups, pause, quiet, leave, expected):
     ask = _ask(host, decided)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
-    not_shown = [event.event_id for event in observed.events.values() if event.standing and event.bears_name_of(host) and name not in event.shown_by]
-    if not_shown:
-        turn["not_shown"] = not_shown
+    standing = [event for event in observed.events.values() if event.standing]
+    turn["shown"] = [event.event_id for event in standing if name in event.shown_by]
+    turn["not_shown"] = [event.event_id for event in standing if name not in event.shown_by and event.bears_name_of(host)]
     return [dict(turn, again=True) if decided.step(host) else turn]
 
 
@@ -260,11 +269,6 @@ def _machine_rests(machine, rest, now):
     return 0 <= now - at < rest
 
 
-def _drain_wait(quiet, more):
-    """Seconds for which a look waits until the host serves nobody. C(quiet): seconds without a request that must pass. C(more): seconds until it is out."""
-    return max(DRAIN, quiet + 0.6) + more
-
-
 def _is_quick(role, state):
     """Whether the next step for a host should follow at once."""
     return role in ("load_balancer", "drain_host", "restore_service") or (role is None and state == "restoring")
@@ -287,17 +291,17 @@ def _pause(decided, decisions, end, groups):
     return min([longest, *(moment - observed.now for moment in moments if moment is not None and moment > observed.now)]) / observed.waves
 
 
-def _machine_looks(balancers, waits=None, searched=lambda name, key: [], more=0.0):
+def _machine_looks(balancers, waits=None, searched=lambda name, key: [], drain_wait=lambda quiet: 0.0):
     """The turns that look at machines, one for each HAProxy or other balancer there.
 
     C(balancers): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests a look waits for, with the seconds
-    without a request that must pass. C(more): seconds until these hosts are out.
+    without a request that must pass. C(drain_wait): how long such a look waits, from these seconds.
     """
     turns = []
     for provider in PROVIDERS.values():
         mine = [(name, settings) for name, settings in balancers if settings["provider"] == provider.name]
         for found in provider.looks(mine, waits or {}, searched):
-            timeout = _drain_wait(found.quiet, more) if found.wait_for else 0.0
+            timeout = drain_wait(found.quiet) if found.wait_for else 0.0
             options = dict(found.options, wait_for=found.wait_for, quiet=found.quiet, timeout=timeout)
             turn = {"machine": found.machine, "key": found.key, "name": found.key, "provider": provider.name, "module": found.module}
             turns.append(dict(turn, options=options))

@@ -210,6 +210,18 @@ class TestNews:
         news.tell_events([dict(EVENT, event_status="Started")])
         assert news.end()
 
+    def test_what_the_host_is_the_last_to_show_is_news_if_it_bears_its_name(self, news):
+        news.known = [["e1", "Scheduled"]]
+        news.tell_events([EVENT], not_shown=["e2"])
+        assert not news.end()
+        news.tell_events([EVENT], not_shown=["e1"])
+        assert news.end()
+
+    def test_what_the_host_has_shown_and_shows_no_more_is_news(self, scene):
+        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": ["E9"]}
+        scene.take(found, news=scene.news, known=[["e1", "Scheduled"]])
+        assert _news.News(scene.news).end()
+
     def test_half_a_line_is_read_again(self, scene, news):
         with open(scene.news, "w", encoding="utf-8") as file:
             file.write('{"names": ')

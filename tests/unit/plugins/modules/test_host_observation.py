@@ -28,7 +28,8 @@ class Scene:
         self.reads = []
         self.params = {
             "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
-            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "at_least": 0.0, "ignored_peers": [], "expected": [],
+            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "at_least": 0.0, "ignored_peers": [],
+            "expected": [],
             "ask": {},
         }
         monkeypatch.setattr(host_observation, "Reader", lambda client, name: self)
@@ -119,6 +120,12 @@ def test_two_idle_looks_running_end_the_wait(scene):
     assert (seen["waited"], seen["looks"], seen["connections"]) == (2.0, 2, busy[1:])
 
 
+def test_an_idle_look_goes_on_as_long_as_the_balancer_is_waited_for(scene):
+    known = scene.look()["fingerprint"]
+    seen = scene.look(known=known, wait=4.0, await_idle=True, at_least=2.5)
+    assert seen["waited"] == 2.5 and scene.reads == [0.0, 1.0, 2.0]
+
+
 def test_connections_alone_are_no_news(scene):
     known = scene.look()["fingerprint"]
     scene.connections[1.0] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
@@ -154,6 +161,11 @@ class TestExpected:
         scene.events = {0: "empty", 0.5: [EVENT]}
         seen = scene.look(expected=["A"])
         assert scene.reads == [0.0, 1.0] and seen["events"] == [EVENT] and (seen["steady"], seen["empty_body"]) == (0.0, False)
+
+    def test_another_event_that_goes_between_changes_nothing(self, scene):
+        scene.events = {0: [dict(EVENT, event_id="b")], 0.5: []}
+        seen = scene.look(expected=["A"])
+        assert scene.reads == [0.0, 1.0] and seen["events"] == [] and seen["steady"] == 1.0
 
     def test_an_empty_body_is_told(self, scene):
         scene.events[0] = "empty"

@@ -144,6 +144,32 @@ def test_a_silent_host_taken_for_another_of_its_name_is_brought_back_when_its_ow
     assert model.posted == []
 
 
+@pytest.mark.parametrize(("forks", "steps", "role", "beside"), [
+    (3, [], "approve_event", True),
+    (2, [], "approve_event", False),  # it could come after the other
+    (3, [service()], "drain_host", True),
+    (3, [BEFORE], "drain_host", False),  # taken by a role, one after the other
+])
+def test_a_host_that_goes_out_leaves_others_their_steps_as_long_as_none_delays_it(forks, steps, role, beside):
+    def world(passes):
+        model = Model(hosts=3, drain_host={"steps": steps})
+        model.run.update(forks=forks)
+        model.announce("e1", "web1")
+        for _pass in range(passes):
+            model.go()
+        return model
+
+    passes = next(count for count in range(9) if (world(count).go()["hosts"]["web1"]["step"] or {}).get("role") == role)
+    model = world(passes - 1)
+    model.announce("e2", "web2", shown_to=["web1"])
+    model.go()
+    model.events["e2"]["shown_to"] = model.names
+    outcome = model.go()
+    assert outcome["hosts"]["web2"]["step"]["role"] == "load_balancer"
+    assert (outcome["hosts"]["web1"]["step"] or {}).get("role") == (role if beside else None)
+    assert (outcome["by_role"] == {}) and model.until(lambda outcome: len(model.posted) == 2)
+
+
 def test_approved_only_after_two_idle_looks():
     model = Model()
     model.announce("e1", "web1")
