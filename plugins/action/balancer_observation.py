@@ -13,4 +13,5 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        return self.look_at_balancer(PROVIDERS["haproxy"], "haproxy_info", self._task.args, task_vars)
+        args = self._task.args
+        return self.look_at_balancer(PROVIDERS[args["provider"]], args["module"], args["options"], task_vars)

@@ -139,7 +139,7 @@ class ActionModule(ActionBase):
         used = {}
         for values in settings.values():
             for balancer in values["load_balancers"]:
-                for name in balancer["hosts"]:
+                for name in balancer["hosts"] if "socket" in balancer else ():
                     used.setdefault(name, set()).add(balancer["socket"])
         for name in sorted(set(used) & set(hostvars) - set(settings)):
             found, _unresolved = resolve(self._templar, [SOCKET], hostvars.raw_get(name))

@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
             return _failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
         return {
             "machines": [{"name": machine, "state_dir": folder} for machine, folder in folders.items()],
-            "places": [dict(place, state_dir=folders[place["machine"]]) for place in places],
+            "places": [dict(place, options=_with_folder(place["options"], folders[place["machine"]])) for place in places],
         }
 
     def _release(self, task_vars):
@@ -93,6 +93,10 @@ class ActionModule(ActionBase):
 def _variables(hostvars, name):
     """The variables of another host than the one for which the task runs."""
     return dict(hostvars.raw_get(name), hostvars=hostvars)
+
+
+def _with_folder(options, folder):
+    return dict(options, state_dir=folder) if folder else options
 
 
 def _failure(mistakes):

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Documentation only; the action plugin of the same name runs M(graceful.azure.haproxy_info) on the balancer."""
+"""Documentation only; the action plugin of the same name runs the module that looks on the balancer."""
 
 from __future__ import annotations
 
@@ -13,60 +13,27 @@ short_description: "Internal: look at a balancer, and return faults as data"
 version_added: 0.1.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
-    Elsewhere use M(graceful.azure.haproxy_info).
-  - Looks at HAProxy as M(graceful.azure.haproxy_info) does. It never fails and never makes a host unreachable,
+    Elsewhere use the module itself, such as M(graceful.azure.haproxy_info).
+  - Looks at a balancer with the module for its kind. It never fails and never makes a host unreachable,
     because the passes must go on whatever happens to one balancer.
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
-  socket:
+  provider:
     description:
-      - The runtime socket of HAProxy.
-    type: path
-    required: true
-  servers:
-    description:
-      - Names of the servers to look at.
-    type: list
-    elements: str
-    required: true
-  addresses:
-    description:
-      - IP addresses of the hosts behind the servers, each with or without a port. Backends with servers that lead there are
-        looked at, too.
-    type: list
-    elements: str
-    default: []
-  state_dir:
-    description:
-      - The folder of the records of holds on the balancer.
-    type: path
-    default: /var/lib/graceful_azure
-  timeout:
-    description:
-      - How many seconds to wait until the servers of O(wait_for) are idle.
-    type: float
-    default: 0
-  quiet:
-    description:
-      - For how many seconds no new session may have come before a server counts as idle.
-    type: float
-    default: 0
-  absent:
-    description:
-      - What it means if no HAProxy runs on the balancer. See M(graceful.azure.haproxy_info).
+      - The kind of balancer, as in C(load_balancer_provider).
     type: str
-    choices: [unknown, no_traffic]
-    default: unknown
-  wait_for:
+    required: true
+  module:
     description:
-      - Names of the servers that O(timeout) waits for. By default these are all of O(servers).
-    type: list
-    elements: str
-  hard_stop_after:
+      - The name of the module of this collection that looks.
+    type: str
+    required: true
+  options:
     description:
-      - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. See M(graceful.azure.haproxy_info).
-    type: float
+      - The options of that module.
+    type: dict
+    required: true
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -74,8 +41,9 @@ author:
 EXAMPLES = r"""
 - name: Look at the balancer
   graceful.azure.balancer_observation:
-    socket: /run/haproxy/admin.sock
-    servers: [web1]
+    provider: haproxy
+    module: haproxy_info
+    options: {socket: /run/haproxy/admin.sock, servers: [web1]}
   delegate_to: lb1
   register: balancer
 """

@@ -62,7 +62,8 @@ places:
   returned: with O(phase=places)
   type: list
   elements: dict
-  sample: [{machine: lb1, server: web1, socket: /run/haproxy/admin.sock, absent: unknown, state_dir: null}]
+  sample:
+    - {machine: lb1, provider: haproxy, server: web1, key: lb1 /run/haproxy/admin.sock, module: haproxy_info, options: {servers: [web1]}}
 mistakes:
   description: Why nothing may be released, one sentence each.
   returned: with O(phase=release)
@@ -72,7 +73,8 @@ mistakes:
 hosts:
   description:
     - For each host the records to be C(shown), whether C(nothing) is held, what is C(unread), why it is C(refused) to release anything for it, and
-      what to C(release), V(everything), V(servers) or nothing. C(give_back) has the servers that this host gives back for no host of the inventory.
+      what to C(release), V(everything), V(servers) or nothing. C(give_back) has what this host gives back for no host of the inventory, each by a C(module)
+      with its C(options) on a C(machine).
   returned: with O(phase=release)
   type: dict
   sample:
@@ -84,7 +86,7 @@ strays:
   elements: dict
   sample: []
 unclaimed:
-  description: The records on the balancers that belong to no HAProxy that was looked at.
+  description: The records on the balancers that belong to no balancer that was looked at.
   returned: with O(phase=release)
   type: list
   elements: dict

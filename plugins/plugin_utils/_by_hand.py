@@ -13,15 +13,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
-SOCKET = "/run/haproxy/admin.sock"
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
 OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
 PREFIX = "load_balancer_"
-VARIABLES = tuple(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", "haproxy_socket", "haproxy_absent"))
+VARIABLES = tuple(
+    f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in PROVIDERS.values() for option in kind.where or ()))
+)
 """What tells where a host's servers are held."""
 NOTHING = "Nothing is released."
+HOST = Provider()
+"""Shows the records of a host itself."""
 
 
 class Options(NamedTuple):
@@ -56,7 +62,7 @@ def read_options(values):
     for name, option, noun in (("holds_event_ids", "event_ids", "event"), ("holds_servers", "servers", "server")):
         if name not in values:
             continue
-        read[option] = _names(values[name])
+        read[option] = _read_names(values[name])
         if read[option] is None:
             mistakes.append(f"{name}: {values[name]!r} is no list of names. {NOTHING}")
         elif not read[option]:
@@ -64,7 +70,7 @@ def read_options(values):
     return None if mistakes else Options(**read), mistakes
 
 
-def _names(value):
+def _read_names(value):
     """The names in a list, or in a text with commas between them; None where it is neither."""
     entries = value.split(",") if isinstance(value, str) else [] if value is None else value
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, (str, int)) and not isinstance(entry, bool) for entry in entries):
@@ -75,7 +81,7 @@ def _names(value):
 def read_places(name, variables):
     """Where the records of a host are, and every mistake as a sentence. C(variables): those of C(VARIABLES) that are set.
 
-    There is one place for each balancer, as C(balancer_observation) needs it.
+    There is one place for each look at a balancer, as C(balancer_observation) needs it.
     """
     entries = variables.get(f"{PREFIX}list")
     if not entries:
@@ -88,17 +94,16 @@ def read_places(name, variables):
 
 def _places_of(name, prefix, balancer):
     """The places at one balancer. C(balancer): its variables without their prefix."""
-    hosts = balancer.get("hosts") or []
-    if balancer.get("provider") != "haproxy":
+    provider = PROVIDERS.get(balancer.get("provider"))
+    if not provider or provider.where is None:
         return [], []
+    hosts = balancer.get("hosts") or []
     if not isinstance(hosts, (list, tuple)):
         return [], [f"{name}: {prefix}hosts: {hosts!r} is no list of names from the inventory"]
-    place = {
-        "server": str(balancer.get("server") or name),
-        "socket": str(balancer.get("haproxy_socket") or SOCKET),
-        "absent": balancer.get("haproxy_absent") or "unknown",
-    }
-    return [dict(place, machine=str(host)) for host in hosts], []
+    settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name)
+    looks = provider.looks([(name, settings)], {}, lambda _host, _key: ())
+    known = {"provider": provider.name, "server": settings["server"]}
+    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=look.options) for look in looks], []
 
 
 def decide(options, seen, left, owners, doubts):
@@ -116,26 +121,24 @@ def decide(options, seen, left, owners, doubts):
     if released and options.servers:
         # Whoever of the targets comes first acts for all: balancers are shared.
         next(iter(hosts.values()))["give_back"] = [
-            dict(look["place"], server=record["subject"]["server"], backend=record["subject"]["backend"], path=record["path"])
-            for look, record in strays
-            if record["subject"]["server"] in options.servers
+            _give_back(options, look["place"], record) for look, record in strays if _names(look, record)[0] in options.servers
         ]
     return {
         "mistakes": printable(wrong),
         "hosts": hosts,
         "strays": [
-            dict(_shown(record), balancer=f"{printable(look['place']['machine'])}, held for no host of the inventory") for look, record in strays
+            dict(_shown(record, _provider(look)), balancer=f"{printable(look['place']['machine'])}, held for no host of the inventory")
+            for look, record in strays
         ],
         "unclaimed": _unclaimed(looks),
     }
 
 
 def _by_place(looks):
-    """One look for each socket on each balancer, whichever targets share it; the one that HAProxy answered, if there is one."""
+    """Each look once, whichever targets share it; the one that the balancer answered, if there is one."""
     found = {}
     for look in sorted(looks, key=lambda look: "holds" not in look):
-        if "other_holds" in look:
-            found.setdefault((look["place"]["machine"], look["place"]["socket"]), look)
+        found.setdefault(look["place"]["key"], look)
     return found
 
 
@@ -143,45 +146,52 @@ def _holds(looks):
     return [record for look in looks for record in look.get("holds") or ()]
 
 
-def _belongs_to(record):
-    """The server for which it is held: one that leads to the same machine is taken out with it."""
-    return record.get("for_server") or record["subject"]["server"]
+def _provider(look):
+    return PROVIDERS[look["place"]["provider"]]
+
+
+def _names(look, record):
+    """The server that a record holds, and the one for which it does."""
+    return _provider(look).names(record)
+
+
+def _give_back(options, place, record):
+    """How a record is released: C(machine), C(module), its C(options), C(path)."""
+    module, found = PROVIDERS[place["provider"]].give_back(record, place["options"])
+    more = {"event_ids": options.event_ids, "state_dir": place["options"].get("state_dir")}
+    found = {**found, **{key: value for key, value in more.items() if value}}
+    return {"machine": place["machine"], "module": module, "options": found, "path": record["path"]}
 
 
 def _strays(looks, owners):
-    """Each record for no host of the inventory, with the look that found it. Two sockets of one HAProxy show the same."""
+    """Each record for no host of the inventory, with the look that found it. Two looks may show the same."""
     found = {}
-    for (machine, _socket), look in looks.items():
+    for look in looks.values():
+        machine = look["place"]["machine"]
         for record in look.get("holds") or ():
-            if _belongs_to(record) not in owners(machine):
+            if _names(look, record)[1] not in owners(machine):
                 found.setdefault((machine, record["path"]), (look, record))
     return list(found.values())
 
 
 def _unclaimed(looks):
-    """Records on the balancers that belong to none of the HAProxys that were looked at there."""
-    claimed = {(machine, record["path"]) for (machine, _socket), look in looks.items() for record in _holds([look])}
+    """Records on the balancers that no look claims."""
+    claimed = {(look["place"]["machine"], record["path"]) for look in looks.values() for record in _holds([look])}
     found = {}
-    for (machine, _socket), look in looks.items():
-        for record in look["other_holds"]:
+    for look in looks.values():
+        machine = look["place"]["machine"]
+        for record in look.get("other_holds") or ():
             if (machine, record["path"]) not in claimed:
-                note = (
-                    f"It lies on {printable(machine)} and belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
-                    " give the socket of its HAProxy in load_balancer_haproxy_socket. If that HAProxy is gone for good, nothing is held any more:"
-                    " delete the record."
-                )
-                found[machine, record["path"]] = dict(_shown(record), note=note)
+                note = f"It lies on {printable(machine)} and {_provider(look).unclaimed}"
+                found[machine, record["path"]] = dict(_shown(record, _provider(look)), note=note)
     return list(found.values())
 
 
-def _shown(record):
+def _shown(record, provider):
     """A record as a person reads it."""
-    subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
-    together = f" (together with {record['for_server']})" if record.get("for_server") else ""
     return printable(
         {
-            "held": f"{record['kind']} {'/'.join(subject)}{together}",
-            "socket": record["subject"].get("socket", "none"),
+            **provider.shown(record),
             "found": record["found"],
             "left": record["left"],
             "for_events": record["events"],
@@ -192,14 +202,14 @@ def _shown(record):
 
 def _of_host(name, target, released, gone):
     """What is shown of a target, and what is released for it."""
-    held = [(look["place"]["server"], record) for look in target.balancers for record in look.get("holds") or ()]
+    held = [(look, record, *_names(look, record)) for look in target.balancers for record in look.get("holds") or ()]
     # First what is held under its name, then what was taken out with it.
-    by_name = [record for server, record in held if record["subject"]["server"] == server]
-    held = by_name + [record for server, record in held if record["subject"]["server"] != server and record.get("for_server") == server]
-    shown = [_shown(record) for record in [*(target.host.get("holds") or ()), *held]]
+    by_name = [(look, record) for look, record, holds, _owner in held if holds == look["place"]["server"]]
+    led = [(look, record) for look, record, holds, owner in held if holds != look["place"]["server"] == owner]
+    shown = [_shown(record, HOST) for record in target.host.get("holds") or ()] + [_shown(record, _provider(look)) for look, record in by_name + led]
     unread = [
         {"label": label, "why": printable(look.get("fatal", look.get("error")))}
-        for label, look in [(name, target.host), *((f"{look['place']['machine']} {look['place']['socket']}", look) for look in target.balancers)]
+        for label, look in [(name, target.host), *((look["place"]["key"], look) for look in target.balancers)]
         if "fatal" in look or "error" in look
     ]
     known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
@@ -225,11 +235,11 @@ def _wrong_events(options, seen, looks, left):
         return []
     balancers = [look for target in seen.values() for look in target.balancers]
     hosts = [target.host for target in seen.values()]
-    if any("fatal" in look for look in hosts + balancers) or any("error" in look and "absent" not in look for look in balancers):
+    if any("fatal" in look for look in hosts + balancers) or any(look.get("holds") is None for look in balancers):
         return []
     if not options.gone and not all(look["reached"] for look in hosts):
         return []
-    records = _holds(hosts) + _holds(looks.values()) + [record for look in looks.values() for record in look["other_holds"]]
+    records = _holds(hosts) + _holds(looks.values()) + [record for look in looks.values() for record in look.get("other_holds") or ()]
     held = {event_id.lower() for record in records for event_id in record["events"]}
     unknown = [event_id for event_id in options.event_ids if event_id.lower() not in held]
     return [f"holds_event_ids names {', '.join(unknown)}, for which nothing is held. {NOTHING}"] if unknown else []
@@ -239,8 +249,8 @@ def _wrong_servers(options, looks, strays, doubts):
     """Sentences about servers that are named and are not held, or are held for a host of the inventory."""
     if options.servers is None:
         return []
-    ours = {record["subject"]["server"] for _look, record in strays}
-    held = {record["subject"]["server"] for record in _holds(looks.values())}
+    ours = {_names(look, record)[0] for look, record in strays}
+    held = {_names(look, record)[0] for look in looks.values() for record in _holds([look])}
     wrong = [f"{doubt}. It may own what holds_servers names. {NOTHING}" for doubt in doubts]
     for name in options.servers:
         if name not in ours:

@@ -27,6 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, mistakes_in, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
@@ -48,14 +49,14 @@ OF_RUNS = (
 )
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
+PREFIX = "load_balancer_"
 LIST = "load_balancer_list"
 """Several balancers of one host. An entry has the options of load_balancer without the prefix."""
 TASK_FILES = {
-    "load_balancer": ("load_balancer_custom_out", "load_balancer_custom_in"),
     "drain_host": ("drain_host_before", "drain_host_after"),
     "restore_service": ("restore_service_before", "restore_service_after"),
 }
-"""Options that name a task file of the user's own. Those of load_balancer are read with the provider custom alone."""
+"""Options that name a task file of the user's own. Those of load_balancer are known to the kinds of balancers."""
 STEPS = ("drain_host_before", "drain_host_steps", "drain_host_services", "drain_host_after")
 """The options that the drain steps of a host are made of."""
 # The modules take a text with commas for these, and so it may come from the command line.
@@ -403,7 +404,7 @@ def _check_machine(values, mistakes):
 def _balancers_of(name, entries, known_hosts, files, mistakes):
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
-    names = [key[len("load_balancer_"):] for key in options]
+    names = [key[len(PREFIX):] for key in options]
     ours = re.compile(rf"\bload_balancer_({'|'.join(names)})\b")
     balancers = []
     if not isinstance(entries, list) or not entries:
@@ -415,44 +416,34 @@ def _balancers_of(name, entries, known_hosts, files, mistakes):
         if not isinstance(entry, dict):
             mistakes.append(f"{label}: {entry!r} is not a dictionary")
             entry = {"provider": "none"}
-        variables = {f"load_balancer_{key}": value for key, value in entry.items()}
+        variables = {f"{PREFIX}{key}": value for key, value in entry.items()}
         mistakes.extend(f"{label}: there is no option {key}; there are {', '.join(names)}" for key in entry if key not in names)
         values = _with_defaults(variables, options, (), found)
         balancers.append(_balancer_of(name, values, known_hosts, files, found))
         mistakes.extend(ours.sub(rf"{label}.\1", mistake) for mistake in found)
-    # The record on the host is of one name.
-    if sum(balancer["provider"] == "custom" for balancer in balancers) > 1:
-        mistakes.append(f"{LIST}: only one entry may have the provider custom")
+    for provider, kind in BALANCERS.items():
+        if kind.once and sum(balancer["provider"] == provider for balancer in balancers) > 1:
+            mistakes.append(f"{LIST}: only one entry may have the provider {provider}")
     return balancers
 
 
 def _balancer_of(name, values, known_hosts, files, mistakes):
-    provider = values.get("load_balancer_provider")
-    balancers = [str(host) for host in values.get("load_balancer_hosts") or ()]
-    if provider == "haproxy" and not balancers:
-        mistakes.append("load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs")
-    for host in balancers:
+    options = _of_one_balancer()
+    entry = {key[len(PREFIX):]: values.get(key) for key in options}
+    provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
+    mistakes.extend(BALANCERS[provider].mistakes(entry))
+    for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
-    if provider == "custom":
-        if not all(values.get(key) for key in TASK_FILES["load_balancer"]):
-            mistakes.append("load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom")
-        _check_task_files(mistakes, values, TASK_FILES["load_balancer"], *files)
-    # A word with @ is refused by name where HAProxy is asked.
-    if "@" not in str(values.get("load_balancer_haproxy_socket")):
-        check_path(mistakes, "load_balancer_haproxy_socket", values.get("load_balancer_haproxy_socket"))
-    _check_number(mistakes, values, "load_balancer_timeout", 0)
-    return {
-        "provider": provider,
-        "hosts": balancers,
-        "server": values.get("load_balancer_server") or name,
-        "socket": values.get("load_balancer_haproxy_socket"),
-        "hard_stop_after": _check_number(mistakes, values, "load_balancer_haproxy_hard_stop_after", 0),
-        "state": values.get("load_balancer_haproxy_state"),
-        "quiet": _check_number(mistakes, values, "load_balancer_quiet", 0),
-        "absent": values.get("load_balancer_haproxy_absent") or "unknown",
-        "backends": [str(backend) for backend in values.get("load_balancer_haproxy_backends") or ()],
-    }
+    _check_task_files(mistakes, values, [PREFIX + option for option in BALANCERS[provider].task_files], *files)
+    for path in (option for kind in BALANCERS.values() for option in kind.paths):
+        # A word with @ is refused by name where HAProxy is asked.
+        if "@" not in str(entry[path]):
+            check_path(mistakes, PREFIX + path, entry[path])
+    for key, option in options.items():
+        if option["type"] == "float":
+            entry[key[len(PREFIX):]] = _check_number(mistakes, values, key, 0)
+    return dict(settings_of(dict(entry, provider=provider), name), provider=entry["provider"], quiet=entry["quiet"])
 
 
 def _drain_of(values, files, mistakes):
@@ -514,14 +505,11 @@ def _claimed_twice(settings, with_list):
     mistakes = []
     balancers = [(name, number, balancer) for name, values in settings.items() for number, balancer in enumerate(values["load_balancers"])]
     for name, number, balancer in balancers:
-        if balancer["provider"] != "haproxy":
-            continue
-        for host in balancer["hosts"]:
-            for backend in balancer["backends"] or [None]:
-                claims = owners.setdefault((host, balancer["socket"], balancer["server"]), {})
-                clash = claims.get(backend) or (claims and backend is None and next(iter(claims.values()))) or claims.get(None)
-                if clash and clash != name:
-                    option = f"{LIST}[{number}].server" if name in with_list else "load_balancer_server"
-                    mistakes.append(f"{name}: {option}: {balancer['server']!r} on {host} is {clash}'s server already")
-                claims.setdefault(backend, name)
+        for where, claimed, part in BALANCERS[balancer["provider"]].claims(balancer) if balancer["provider"] in BALANCERS else ():
+            claims = owners.setdefault((balancer["provider"], claimed), {})
+            clash = claims.get(part) or (claims and part is None and next(iter(claims.values()))) or claims.get(None)
+            if clash and clash != name:
+                option = f"{LIST}[{number}].server" if name in with_list else "load_balancer_server"
+                mistakes.append(f"{name}: {option}: {balancer['server']!r} on {where} is {clash}'s server already")
+            claims.setdefault(part, name)
     return mistakes

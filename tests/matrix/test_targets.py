@@ -121,7 +121,9 @@ def tasks_for(tmp_path, site, simulator):
         "observed": module("host_observation", ports=[port], **imds, **state),
         "taken_out": module("haproxy_hold", **server, **held),
         "balancer": module("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=10, **state),
-        "looked": module("balancer_observation", socket=site.haproxy.socket, servers=["web1"], **state),
+        "looked": module(
+            "balancer_observation", provider="haproxy", module="haproxy_info", options={"socket": site.haproxy.socket, "servers": ["web1"], **state}
+        ),
         "connections": module("connections_info", ports=[port], timeout=10),
         "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
         "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),

@@ -125,6 +125,13 @@ class Provider:
     """The name that people read."""
     tasks = ()
     """Names of the records that its role leaves on a host for the user's own tasks."""
+    where = None
+    """Options of the role load_balancer, without their prefix, that tell where its holds are, besides C(hosts) and C(server).
+
+    None if it has no holds that C(looks) could find.
+    """
+    unclaimed = ""
+    """Sentences for the playbook holds about a record that no look claims. They go on after "It lies on <machine> and"."""
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 
@@ -175,4 +182,16 @@ class Provider:
 
     def after_release(self, result, act, event_ids):
         """The result that a look would have after an act has released the holds for these events; None if the act does not tell that."""
+        return None
+
+    def names(self, record):
+        """The name that a record on its machine holds, and the name of the host there for which it does."""
+        return "", ""
+
+    def shown(self, record):
+        """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""
+        return {"held": f"{record['kind']} {'/'.join(map(str, record['subject'].values()))}", "socket": "none"}
+
+    def give_back(self, record, options):
+        """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
         return None

@@ -50,6 +50,12 @@ def _servers(machine):
 class Haproxy(Provider):
     name = "haproxy"
     title = "HAProxy"
+    where = ("haproxy_socket", "haproxy_absent")
+    unclaimed = (
+        "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
+        " give the socket of its HAProxy in load_balancer_haproxy_socket. If that HAProxy is gone for good, nothing is held any more:"
+        " delete the record."
+    )
     may_forget = True
 
     def traffic(self, settings, host, hosts, machines, addresses):
@@ -165,6 +171,21 @@ class Haproxy(Provider):
             now = {**{key: news[key] for key in TOLD_BY_ACTS}, "in_service": news["admin_state"] == "ready"} if news else {}
             servers.append(dict(server, **now))
         return dict(result, servers=servers, holds=holds)
+
+    def names(self, record):
+        # A server that leads to the same machine is taken out with it.
+        name = record["subject"]["server"]
+        return name, record.get("for_server") or name
+
+    def shown(self, record):
+        subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
+        together = f" (together with {record['for_server']})" if record.get("for_server") else ""
+        return {"held": f"{record['kind']} {'/'.join(subject)}{together}", "socket": record["subject"].get("socket", "none")}
+
+    def give_back(self, record, options):
+        # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.
+        of_record = {"server": record["subject"]["server"], "backends": [record["subject"]["backend"]], "await_checks": False}
+        return "haproxy_hold", dict(of_record, socket=options["socket"], absent=options["absent"], state="absent")
 
 
 def _places(settings, host, hosts, name, machine, addresses):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the results of the modules for one kind of balancer mean. Private to the collection; pure."""
+"""What the options of one kind of balancer say, and what the results of its modules mean. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,32 @@ class Balancer:
     """One kind of balancer. This base class is also used for hosts that have no balancer.
 
     C(settings): one balancer of a host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
+    C(entry): the same balancer by the options of the role load_balancer, without their prefix.
     C(direction): V(out) or V(in).
     C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
     """
+
+    paths = ()
+    """Its options that are paths on another machine."""
+    task_files = ()
+    """Its options that name task files of the user's own."""
+    once = False
+    """Whether only one balancer of a host may be of this kind."""
+
+    def settings(self, entry, host):
+        """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
+        return {}
+
+    def mistakes(self, entry):
+        """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
+        return ()
+
+    def claims(self, settings):
+        """What belongs to this host alone, so that no other host may have it.
+
+        Three things each: where it is (a name for people), what it is, and which part of it is claimed, or None for all of it.
+        """
+        return ()
 
     def judge(self, settings, direction, acts, check_mode=False):
         """The C(load_balancer_result)."""
@@ -24,7 +47,7 @@ class Balancer:
         return False
 
     def looks_at(self, settings):
-        """The machines on which M(graceful.azure.haproxy_info) must run."""
+        """The machines on which C(look_<provider>.yml) of the role drain_host must look."""
         return []
 
     def busy(self, settings, looks):

@@ -11,6 +11,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 
 
 class Custom(Balancer):
+    task_files = ("custom_out", "custom_in")
+    once = True  # the record on the host is of one name
+
+    def mistakes(self, entry):
+        if not all(entry.get(name) for name in self.task_files):
+            yield "load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom"
+
     def needs_tasks(self, direction, acts):
         # Not out if that is done already, and not back in while other events hold the host.
         hold = acts[0]

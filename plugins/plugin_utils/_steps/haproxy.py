@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy: what the results of M(graceful.azure.haproxy_hold) and M(graceful.azure.haproxy_info) mean, in words. Private to the collection; pure."""
+"""HAProxy: what its options say, and what the results of its modules mean, in words. Private to the collection; pure."""
 
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable, without_answer
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+
+SOCKET = "/run/haproxy/admin.sock"
 
 
 def place_name(machine, server):
@@ -46,6 +48,26 @@ def has_no_server(settings, machine):
 
 
 class Haproxy(Balancer):
+    paths = ("haproxy_socket",)
+
+    def settings(self, entry, host):
+        return {
+            "socket": str(entry.get("haproxy_socket") or SOCKET),
+            "hard_stop_after": entry.get("haproxy_hard_stop_after"),
+            "state": entry.get("haproxy_state") or None,
+            "absent": entry.get("haproxy_absent") or "unknown",
+            "backends": [str(backend) for backend in entry.get("haproxy_backends") or ()],
+        }
+
+    def mistakes(self, entry):
+        if not entry.get("hosts"):
+            yield "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"
+
+    def claims(self, settings):
+        for machine in settings["hosts"]:
+            for backend in settings["backends"] or [None]:
+                yield machine, (machine, settings["socket"], settings["server"]), backend
+
     def judge(self, settings, direction, acts, check_mode=False):
         out, hosts = direction == "out", settings["hosts"]
         failed_hosts = without_answer(acts)

@@ -68,11 +68,12 @@ def _goes_on(result, direction, acts):
 
 def settings_of(entry, host):
     """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory."""
+    provider = entry.get("provider") or "none"
     return {
-        "provider": entry.get("provider") or "none",
-        "hosts": list(entry.get("hosts") or ()),
+        "provider": provider,
+        "hosts": [str(machine) for machine in entry.get("hosts") or ()],
         "server": str(entry.get("server") or host),
-        "state": entry.get("haproxy_state") or "",
+        **BALANCERS[provider].settings(entry, host),
     }
 
 

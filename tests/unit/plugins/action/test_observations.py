@@ -233,6 +233,9 @@ class TestNews:
         assert not news.end()
 
 
+LOOK_BY_HAND = {"provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "servers": ["web1"]}}
+
+
 class TestBalancer:
     def test_it_is_looked_at_with_its_own_module(self, scene):
         found = {"name": KEY, "machine": "lb1", "key": KEY, "provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
@@ -240,7 +243,7 @@ class TestBalancer:
         assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 
     def test_a_look_outside_the_passes(self, scene):
-        scene.run(balancer_observation, {"socket": "/s", "servers": ["web1"]})
+        scene.run(balancer_observation, LOOK_BY_HAND)
         assert [name for _moment, name, _args in scene.looks] == ["graceful.azure.haproxy_info"]
 
     @pytest.mark.parametrize(
@@ -253,5 +256,5 @@ class TestBalancer:
     )
     def test_what_makes_it_of_no_use(self, scene, told, wanted):
         scene.told.update(told)
-        seen = scene.run(balancer_observation, {"socket": "/s", "servers": ["web1"]})
+        seen = scene.run(balancer_observation, LOOK_BY_HAND)
         assert {key: seen[key] for key in wanted} == wanted

@@ -78,11 +78,11 @@ class TestPlaces:
         found = action._places(task_vars(hosts, ["web1"]))
         folders = {"web1": "/web", "lb1": "/own", "lb2": None}
         assert found["machines"] == [{"name": name, "state_dir": folder} for name, folder in folders.items()]
-        assert [(place["machine"], place["state_dir"]) for place in found["places"]] == [("lb1", "/own"), ("lb2", None)]
+        assert [(place["machine"], place["options"].get("state_dir")) for place in found["places"]] == [("lb1", "/own"), ("lb2", None)]
 
     def test_a_host_that_is_its_own_balancer(self, action):
         found = action._places(task_vars({"web1": {**BEHIND, "load_balancer_hosts": ["web1"], "graceful_azure_state_dir": "/web"}}, ["web1"]))
-        assert len(found["machines"]) == 1 and found["places"][0]["state_dir"] == "/web"
+        assert len(found["machines"]) == 1 and found["places"][0]["options"]["state_dir"] == "/web"
 
     @pytest.mark.parametrize(
         ("of_host", "of_balancer", "said"),
@@ -104,7 +104,7 @@ class TestRelease:
             {"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "found": {}, "left": {}, "events": {"E1": {}}, "path": f"/{name}"}
             for name in ("web1", "web2")
         ]
-        place = {"machine": "lb1", "socket": "/s", "server": "web1", "absent": "unknown", "state_dir": None}
+        place = {"machine": "lb1", "key": "lb1 /s", "provider": "haproxy", "server": "web1", "options": {"socket": "/s", "absent": "unknown"}}
         seen = {
             "graceful_azure_to_look_at": {"places": [place]},
             "graceful_azure_host": LOOK,

@@ -37,14 +37,19 @@ def service(name, *events):
     }
 
 
+def place_at(machine, socket, server="web1", absent="unknown"):
+    options = {"socket": socket, "servers": [server], "absent": absent, "addresses": []}
+    return {"machine": machine, "key": f"{machine} {socket}", "provider": "haproxy", "server": server, "module": "haproxy_info", "options": options}
+
+
 def look(*holds, machine="lb1", socket=SOCKET, others=(), **more):
-    place = {"machine": machine, "socket": socket, "server": "web1", "absent": "unknown", "state_dir": None}
+    place = place_at(machine, socket)
     return {"reached": True, "holds": list(holds), "other_holds": list(others), "absent": False, "place": place, **more}
 
 
 def broken(machine="lb1", socket=SOCKET, **more):
     """A look at a balancer that did not come to an end."""
-    place = {"machine": machine, "socket": socket, "server": "web1", "absent": "unknown", "state_dir": None}
+    place = place_at(machine, socket)
     return {"reached": False, "error": "No route to host", "place": place, **more}
 
 
@@ -110,23 +115,23 @@ class TestTarget:
     def test_behind_haproxy(self):
         variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb 1", "lb2"], "load_balancer_server": "one"}
         places, mistakes = read_places("web1", variables)
-        assert mistakes == [] and places == [{"server": "one", "socket": SOCKET, "absent": "unknown", "machine": name} for name in ("lb 1", "lb2")]
+        assert mistakes == [] and places == [place_at(name, SOCKET, "one") for name in ("lb 1", "lb2")]
 
     def test_an_empty_text_is_not_set(self):
         names = ("load_balancer_server", "load_balancer_haproxy_socket", "load_balancer_haproxy_absent")
         places, mistakes = read_places("web1", dict(dict.fromkeys(names, ""), load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
-        assert mistakes == [] and places == [{"server": "web1", "socket": SOCKET, "absent": "unknown", "machine": "lb1"}]
+        assert mistakes == [] and places == [place_at("lb1", SOCKET)]
 
     def test_what_is_set(self):
         variables = {"load_balancer_haproxy_socket": "/s", "load_balancer_haproxy_absent": "no_traffic", "load_balancer_server": 5}
         places, _mistakes = read_places("web1", dict(variables, load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
-        assert places == [{"server": "5", "socket": "/s", "absent": "no_traffic", "machine": "lb1"}]
+        assert places == [place_at("lb1", "/s", "5", "no_traffic")]
 
     def test_behind_several(self):
         edge = {"provider": "haproxy", "hosts": ["edge"], "server": "shop", "haproxy_socket": "/s"}
         entries = [edge, {"provider": "custom"}, {"provider": "haproxy", "hosts": ["lb1"]}]
         places, mistakes = read_places("web1", {"load_balancer_list": entries})
-        found = [(place["machine"], place["server"], place["socket"]) for place in places]
+        found = [(place["machine"], place["server"], place["options"]["socket"]) for place in places]
         assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
 
     @pytest.mark.parametrize(
@@ -269,7 +274,8 @@ class TestRelease:
     def test_servers_of_nobody_and_nothing_else(self):
         outcome = self.site(web2=(SILENT, [])).decide(release=True, servers=["web4"], event_ids=["E4"])
         assert outcome["mistakes"] == [] and self.released(outcome) == {} and outcome["hosts"]["web2"]["refused"] == ""
-        back = {"machine": "lb1", "socket": SOCKET, "server": "web4", "absent": "unknown", "state_dir": None, "backend": "www", "path": "/state/web4.json"}
+        options = {"server": "web4", "backends": ["www"], "socket": SOCKET, "absent": "unknown", "state": "absent", "await_checks": False}
+        back = {"machine": "lb1", "module": "haproxy_hold", "options": {**options, "event_ids": ["E4"]}, "path": "/state/web4.json"}
         assert [of_host["give_back"] for of_host in outcome["hosts"].values()] == [[back], []]
 
     @pytest.mark.parametrize("release", [True, False])

@@ -252,8 +252,8 @@ class TestDrainHost:
     def test_several_balancers(self):
         entries = [{"provider": "none"}, dict(self.LB1, quiet=0), {"provider": "haproxy", "hosts": ["lb1"], "server": "w1"}]
         assert self.progress(entries=entries)["machines"] == [
-            {"machine": "lb1", "entry": entries[1], "number": 1, "server": "web1", "quiet": 0.0},
-            {"machine": "lb1", "entry": entries[2], "number": 2, "server": "w1", "quiet": 3.0},
+            {"machine": "lb1", "provider": "haproxy", "entry": entries[1], "number": 1, "server": "web1", "quiet": 0.0},
+            {"machine": "lb1", "provider": "haproxy", "entry": entries[2], "number": 2, "server": "w1", "quiet": 3.0},
         ]
         told = self.progress(look("lb1", server(server="w1", sessions=1), server(sessions=5)), entries=entries, number=2)
         assert told["busy"] == told["result"]["left"] == ["1 session, 0 queued at www/w1 on lb1"]
