@@ -311,9 +311,9 @@ class Services(Driver):
             # Services that are back already stay in the result.
             return self._known + [name for name in held if name not in self._known]
         along = {record["subject"]["service"]: record.get("along_with") for record in records}
-        return [name for name in held if name in self._services or along[name] in self._services] + [
-            name for name in reversed(self._services) if name not in held
-        ]
+        # What was stopped along with another comes back after it. Before, systemd might start the other as well.
+        ours = [name for name in held if (along[name] if along[name] in held else name) in self._services]
+        return ours + [name for name in reversed(self._services) if name not in held]
 
     def _with_dependents(self):
         """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
@@ -346,9 +346,9 @@ class Services(Driver):
 
     def _refuse_unknown(self, units):
         for unit in units:
-            if unit.load_state == "not-found" and (self._request.present or self._read(unit.name) is None):
-                if unit.name not in self._known:
-                    raise SystemdError("systemd knows no unit %r (option services)." % unit.name)
+            # What has no record needs nothing when it is released.
+            if unit.load_state == "not-found" and self._request.present and unit.name not in self._known:
+                raise SystemdError("systemd knows no unit %r (option services)." % unit.name)
 
     def _wanted(self, hold, events):
         """The record as it should be before anything is stopped; None: no record."""

@@ -117,6 +117,9 @@ class Model:
         self.told.append(("start", name))
         if any(self.units[triggered]["state"] not in ("inactive", "failed") for triggered in self.units[name]["triggers"]):
             return  # EBUSY for a socket and EEXIST for an automount, which a start without waiting does not tell
+        for needed in self.units[name].get("needs", ()):
+            if self.units[needed]["state"] != "active":
+                self._go(needed, "activating", "start_takes", "active")
         if self.units[name]["state"] != "active":
             self._go(name, "activating", "start_takes", self.units[name]["becomes"])
 
@@ -267,6 +270,17 @@ class TestHold:
         assert [name for how, name in model.told if how == "start"] == ["db.service", "exporter.service", "shop.service"]
         assert {name: unit["state"] for name, unit in model.units.items() if name != "site.target"} == before
         assert store.records() == []
+
+    def test_one_with_a_step_of_its_own_comes_back_with_what_it_needs(self, model, store):
+        """shop needs db. Given back before db, it would have systemd start db, as if somebody else had."""
+        model.units["db.service"]["dependents"] = ("shop.service",)
+        model.units["shop.service"]["needs"] = ("db.service",)
+        hold(model, store, ["db"])
+        hold(model, store, ["shop"])
+        assert model.told == [("stop", "shop.service"), ("stop", "db.service")]
+        first, last = release(model, store, services=["shop"]), release(model, store)
+        assert first["done"] and last["done"] and first["conflicts"] == last["conflicts"] == []
+        assert model.told[2:] == [("start", "db.service"), ("start", "shop.service")] and store.records() == []
 
     def test_a_socket_goes_before_its_service_and_comes_before_it(self, model, store):
         model.add("shop.socket")
@@ -483,11 +497,17 @@ class TestReboot:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("present", [True, False])
-    def test_unknown_services(self, model, store, tmp_path, present):
+    def test_unknown_services(self, model, store, tmp_path):
         with pytest.raises(SystemdError, match=r"systemd knows no unit 'nope.service' \(option services\)"):
-            hold(model, store, ["shop", "nope"], present=present)
+            hold(model, store, ["shop", "nope"])
         assert model.told == [] and not (tmp_path / "state").exists()
+
+    def test_one_that_was_never_held_needs_nothing(self, model, store):
+        """The others come back, although systemd knows no unit of that name."""
+        hold(model, store, ["shop"])
+        result = release(model, store, services=["shop", "nope"])
+        assert result["done"] and model.state("shop") == "active" and store.records() == []
+        assert conditions(result) == {"nope": "not_running", "shop": "none"}
 
     def test_without_the_rights(self, model, store):
         model.refuse = "db.service"
