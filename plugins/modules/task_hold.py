@@ -32,7 +32,7 @@ options:
   done:
     description:
       - With O(state=present), whether the tasks have done their job. A record that says so keeps saying so until it is removed, or until the tasks
-        that undo the change begin.
+        that undo the change begin. V(false) keeps it as well, unless an event joins: for that event the tasks are to run again.
       - With O(state=absent), whether the tasks that undo the change have done their job. V(false) keeps the record of the last event, and records that the
         change is no longer in place. If a new event comes now, the change is made again. V(true) says that these tasks have finished. If other events are on
         the record by then, they came in the meantime, and the record says that the change must be made again for them.
@@ -138,6 +138,8 @@ class Tasks(Driver):
         record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
         if self._done and not record["done"]:
             record = dict(record, done=True, done_since=self._request.now)
+        elif self._done is False and not set(events) <= set(record["events"]):
+            record = dict(record, done=False)
         yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
 
     def keep(self, hold, record):

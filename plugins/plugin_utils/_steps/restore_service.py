@@ -74,7 +74,7 @@ def progress(host, steps, answer, balancer, records=(), present=None, files=(), 
         "result": judge(host, taken, answer, balancer, unfinished, check_mode, lost_steps(present or (), files)),
         "next": check_mode or is_up(taken, unfinished),
         "runs_file": _runs_file(own or {}),
-        "before_done": any(_was_done(record) and record["item"] == "restore_service_before" for record in records),
+        "before_done": any(record.get("done") and record["item"] == "restore_service_before" for record in records),
         "up": is_up(taken, unfinished),
         "may_go_back": goes_back,
         "given_back": goes_back and bool((balancer or {}).get("done")),
@@ -82,16 +82,11 @@ def progress(host, steps, answer, balancer, records=(), present=None, files=(), 
     }
 
 
-def _was_done(record):
-    """Whether an earlier step has done what the record stands for, for the same events."""
-    return bool(record.get("done")) and not is_changed(record)
-
-
 def _runs_file(own):
     """Whether a step's task file undoes something: it was begun, by the record that is released, and nobody else needs it. Or it always runs, once."""
     if is_unreachable(own):
         return False
-    return is_skipped(own) or (bool(own.get("last")) if own.get("releases") else not _was_done(own))
+    return is_skipped(own) or (bool(own.get("last")) if own.get("releases") else not own.get("done"))
 
 
 def is_up(steps=NOTHING, unfinished=""):

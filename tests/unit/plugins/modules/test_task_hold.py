@@ -42,6 +42,17 @@ def test_the_life_of_a_hold(hold, tmp_path):
     assert list((tmp_path / "state").iterdir()) == []
 
 
+def test_tasks_that_are_done_for_each_event(hold):
+    """They are done for the events on the record, and once more if another joins, however many calls that takes."""
+    assert hold(done=False) == (True, False, False, ["A"])
+    hold(done=True)
+    assert hold(done=False) == (False, True, True, ["A"])
+    assert hold(["A", "B"], done=False) == (True, True, False, ["A", "B"])
+    assert hold(["A", "B"], done=False) == (False, True, False, ["A", "B"])
+    hold(["A", "B"], done=True)
+    assert hold(["B"], done=False) == (False, True, True, ["A", "B"])
+
+
 def test_since_when_it_is_done(hold, tmp_path, monkeypatch):
     """Nothing but being done, or done once more, tells of another time."""
     times = iter("abcdef")
