@@ -70,8 +70,9 @@ def _groups(steps):
 
 
 def drain_steps(present=None, **given):
-    """What the roles go by: C(out), C(in) (groups), C(files_in) (whether task files run when the host comes in), C(undone) (the records of steps that
-    no file of their own undoes), C(records) (the names of all records of task files that they may leave).
+    """What the roles go by: C(out), C(in) (groups), C(files_in) (whether task files run when the host comes in), C(in_only) (the records of steps
+    that do nothing when the host goes out), C(undone) (the records of steps that no file of their own undoes), C(records) (the names of all records of
+    task files that they may leave).
 
     C(present): the kinds of records that the host has; None if nobody knows.
     """
@@ -81,6 +82,7 @@ def drain_steps(present=None, **given):
         "out": groups_out(steps),
         "in": groups_in(steps, present),
         "files_in": any(step["in"] for step in recorded),
+        "in_only": [step["record"] for step in recorded if step["in"] and not step["out"]],
         "undone": [step["record"] for step in recorded if step["out"] and not step["in"]],
         "records": [step["record"] for step in recorded],
     }

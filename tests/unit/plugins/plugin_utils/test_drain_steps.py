@@ -54,6 +54,7 @@ class TestOneList:
         out, back = {"name": "a", "type": "tasks", "out": "/out.yml"}, {"name": "b", "type": "tasks", "in": "/in.yml"}
         told = drain_steps(steps=[out, back], present=[])
         assert (names(told["out"]), names(told["in"]), told["files_in"]) == ([["a"]], [["b"]], True)
+        assert told["in_only"] == ["restore_service_step_b"]
         assert told["undone"] == ["drain_host_step_a"] and told["records"] == ["drain_host_step_a", "restore_service_step_b"]
 
 
