@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Seen, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Provider
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 
 SOCKET = "/run/haproxy/admin.sock"
 SILENT = {"reached": False, "error": "No route to host"}
@@ -334,3 +338,42 @@ class TestEventsForWhichNothingIsHeld:
         assert self.said(seen=(SILENT, []), gone=True) != []
         # A HAProxy that does not run sends nobody anywhere, and its records were read.
         assert self.said(seen=(host(), [look(absent=True, error="no HAProxy runs there")])) != []
+
+
+class Gates(Provider):
+    """A made-up balancer: a park with a gate for each host, which one porter keeps."""
+
+    name = "gates"
+    where = ()
+    unclaimed = "nobody keeps it."
+
+    def looks(self, settings, waits, searched):
+        return [NextLook("the porter", "lb1", "gates_info", {"gates": [values["server"] for _name, values in settings]})]
+
+    def names(self, record):
+        return record["subject"]["gate"], record["subject"]["gate"]
+
+    def give_back(self, record, options):
+        return "gates_hold", {"gate": record["subject"]["gate"], "state": "absent"}
+
+
+class TestAMadeUpProvider:
+    @pytest.fixture(autouse=True)
+    def register(self, monkeypatch):
+        monkeypatch.setitem(PROVIDERS, "gates", Gates())
+        monkeypatch.setitem(BALANCERS, "gates", Balancer())
+
+    def gate(self, name):
+        return dict(service("x"), kind="gate", subject={"gate": name}, path=f"/state/gate-{name}.json")
+
+    def test_its_holds_are_shown_and_released(self):
+        places, mistakes = read_places("web1", {"load_balancer_provider": "gates"})
+        wanted = {"provider": "gates", "server": "web1", "machine": "lb1", "key": "the porter", "module": "gates_info", "options": {"gates": ["web1"]}}
+        assert (places, mistakes) == ([wanted], [])
+        seen = {"reached": True, "holds": [self.gate("web1"), self.gate("web4")], "other_holds": [self.gate("web7")], "place": places[0]}
+        outcome = Site(web1=(host(), [seen])).decide(release=True, servers=["web4"])
+        assert [(record["held"], record["socket"]) for record in outcome["hosts"]["web1"]["shown"]] == [("gate web1", "none")]
+        assert [record["held"] for record in outcome["strays"]] == ["gate web4"]
+        assert [record["note"] for record in outcome["unclaimed"]] == ["It lies on lb1 and nobody keeps it."]
+        (back,) = outcome["hosts"]["web1"]["give_back"]
+        assert back == {"machine": "lb1", "module": "gates_hold", "options": {"gate": "web4", "state": "absent"}, "path": "/state/gate-web4.json"}

@@ -26,6 +26,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     read_settings,
     role_options,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
 README = Path(__file__).parents[4] / "README.md"
@@ -426,3 +428,33 @@ def test_what_the_readme_names_is_what_is_read():
     rows = [line.split("|")[1] for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     told = {name for row in rows for name in re.findall(r"`((?:graceful_azure|handle_events)_\w+)`", row)}
     assert told == {*OF_HOSTS, *OF_RUNS}
+
+
+class Gates(Balancer):
+    """A made-up balancer with options of its own, and one porter for all."""
+
+    once = True
+
+    def settings(self, entry, host):
+        return {"porter": entry["haproxy_socket"], "of": host}
+
+    def mistakes(self, entry):
+        if not entry["haproxy_backends"]:
+            yield "load_balancer_haproxy_backends: empty; a gate needs one"
+
+    def claims(self, settings):
+        yield "the park", settings["server"], None
+
+
+def test_a_made_up_balancer_reads_its_own_options(monkeypatch):
+    monkeypatch.setitem(BALANCERS, "none", Gates())
+    gates = {"load_balancer_provider": "none", "load_balancer_server": "north", "load_balancer_haproxy_socket": "/porter"}
+    settings, mistakes = read_settings({"web1": gates, "web2": {**gates, "load_balancer_haproxy_backends": ["b"]}}, {"web1", "web2"}, "/")
+    assert mistakes == [
+        "web1: load_balancer_haproxy_backends: empty; a gate needs one",
+        "web2: load_balancer_server: 'north' on the park is web1's server already",
+    ]
+    wanted = {"provider": "none", "hosts": [], "server": "north", "porter": "/porter", "of": "web1", "quiet": 3.0}
+    assert settings["web1"]["load_balancers"] == [wanted]
+    _settings, mistakes = read_settings({"web1": {LIST: [{"provider": "none", "haproxy_backends": ["b"]}] * 2}}, {"web1"}, "/")
+    assert mistakes == [f"web1: {LIST}: only one entry may have the provider none"]
