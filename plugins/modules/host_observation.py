@@ -392,7 +392,7 @@ class Look:
         self.looks = 0 if busy else self.looks + 1
 
     def _has_news(self):
-        return self._fingerprint() != self.params["known"] or (self._is_idle())
+        return self._fingerprint() != self.params["known"] or self._is_idle()
 
     def _is_idle(self):
         return self.params["await_idle"] and self.looks >= IDLE_LOOKS and self.monotonic() - self.began >= self.params["at_least"]

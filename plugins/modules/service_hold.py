@@ -37,6 +37,8 @@ options:
     description:
       - Names of the services, in the order in which they are stopped. Give other units with their type, such as V(web.socket).
       - Required for O(state=present). Without it, O(state=absent) applies to all held services.
+      - With O(state=absent), a service that was stopped along with another comes back when the other one does. A service that is not held needs
+        nothing, even if systemd does not know it.
     type: list
     elements: str
   timeout:

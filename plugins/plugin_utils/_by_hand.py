@@ -94,7 +94,8 @@ def read_places(name, variables):
 
 def _places_of(name, prefix, balancer):
     """The places at one balancer. C(balancer): its variables without their prefix."""
-    provider = PROVIDERS.get(balancer.get("provider"))
+    name_of_provider = balancer.get("provider")
+    provider = PROVIDERS.get(name_of_provider) if isinstance(name_of_provider, str) else None
     if not provider or provider.where is None:
         return [], []
     hosts = balancer.get("hosts") or []

@@ -116,7 +116,9 @@ class LookAction(ActionBase):
         if result.get("ended"):
             return result
         if news and result.get("events") is not None:
-            news.tell_events(result["events"], [*args.get("expected", ()), *turn.get("shown", ())], turn.get("not_shown", ()))
+            # An empty body tells nothing of the events that the service has shown before.
+            shown = () if result.get("empty_body") else turn.get("shown", ())
+            news.tell_events(result["events"], [*args.get("expected", ()), *shown], turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
     def look_at_balancer(self, provider, module, args, task_vars, news=None):

@@ -194,4 +194,4 @@ class Provider:
 
     def give_back(self, record, options):
         """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
-        return None
+        raise NotImplementedError

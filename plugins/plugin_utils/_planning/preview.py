@@ -97,7 +97,7 @@ def _rule(planned, memory, event, now):
     if rule["action"] == "prepare":
         return
     strangers = ", ".join(_strangers(planned, memory, event))
-    is_held = bool(strangers) and planned["settings"][event.hosts[0]]["unknown_resources"] != "ignore"
+    is_held = bool(strangers) and any(planned["settings"][name]["unknown_resources"] != "ignore" for name in event.hosts)
     if prepares and not is_held:
         late = ", or not drained in time (on_drain_timeout: approve)" if rule["on_drain_timeout"] == "approve" else "; never, if not drained in time"
         yield f"approved when all of its hosts are ready{late}"

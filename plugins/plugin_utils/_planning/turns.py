@@ -163,7 +163,9 @@ def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
         pools = sorted({place.pool_address for place in host.places if place.pool_address})
-        more = {"await_idle": bool(host.ports), "at_least": quiet, "ignored_peers": pools}
+        # A look at a balancer waits so long beside it.
+        at_least = quiet if any(place.looks is not None for place in host.places) else 0.0
+        more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:

@@ -112,8 +112,9 @@ class Haproxy(Provider):
                 _machine, options = found.setdefault(key, first)
                 if values.get("hard_stop_after") is not None:
                     options["hard_stop_after"] = values["hard_stop_after"]
-                if values.get("absent") == "no_traffic":
-                    options["absent"] = "no_traffic"
+                # A word that is not known goes to the module, which refuses it.
+                if values.get("absent") not in (None, "", "unknown"):
+                    options["absent"] = values["absent"]
                 if values["server"] not in options["servers"]:
                     options["servers"].append(values["server"])
                 options["addresses"].extend(searched(name, key))

@@ -222,6 +222,12 @@ class TestNews:
         scene.take(found, news=scene.news, known=[["e1", "Scheduled"]])
         assert _news.News(scene.news).end()
 
+    def test_an_empty_body_is_no_news_of_what_the_host_has_shown(self, scene):
+        scene.told["empty_body"] = True
+        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": ["E9"]}
+        scene.take(found, news=scene.news, known=[["e1", "Scheduled"]])
+        assert not _news.News(scene.news).end()
+
     def test_half_a_line_is_read_again(self, scene, news):
         with open(scene.news, "w", encoding="utf-8") as file:
             file.write('{"names": ')

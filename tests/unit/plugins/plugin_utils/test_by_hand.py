@@ -149,10 +149,15 @@ class TestTarget:
         places, (mistake,) = read_places("web1", {"load_balancer_list": entries})
         assert places == [] and mistake.startswith(f"web1: {said}")
 
-    @pytest.mark.parametrize("provider", ["custom", "none", "f5", "", None])
+    @pytest.mark.parametrize("provider", ["custom", "none", "f5", "", None, ["haproxy"], {}])
     def test_behind_anything_else(self, provider):
         places, mistakes = read_places("web1", {"load_balancer_provider": provider, "load_balancer_hosts": "lb1"})
         assert (places, mistakes) == ([], [])
+
+    @pytest.mark.parametrize("absent", ["no_traffic", "no-traffic"])
+    def test_a_word_that_the_module_refuses_reaches_it(self, absent):
+        places, _mistakes = read_places("web1", {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_haproxy_absent": absent})
+        assert [place["options"]["absent"] for place in places] == [absent]
 
     def test_a_text_is_no_list(self):
         places, mistakes = read_places("web1", {"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"})

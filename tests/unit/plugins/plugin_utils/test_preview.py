@@ -91,6 +91,13 @@ def test_a_stranger(unknown_resources, words):
     assert words in shown(model)
 
 
+def test_a_stranger_that_one_of_the_hosts_minds():
+    model = Model(unknown_resources="ignore")
+    model.settings["web2"]["unknown_resources"] = "hold"
+    model.announce("e1", "web1", "web2", "elsewhere")
+    assert "not approved by us: elsewhere is none of the targets" in shown(model)
+
+
 def test_an_event_that_names_no_target_comes_last():
     model = Model()
     model.announce("e1", "elsewhere", notice=60)

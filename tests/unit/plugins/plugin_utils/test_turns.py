@@ -128,6 +128,15 @@ def test_a_new_event_is_drained_for(model):
     assert waits(model.go()) == {"web1": quiet + READINGS, "web2": 0.0, "web3": 0.0}
 
 
+def test_without_a_look_at_a_balancer_an_idle_host_is_not_waited_for():
+    model = Model(hosts=3, load_balancer={"provider": "custom", "quiet": 3.0})
+    model.run.update(forks=5, sleep=1.0)
+    model.announce("e1", "web1")
+    model.until(lambda outcome: any(turn["options"]["await_idle"] for turn in outcome["turns"]["web1"] if "options" in turn))
+    (look,) = [turn["options"] for turn in model.outcome["turns"]["web1"] if "options" in turn]
+    assert look["at_least"] == 0.0
+
+
 def test_what_is_no_news(model):
     model.announce("E1", "web1")
     assert model.go()["known"] == [["e1", "Scheduled"]]
