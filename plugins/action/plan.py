@@ -138,7 +138,7 @@ class ActionModule(ActionBase):
                     found.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
                 former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
                 # A look that news have ended returned nothing, so the observation before it stays.
-                group[key] = dict(former, ended=True) if found.get("ended") else dict(found, rested=False)
+                group[key] = dict(former, ended=True, watched=found.get("watched")) if found.get("ended") else dict(found, rested=False)
         return {"hosts": hosts, "balancers": balancers}
 
     @classmethod

@@ -55,7 +55,7 @@ class LookAction(ActionBase):
     def look(self, module_name, module_args, task_vars, seconds, is_unwanted=None):
         """The module's result with C(reached) and C(began) (Unix seconds by the controller's clock) added. The module may take C(seconds).
 
-        If C(is_unwanted()) became true while it ran, C(ended) is true, and the result holds nothing else.
+        If C(is_unwanted()) became true while it ran, C(ended) is true. Then the result holds nothing else but C(watched), the end of the look.
         """
         began = time.time()
         beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
@@ -67,7 +67,7 @@ class LookAction(ActionBase):
         except CutOffError:
             if limit.ended:
                 self._connection.close()
-                return {"ended": True, "changed": False, "began": began}
+                return {"ended": True, "changed": False, "began": began, "watched": time.time()}
             self._connection._shell.tmpdir = None
             result = {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"}
         except AnsibleAuthenticationFailure as error:
@@ -117,8 +117,8 @@ class LookAction(ActionBase):
             return result
         if news and result.get("events") is not None:
             # An empty body tells nothing of the events that the service has shown before.
-            shown = () if result.get("empty_body") else turn.get("shown", ())
-            news.tell_events(result["events"], [*args.get("expected", ()), *shown], turn.get("not_shown", ()))
+            shown = {} if result.get("empty_body") else turn.get("shown")
+            news.tell_events(result["events"], args.get("expected", ()), shown, turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
     def look_at_balancer(self, provider, module, args, task_vars, news=None):

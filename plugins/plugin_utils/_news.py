@@ -11,12 +11,14 @@ import time
 
 READ = 1.5
 """Seconds in which a host that the news name reads the event itself: a look that waits reads the service once a second."""
+READ_TWICE = READ + 1.0
+"""The same for an event that is gone: the look reads the service again after a second."""
 
 
 class News:
     """A file on the controller, one for each pass. The first look that sees a new event writes it, and all other looks that wait then end.
 
-    The file does not exist before. Each line is a list of the VMs that new events name, by their names in Azure.
+    The file does not exist before. Each line has the VMs that will see the news themselves, by their names in Azure, with the seconds that they get for it.
 
     C(known): the events that are no news, as pairs of id and status.
     """
@@ -26,38 +28,42 @@ class News:
         self.known = known
         self.since = None
 
-    def tell_events(self, events, expected=(), not_shown=()):
+    def tell_events(self, events, expected=(), shown=None, not_shown=()):
         """Tell the others if a look has seen a new event, or no longer sees an event that it expects.
 
-        C(expected): ids of the host's own events, and of all that its service has shown. What it has never shown is no news: services may lag behind,
-        and would tell it in each pass. C(not_shown): ids of events that bear the host's name and that only others have seen so far. The host goes out
-        as soon as its own service shows them.
+        C(expected): ids of the host's own events. C(shown): the events that its service has shown, by their ids, with the VMs that they name. If its
+        service has never shown an event, that is no news: services may lag behind, and would tell it in each pass. C(not_shown): ids of events that
+        bear the host's name and that only others have seen so far. The host goes out as soon as its own service shows them.
         """
-        shown = {event["event_id"].lower() for event in events}
+        there = {event["event_id"].lower() for event in events}
         first = {event_id.lower() for event_id in not_shown}
         new = [event for event in events if event["event_id"].lower() in first or [event["event_id"].lower(), event["event_status"]] not in self.known]
-        if new or not {event_id.lower() for event_id in expected} <= shown:
-            self.tell({name.lower() for event in new for name in event["resources"]})
+        gone = [names for event_id, names in (shown or {}).items() if event_id.lower() not in there]
+        if new or gone or not {event_id.lower() for event_id in expected} <= there:
+            seconds = {name.lower(): READ for event in new for name in event["resources"]}
+            seconds.update((name.lower(), READ_TWICE) for names in gone for name in names)
+            self.tell(seconds)
 
-    def tell(self, names=()):
-        """Tell the others that there is something to do. C(names): the VMs that will soon read it from their own service."""
+    def tell(self, seconds=None):
+        """Tell the others that there is something to do. C(seconds): the VMs that soon read it from their own service, and the time that they get."""
         try:
             # One write, so that nobody reads half a line.
             with open(self.path, "ab", buffering=0) as file:
-                file.write(json.dumps(sorted(names)).encode() + b"\n")
+                file.write(json.dumps(seconds or {}).encode() + b"\n")
         except OSError:
             pass  # the other looks wait until their time is over
 
     def end(self, name=None):
         """Whether the look at the host with this name in Azure must end.
 
-        A host that the news name gets C(READ) seconds more: it then reads the event itself, and needs no second look.
+        A host that the news name gets some seconds more: it then reads the event itself, and needs no second look.
         """
         try:
             with open(self.path, encoding="utf-8") as file:
-                names = [name for line in file for name in json.loads(line)]
+                told = [json.loads(line) for line in file]
         except (OSError, ValueError):
             return False
         if self.since is None:
             self.since = time.monotonic()
-        return (name or "").lower() not in names or time.monotonic() - self.since >= READ
+        seconds = max([line.get((name or "").lower(), 0.0) for line in told], default=0.0)
+        return time.monotonic() - self.since >= seconds

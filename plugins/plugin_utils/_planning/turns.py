@@ -20,7 +20,7 @@ C(module)    with C(machine): the module that looks
 C(unless_back) of the host: whether the look is left out if the acts have brought the host back
 C(again)     of the host: whether it is looked at once more if news end the look, because a step has changed what the look before showed
 C(read_at)   of the host: when its metadata service was last read, so that it is not read again too soon
-C(shown)     of the host: ids of the events in its last document
+C(shown)     of the host: the ids of the events in its last document, with the VMs that they name
 C(not_shown) of the host: ids of events that bear its name and that its own metadata service has not shown yet
 C(pause)     seconds to wait
 """
@@ -52,6 +52,8 @@ REST = 1.0
 """Seconds for which a host with an event is not looked at while other hosts have steps to take."""
 REST_IDLE = 4.0
 """The same for a host without an event. Its own event may be one that no other VM shows."""
+REST_ACTS = 2 * REST_IDLE
+"""The same in a pass in which a host goes out or is approved, so that the machines have more time for that."""
 REST_MACHINE = 30.0
 """The same for a balancer while there is no event. The step that takes a host out looks at the balancer anyway, and no approval relies on an old look."""
 TIME_LIMIT_RESERVE = 15.0
@@ -133,6 +135,7 @@ class _Groups(NamedTuple):
     draining: set     # the look waits until the host serves nobody any more
     leaving: set      # the draining hosts that go out in this very pass
     quick: set        # the next step should follow at once
+    idle_rest: float  # seconds for which a host without an event is not looked at
     ready: set        # the host is about to be approved, so it is looked at in each pass
 
 
@@ -150,6 +153,7 @@ def _group(decided, decisions, doubtful):
         concerned=concerned,
         draining={name for name in concerned if states[name] == "draining"} | leaving,
         leaving=leaving,
+        idle_rest=REST_ACTS if {"load_balancer", "approve_event"} & set(roles.values()) else REST_IDLE,
         quick={name for name in states if _is_quick(roles[name], states[name])} | doubtful,
         ready={name for name in concerned if states[name] == "ready" and roles[name] != "approve_event"},
     )
@@ -163,20 +167,22 @@ def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
         pools = sorted({place.pool_address for place in host.places if place.pool_address})
-        # A look at a balancer waits so long beside it.
-        at_least = quiet if any(place.looks is not None for place in host.places) else 0.0
+        # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
+        at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
         more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
-        rest = REST if name in groups.concerned else REST_IDLE
+        rest = REST if name in groups.concerned else groups.idle_rest
     else:
         # A look that cannot reach the host does not wait there.
         wait = 0.0 if host.observation.is_silent else pause
-        rest = REST_IDLE if groups.concerned and name not in groups.concerned else 0.0
+        rest = groups.idle_rest if groups.concerned and name not in groups.concerned else 0.0
     if host.observation.ended:
         wait = 0.0  # otherwise news could end it again and again
-    if _rests(host.observation, rest, observed.now):
+    # A look that news of another host ended had no news of its own until then.
+    watched = 0.0 if name in groups.concerned else host.observation.watched or 0.0
+    if _rests(max(host.observation.at or 0.0, watched), rest, observed.now):
         return []
     if _is_spared(host.observation, observed.now):
         return [{"name": name, "pause": observed.run.sleep}]
@@ -185,7 +191,7 @@ def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
     standing = [event for event in observed.events.values() if event.standing]
-    turn["shown"] = [event.event_id for event in standing if name in event.shown_by]
+    turn["shown"] = {event.event_id: event.resources for event in standing if name in event.shown_by}
     turn["not_shown"] = [event.event_id for event in standing if name not in event.shown_by and event.bears_name_of(host)]
     return [dict(turn, again=True) if decided.step(host) else turn]
 
@@ -250,9 +256,9 @@ def known_events(observed):
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
 
 
-def _rests(observation, rest, now):
-    """Whether the last observation is new enough. If the clock was set back, nobody knows its age."""
-    return observation.at is not None and 0 <= now - observation.at < rest
+def _rests(at, rest, now):
+    """Whether a host was observed a short time ago. If the clock was set back, nobody knows when."""
+    return 0 <= now - at < rest
 
 
 def _is_spared(observation, now):

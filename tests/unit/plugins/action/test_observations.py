@@ -218,13 +218,20 @@ class TestNews:
         assert news.end()
 
     def test_what_the_host_has_shown_and_shows_no_more_is_news(self, scene):
-        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": ["E9"]}
+        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": {"E9": ["vm_web2"]}}
         scene.take(found, news=scene.news, known=[["e1", "Scheduled"]])
-        assert _news.News(scene.news).end()
+        news = _news.News(scene.news)
+        assert news.end()
+        # Whoever it named reads twice that it is gone.
+        assert not news.end("VM_web2")
+        scene.now += _news.READ
+        assert not news.end("VM_web2")
+        scene.now += _news.READ_TWICE - _news.READ
+        assert news.end("VM_web2")
 
     def test_an_empty_body_is_no_news_of_what_the_host_has_shown(self, scene):
         scene.told["empty_body"] = True
-        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": ["E9"]}
+        found = {"name": "web1", "options": {"timeout": 5.0, "wait": 4.0}, "shown": {"E9": ["vm_web2"]}}
         scene.take(found, news=scene.news, known=[["e1", "Scheduled"]])
         assert not _news.News(scene.news).end()
 
