@@ -38,6 +38,8 @@ IDLE = 60.0
 """Seconds for which a look waits for news while there is nothing to do until an event appears, starts or ends."""
 PAUSE = 4.0
 """The same while an event names a host or something is held. Then something may happen that is no news for a look, such as a change at a balancer."""
+PAUSE_STARTED = 10.0
+"""The same while all that can happen is that events which have started are over, and all hosts can be read. That is news."""
 DRAIN = 2.0
 """Seconds for which a look waits for the last requests or connections to end."""
 LEAVE = 2.0
@@ -52,8 +54,8 @@ REST = 1.0
 """Seconds for which a host with an event is not looked at while other hosts have steps to take."""
 REST_IDLE = 4.0
 """The same for a host without an event. Its own event may be one that no other VM shows."""
-REST_ACTS = 2 * REST_IDLE
-"""The same in a pass in which a host goes out or is approved, so that the machines have more time for that."""
+REST_ACTS = 10.0
+"""The same in a pass in which a host goes out, is approved or is brought back, so that the machines have more time for that."""
 REST_MACHINE = 30.0
 """The same for a balancer while there is no event. The step that takes a host out looks at the balancer anyway, and no approval relies on an old look."""
 TIME_LIMIT_RESERVE = 15.0
@@ -153,7 +155,7 @@ def _group(decided, decisions, doubtful):
         concerned=concerned,
         draining={name for name in concerned if states[name] == "draining"} | leaving,
         leaving=leaving,
-        idle_rest=REST_ACTS if {"load_balancer", "approve_event"} & set(roles.values()) else REST_IDLE,
+        idle_rest=REST_ACTS if {"load_balancer", "approve_event", "restore_service"} & set(roles.values()) else REST_IDLE,
         quick={name for name in states if _is_quick(roles[name], states[name])} | doubtful,
         ready={name for name in concerned if states[name] == "ready" and roles[name] != "approve_event"},
     )
@@ -283,7 +285,7 @@ def _is_quick(role, state):
 
 
 def _pause(decided, decisions, end, groups):
-    """Seconds until the clock demands something, at most IDLE or PAUSE. 0 if the user has set a longer time between passes."""
+    """Seconds until the clock demands something, at most IDLE, PAUSE or PAUSE_STARTED. 0 if the user has set a longer time between passes."""
     observed = decided.observed
     hosts = observed.hosts.values()
     if observed.run.sleep > 1.0 or any(host.fatal for host in hosts):
@@ -291,7 +293,12 @@ def _pause(decided, decisions, end, groups):
     # After PATIENCE a run gives up what it cannot read, so this is no reason to look often any more.
     troubles = [since for host in hosts for since in (host.silent_since, host.blind_since) if since is not None]
     is_troubled = any(observed.now - since < PATIENCE for since in troubles)
-    longest = PAUSE if observed.waves > 1 or is_troubled or groups.concerned else IDLE
+    if observed.waves > 1 or is_troubled:
+        longest = PAUSE
+    elif all(decisions[name]["state"] == "started" for name in groups.concerned):
+        longest = PAUSE_STARTED if groups.concerned else IDLE
+    else:
+        longest = PAUSE
     if observed.run.task_timeout:
         longest = min(longest, max(0.0, observed.run.task_timeout - TIME_LIMIT_RESERVE))
     moments = [end, *(decision["until"] for decision in decisions.values()), *(wait.until for wait in decided.waiting.values())]

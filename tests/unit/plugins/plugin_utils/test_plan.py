@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_IDLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_ACTS, REST_IDLE
 
 from tests.support.model import BEFORE, Model, iso, service
 
@@ -81,7 +81,7 @@ def test_no_other_step_delays_going_out():
     model.announce("e1", "web1")
     model.go()
     model.go()
-    model.now += REST_IDLE
+    model.now += REST_ACTS
     model.go()
     model.announce("e2", "web2")
     outcome = model.go()

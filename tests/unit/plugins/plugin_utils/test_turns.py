@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
     IDLE,
     LEAVE,
     PAUSE,
+    PAUSE_STARTED,
     READINGS,
     REST,
     REST_ACTS,
@@ -180,11 +181,22 @@ def test_during_the_impact_passes_follow_each_other_and_everybody_is_looked_at(m
     for _pass in range(int(REST_ACTS / model.pass_seconds)):
         outcome = model.go()
         looked.update(waits(outcome))
-        assert max(waits(outcome).values()) <= PAUSE
+        assert max(waits(outcome).values()) <= PAUSE_STARTED
     assert looked == {"web1", "web2", "web3"}
     model.over("e1")
     outcome = model.go()
     assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and waits(outcome)["web1"] == 0.0
+
+
+def test_while_a_machine_is_silent_looks_during_the_impact_are_short(model):
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.until(lambda outcome: PAUSE_STARTED in waits(outcome).values(), passes=9)
+    model.hosts["web2"]["silent"] = True
+    model.now += REST_ACTS
+    model.go()
+    assert max(waits(model.go()).values()) <= PAUSE
 
 
 def test_in_the_pass_in_which_a_host_goes_out_others_are_left_in_peace(model):
