@@ -28,6 +28,7 @@ class Count:
     clock: float            # the steady clock of the machine
     total: int
     quiet_for: float = 0.0  # seconds without a new request that the look itself has seen
+    at: float | None = None  # when they were counted, by the controller's clock
 
 
 @dataclass(frozen=True)

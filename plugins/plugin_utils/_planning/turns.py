@@ -88,7 +88,7 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     groups = _group(decided, decisions, doubtful)
     pause = _pause(decided, decisions, end, groups)
     balancers = [(host.name, balancer) for host in observed.hosts.values() for balancer in host.settings.load_balancers]
-    waits = {name: min(decided.drains[name].quiet_left, QUIET_SEEN) for name in groups.draining}
+    waits = {name: _quiet_left(observed.hosts[name], decided.drains[name], observed.now) for name in groups.draining}
     # Nobody waits longer than the host that is nearest to being idle.
     limit = min([waits[name] + READINGS for name in groups.draining if decided.needs_second_look(observed.hosts[name])], default=math.inf)
 
@@ -117,6 +117,13 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
             found[0]["prepare"] = prepared[host.name]
         turns[host.name] = [dict(turn, unless_back=True) for turn in found] if host.name in back else found
     return _spread(due, _with_acts(turns, acts, observed), [host.name for host in hosts])
+
+
+def _quiet_left(host, drain, now):
+    """Seconds without a new request that a look at the balancers must wait for. The next count of the requests also tells of the time since the last one."""
+    counted = [place.count.at for place in host.places if place.count and place.count.at is not None]
+    since = max(0.0, now - max(counted)) if counted else 0.0
+    return max(0.0, min(drain.quiet_left - since, QUIET_SEEN))
 
 
 def _prepared(observed, groups):

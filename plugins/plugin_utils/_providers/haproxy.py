@@ -222,7 +222,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
     in_rotation = state == "ready"
     count = None
     if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
-        count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0))
+        count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0), machine.result.get("at"))
     # A look that waited for the end of the last session counts as two.
     is_waited_for = not leads_to and settings["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
     return Place(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     IDLE,
@@ -149,6 +150,23 @@ def test_what_is_no_news(model):
     assert model.go()["known"] == [["e1", "Scheduled"], ["e1", "Started"]]
     model.over("E1")
     assert ["e1", "Scheduled"] in model.go()["known"]
+
+
+def test_the_time_since_requests_were_last_counted_counts(model):
+    for settings in model.settings.values():
+        settings["load_balancers"][0]["quiet"] = 3.0
+    model.pass_seconds = 0.5
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.go()
+
+    def quiet(age):
+        world = model.world()
+        (look,) = world["balancers"].values()
+        look.update(at=look["at"] - age, ended=True)
+        return next(turn["options"]["at_least"] for turn in plan(world)["turns"]["web1"] if "at_least" in turn.get("options", ()))
+
+    assert quiet(0.0) - quiet(1.0) == 1.0
 
 
 def test_a_drain_leaves_the_others_in_peace(model):
