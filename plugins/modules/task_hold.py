@@ -32,7 +32,7 @@ options:
   done:
     description:
       - With O(state=present), whether the tasks have done their job. A record that says so keeps saying so until it is removed, or until the tasks
-        that undo the change begin. V(false) keeps it as well, unless an event joins: for that event the tasks are to run again.
+        that undo the change begin. V(false) keeps it as well, unless an event joins. For that event the tasks are to run again.
       - With O(state=absent), whether the tasks that undo the change have done their job. V(false) keeps the record of the last event, and records that the
         change is no longer in place. If a new event comes now, the change is made again. V(true) says that these tasks have finished. If other events are on
         the record by then, they came in the meantime, and the record says that the change must be made again for them.
