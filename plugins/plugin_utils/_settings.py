@@ -436,10 +436,8 @@ def _balancer_of(name, values, known_hosts, files, mistakes):
         if host not in known_hosts:
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
     _check_task_files(mistakes, values, [PREFIX + option for option in BALANCERS[provider].task_files], *files)
-    for path in (option for kind in BALANCERS.values() for option in kind.paths):
-        # A word with @ is refused by name where HAProxy is asked.
-        if "@" not in str(entry[path]):
-            check_path(mistakes, PREFIX + path, entry[path])
+    for path in (option for kind in BALANCERS.values() for option in kind.paths(entry)):
+        check_path(mistakes, PREFIX + path, entry[path])
     for key, option in options.items():
         if option["type"] == "float":
             entry[key[len(PREFIX):]] = _check_number(mistakes, values, key, 0)
