@@ -122,7 +122,7 @@ case ${1:-} in
     demo) needed=("${demo[@]}") ;;
     bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
     test)
-        needed=("${demo[@]}" shellcheck=shellcheck)
+        needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
         ;;
     *) die "unknown part '$1': give none, demo, bench or test" ;;
