@@ -59,6 +59,7 @@ class Bed:
         (folder / "conf.d").mkdir(parents=True)
         files = {"sites/up.conf": UP.format(**self.ports), "conf.d/site.conf": SITE.format(**self.ports)}
         (folder / "conf.d" / "up.conf").symlink_to("../sites/up.conf")
+        more = {name: text.format(**self.ports) for name, text in more.items()}
         self.nginx = Nginx(folder, http="  include conf.d/*.conf;", files=files, **more)
         self.up = folder / "sites" / "up.conf"
         self.found = self.up.read_bytes()
@@ -457,6 +458,34 @@ def test_a_look_waits_for_what_the_former_workers_still_do(bed):
         client.close()
     waited = finish()["servers"][0]
     assert (waited["idle"], waited["quiet_for"] >= 1) == (True, True)
+
+
+def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
+    bed.serve()
+    bed.answers(path="/api/")
+    assert bed.info()["servers"][0]["connections"] > 0
+    bed.hold()
+    assert bed.info(timeout=10, quiet=1)["idle"]
+    assert bed.info()["servers"][0]["connections"] == 0
+
+
+@STREAM_NEEDED
+def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
+    bed = Bed(tmp_path / "nginx", stream="upstream s {{ server 127.0.0.1:{one}; server 127.0.0.1:{two} backup; }} server {{ listen 127.0.0.1:{stream}; proxy_pass s; }}")
+    try:
+        bed.serve()
+        client = socket.create_connection(("127.0.0.1", bed.ports["stream"]), timeout=5)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"X-Backend: one" in client.recv(4096)
+        bed.hold()
+        # One for each line of the server, because they have the same address.
+        assert {(server["connections"], server["former"], server["idle"]) for server in bed.info()["servers"] if server["server"] == bed.one} == {(1, 0, False)}
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"X-Backend: one" in client.recv(4096)
+        client.close()
+        assert bed.info(timeout=10)["idle"]
+    finally:
+        bed.close()
 
 
 def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(bed):

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     [
         ("a b;", [("a", "b")]),
         ("a 'b c' \"d;{}#\";", [("a", "b c", "d;{}#")]),
-        ("a b# c;", [("a", "b#")]),
+        ("a b# c;", [("a", "b#", "c")]),
         ("a # b;\n c;", [("a", "c")]),
         (r"a b\ c\;d;", [("a", r"b\ c\;d")]),
         (r'a "x\"y\n";', [("a", 'x"y\n')]),
