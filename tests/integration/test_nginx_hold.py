@@ -310,6 +310,31 @@ def test_an_nginx_that_does_not_run_is_told(bed):
     assert "runs on this machine" in bed.hold()["msg"]
 
 
+def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Nginx(tmp_path / "other", http="upstream u { server 127.0.0.1:1; }")
+    try:
+        told = run_module("nginx_info", {"state_dir": str(bed.state_dir)})
+        assert "master processes of nginx run on this machine" in told["msg"]
+        assert "name the configuration of one of them" in told["msg"]
+        bed.hold()
+        seen = run_module("nginx_info", {"state_dir": str(bed.state_dir), "configuration": str(other.configuration)})
+        assert (seen["holds"], len(seen["other_holds"])) == ([], 2)
+        assert "No upstream in the configuration" in bed.hold(configuration=str(other.configuration))["msg"]
+    finally:
+        other.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
+    bed.folder.chmod(0o755)
+    seen = run_module("nginx_info", bed.arguments(servers=[bed.one]), user=65534)
+    assert "give it the task" in (seen.get("rights_problem") or "") or "become" in (seen.get("rights_problem") or seen.get("msg", ""))
+    told = run_module("nginx_hold", bed.arguments(server=bed.one, event_ids=["A"]), user=65534)
+    assert told["failed"]
+    assert bed.up.read_bytes() == bed.found
+
+
 def test_files_limit_the_hold(bed):
     more = bed.folder / "conf.d" / "more.conf"
     more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
@@ -391,7 +416,7 @@ def test_a_hold_that_was_killed_is_continued_and_given_back_exactly(two_files, p
     bed.hold(None, "absent")
     assert (bed.up.read_bytes(), bed.more.read_bytes(), bed.records()) == (*found, [])
     assert set(bed.answers()) == {"one", "two"}
-    assert not [path for path in bed.folder.rglob(".*.graceful_azure")]
+    assert not list(bed.folder.rglob(".*.graceful_azure"))
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
@@ -471,7 +496,8 @@ def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
 
 @STREAM_NEEDED
 def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
-    bed = Bed(tmp_path / "nginx", stream="upstream s {{ server 127.0.0.1:{one}; server 127.0.0.1:{two} backup; }} server {{ listen 127.0.0.1:{stream}; proxy_pass s; }}")
+    upstream = "upstream s {{ server 127.0.0.1:{one}; server 127.0.0.1:{two} backup; }}"
+    bed = Bed(tmp_path / "nginx", stream=upstream + " server {{ listen 127.0.0.1:{stream}; proxy_pass s; }}")
     try:
         bed.serve()
         client = socket.create_connection(("127.0.0.1", bed.ports["stream"]), timeout=5)
