@@ -128,6 +128,8 @@ case ${1:-} in
     *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
+# It is no command.
+[ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
 install_packages "${packages[@]}"
 
 make_venv
