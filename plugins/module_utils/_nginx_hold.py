@@ -323,8 +323,10 @@ class Servers(Driver):
         for path, edits in self._edits.items():
             before[path] = self._configuration.files[path]
             text = decode(before[path])
-            for server, line in sorted(edits, key=lambda edit: -edit[0].start):
-                text = text[: server.start] + line + text[server.end :]
+            # A file that is included in http and in stream has each line only once.
+            lines = {(server.start, server.end): line for server, line in edits}
+            for (start, end), line in sorted(lines.items(), reverse=True):
+                text = text[:start] + line + text[end:]
             after[path] = encode(text)
         if self._dry:
             self._unwritten.update(after)

@@ -186,6 +186,24 @@ def test_servers_in_stream_and_in_the_main_file(tmp_path):
         nginx.stop()
 
 
+@STREAM_NEEDED
+def test_a_list_of_servers_that_several_upstreams_include(tmp_path):
+    ports = {"one": free_port(), "two": free_port()}
+    files = {"list.inc": "server 127.0.0.1:{one};\nserver 127.0.0.1:{two};\n".format(**ports)}
+    http = "upstream a { include list.inc; } upstream b { ip_hash; include list.inc; }"
+    nginx = Nginx(tmp_path, http=http, stream="upstream s { include list.inc; }", files=files)
+    try:
+        arguments = {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state"), "server": "127.0.0.1:%d" % ports["one"]}
+        out = run_module("nginx_hold", dict(arguments, event_ids=["A"]))
+        seen = [(server["context"], server["upstream"], server["condition"]) for server in out["servers"]]
+        assert seen == [("http", "a, b", "held"), ("stream", "s", "held")]
+        assert (tmp_path / "list.inc").read_text().splitlines()[0] == "server 127.0.0.1:%d down;" % ports["one"]
+        assert run_module("nginx_hold", dict(arguments, state="absent"))["conflicts"] == []
+        assert (tmp_path / "list.inc").read_text() == files["list.inc"]
+    finally:
+        nginx.stop()
+
+
 def test_an_operators_down_is_never_touched(bed):
     bed.up.write_text(bed.up.read_text().replace("max_fails=3;", "max_fails=3 down;"))
     bed.nginx.reload()
