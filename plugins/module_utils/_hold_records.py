@@ -384,6 +384,11 @@ KIND_SHAPES = {
         "left": {"admin_state": str, "weight": int},
         "process": {"pid": int, "started": NUMBER},
     },
+    "nginx_server": {
+        "subject": {"context": str, "upstream": str, "server": str, "file": str},
+        "found": {"line": str},
+        "left": {"line": str},
+    },
     "service": {
         "subject": {"service": str},
         "found": {"active_state": str},
@@ -392,7 +397,7 @@ KIND_SHAPES = {
     "task": {"subject": {"name": str}},
 }
 # The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
-OF_BALANCERS = ("haproxy_server",)
+OF_BALANCERS = ("haproxy_server", "nginx_server")
 KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}}
 
 

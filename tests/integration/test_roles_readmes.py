@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import ch
 from tests.support.checkout import ROOT
 from tests.support.roles import RoleBed
 
-KNOWN = {"web1", "edge1", "edge2", "inner1"}
+KNOWN = {"web1", "edge1", "edge2", "inner1", "lb1"}
 """The hosts that the settings in the READMEs name."""
 
 
