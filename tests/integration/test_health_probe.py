@@ -10,18 +10,15 @@ HAProxy gets no command from us. Its checks alone decide, and the load tells wha
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support import load
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir
-from tests.support.module import run_module
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
 from tests.support.site import Site, wait_until
