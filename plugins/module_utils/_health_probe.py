@@ -266,7 +266,8 @@ class Command:
                 raise ProbeError("load_balancer_health_probe_command_%s is empty; both commands are needed." % name)
 
     def look(self, record, boot_id):
-        fails = record is not None and record["phase"] != CHANGING and record["boot_id"] == boot_id
+        # Of a command that was to let it pass, nobody knows whether it came to its end.
+        fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
         return Seen(fails, False, True, "the command for %s was run last" % (OUT if fails else IN))
 
     def fail(self):

@@ -173,3 +173,28 @@ def test_a_reboot_under_load_fails_no_request(make_site, means):
         after = site.file("web1").stat()
         assert site.file("web1").read_text() == "in service\n"
         assert (after.st_ino, after.st_mode, after.st_mtime) == (before.st_ino, before.st_mode, before.st_mtime)
+
+
+def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
+    site = make_site()
+    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "another")})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    process = site.start("handle_events", handle_events_timeout=25)
+    run = site.finish(process)
+    reason = run.event(event_id)["hosts"]["web1"]["reason"]
+    assert "/health still passes although" in reason and "another is there" in reason, run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    # By hand, it is given back.
+    shown = site.run("holds", holds_release=True)
+    assert shown.status == 0 and "health_probe file" in shown.output, shown.output
+    assert site.records() == [] and not (site.folder / "another").exists()
+
+
+def test_a_folder_that_is_not_there_needs_a_person(make_site):
+    site = make_site()
+    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "nowhere" / "file")})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run(handle_events_timeout=15)
+    assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
+    assert "there is no folder" in run.event(event_id)["hosts"]["web1"]["reason"]
+    assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
