@@ -10,6 +10,8 @@ HAProxy gets no command from us. Its checks alone decide, and the load tells wha
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import load
+from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir
+from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
 from tests.support.site import Site, wait_until
@@ -198,3 +202,41 @@ def test_a_folder_that_is_not_there_needs_a_person(make_site):
     assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
     assert "there is no folder" in run.event(event_id)["hosts"]["web1"]["reason"]
     assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
+
+
+def test_a_run_that_was_killed_is_continued(make_site):
+    site = make_site()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    killed = site.start("handle_events")
+    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    site.kill(killed)
+    run = site.run()
+    assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert not site.fails("web1") and site.records() == []
+
+
+def test_the_roles_alone(make_site):
+    site = make_site()
+    playbook = site.folder / "roles.yml"
+    directions = {"out": ("load_balancer", "drain_host"), "in": ("restore_service",)}
+    for direction, roles in directions.items():
+        tasks = [
+            {
+                "ansible.builtin.include_role": {"name": f"graceful.azure.{role}"},
+                "vars": {"load_balancer_state": direction, **{f"{name}_event_ids": ["drill"] for name in roles}},
+            }
+            for role in roles
+        ]
+        playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": tasks}]))
+        environment = dict(os.environ, **ansible_settings(site.folder))
+        began = time.monotonic()
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(site.inventory), str(playbook)], capture_output=True, text=True, env=environment, cwd=str(BUILD), check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert site.fails("web1") == (direction == "out")
+        if direction == "out":
+            # It waits until the balancer must have noticed, and for three quiet seconds.
+            assert time.monotonic() - began > 5 and not site.up("web1")
+    assert site.records() == []
