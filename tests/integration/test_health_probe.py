@@ -240,3 +240,21 @@ def test_the_roles_alone(make_site):
             # It waits until the balancer must have noticed, and for three quiet seconds.
             assert time.monotonic() - began > 5 and not site.up("web1")
     assert site.records() == []
+
+
+def test_a_probe_and_a_haproxy_in_a_row(make_site):
+    site = make_site()
+    content = json.loads(site.inventory.read_text())
+    for name, host in content["all"]["children"]["web"]["hosts"].items():
+        probe = {key[len("load_balancer_") :]: host.pop(key) for key in list(host) if key.startswith("load_balancer_")}
+        inner = {"provider": "haproxy", "hosts": ["lb1"], "server": name, "haproxy_socket": site.haproxy.socket}
+        host["load_balancer_list"] = [probe, inner]
+    content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
+    site.inventory.write_text(json.dumps(content))
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    process = site.start("handle_events")
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    assert site.fails("web1") and site.admin_states() == {"web1": "drain", "web2": "ready"}
+    run = site.finish(process)
+    assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    assert not site.fails("web1") and site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
