@@ -395,10 +395,11 @@ KIND_SHAPES = {
         "left": {"active_state": str},
     },
     "task": {"subject": {"name": str}},
+    "health_probe": {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
 }
 # The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
 OF_BALANCERS = ("haproxy_server", "nginx_server")
-KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}}
+KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}, "health_probe": {"boot_id": str, "clock": NUMBER}}
 
 
 def check_folder(state_dir, create=False):

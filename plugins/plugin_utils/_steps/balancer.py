@@ -35,6 +35,17 @@ class Balancer:
         """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
         return ()
 
+    def beside(self, settings, ports=None, asked=None):
+        """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
+
+        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it.
+        """
+        return ()
+
+    def with_ports(self, settings, ports):
+        """Its settings, with what it needs of the role drain_host."""
+        return settings
+
     def claims(self, settings):
         """What belongs to this host alone, so that no other host may have it.
 
