@@ -73,7 +73,7 @@ def test_examples(bed):
     (bed.folder / "tasks").mkdir()
     for name, text_of_file in files.items():
         (bed.folder / name).write_text(text_of_file.replace("https://balancer.example.com/api/servers", f"http://127.0.0.1:{at['web1']}"))
-    (bed.folder / "tasks" / "in.yml").write_text(next(iter(files.values())))
+    (bed.folder / "tasks" / "in.yml").write_text(files["tasks/out.yml"])
     together = bed.event("web1", "web2")
     run = bed.play(text[last:] + "\n" + custom)
     assert run.returncode == 0, run.stdout
