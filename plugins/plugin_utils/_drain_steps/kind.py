@@ -6,8 +6,7 @@
 
 A drain step is one thing that is taken out of duty on a host besides its balancer, and put back later. Its module is a driver of the hold engine: it
 looks, acts and looks again, and records what it found. It returns C(done) (what it has read back, never what a command's exit said), C(waiting_for),
-C(conflicts) and C(changed). It puts again what a reboot has undone, as long as the record stands, and it waits where the rest of a cluster does not
-allow it to act.
+C(conflicts) and C(changed). It tells what a reboot has undone, and waits where the rest of a cluster does not allow it to act.
 """
 
 from __future__ import annotations
