@@ -62,11 +62,15 @@ class AuthenticationError(AzureError):
     """There are no credentials, or Azure does not accept them."""
 
 
-class NotPermittedError(AzureError):
+class RefusedError(AzureError):
+    """Azure refused the request, and changed nothing because of it."""
+
+
+class NotPermittedError(RefusedError):
     """The identity lacks an action on a scope."""
 
 
-class NotFoundError(AzureError):
+class NotFoundError(RefusedError):
     """The resource does not exist."""
 
 
@@ -109,11 +113,12 @@ class Client:
         self._session = requests.Session()
         # Otherwise requests would send what ~/.netrc has for the host in place of the token.
         self._session.auth = lambda request: request
+        # It is given to every request, because requests prefers REQUESTS_CA_BUNDLE to what a session has.
+        self._verify = params.get("ca_file") or None
         if params.get("ca_file"):
             if not os.path.isfile(params["ca_file"]):
                 raise AzureError("ca_file %s is not a file. Name the file of the certificates that the resource manager's one is signed with." % params["ca_file"])
-            self._session.verify = params["ca_file"]
-        self._tokens = Tokens(params, self._session, _checked_url("login_url", params.get("login_url") or login_url), self.arm_url, self._send, environ)
+        self._tokens = Tokens(params, _checked_url("login_url", params.get("login_url") or login_url), self.arm_url, self._send, environ)
         self._token = (None, 0.0)
 
     @property
@@ -181,7 +186,7 @@ class Client:
             self._token = (token, ends)
         return token
 
-    def _send(self, method, url, passing=PASSING, **more):
+    def _send(self, method, url, passing=PASSING, session=None, **more):
         """One request, repeated while a failure may pass and there is time."""
         pause = 0.25
         while True:
@@ -190,8 +195,13 @@ class Client:
                 raise TimeOverError("The time was over before %s was asked." % url)
             answer = error = None
             try:
-                answer = self._session.request(
-                    method, url, timeout=(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, max(left, 0.5))), allow_redirects=False, **more
+                answer = (session or self._session).request(
+                    method,
+                    url,
+                    timeout=(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, max(left, 0.5))),
+                    allow_redirects=False,
+                    verify=self._verify,
+                    **more
                 )
                 if answer.status_code not in passing:
                     return answer
@@ -215,9 +225,8 @@ class Client:
 class Tokens:
     """Where tokens come from: a service principal, azure-identity, or a managed identity."""
 
-    def __init__(self, params, session, login_url, audience, send, environ):
+    def __init__(self, params, login_url, audience, send, environ):
         self._params = params
-        self._session = session
         self._login_url = login_url
         self._audience = audience
         self._send = send
@@ -282,21 +291,14 @@ class Tokens:
         if self._params.get("client_id"):
             asked["client_id"] = self._params["client_id"]
         # The address is link-local: a proxy would ask for another machine's identity.
-        own = requests.Session()
-        own.trust_env = False
-        own.verify = self._session.verify
-        session, sender = self._session, getattr(self._send, "__self__", None)
-        if sender is not None:
-            sender._session = own
-        try:
-            answer = self._send("GET", url, passing=PASSING + (404, 410), params=asked, headers={"Metadata": "true"})
-        except TimeOverError as error:
-            raise AuthenticationError(
-                "There are no credentials: no service principal is given, azure-identity is not used, and no managed identity answers. %s" % error
-            ) from error
-        finally:
-            if sender is not None:
-                sender._session = session
+        with requests.Session() as session:
+            session.trust_env = False
+            try:
+                answer = self._send("GET", url, passing=PASSING + (404, 410), session=session, params=asked, headers={"Metadata": "true"})
+            except TimeOverError as error:
+                raise AuthenticationError(
+                    "There are no credentials: no service principal is given, azure-identity is not used, and no managed identity answers. %s" % error
+                ) from error
         return _token_of(answer, "managed identity")
 
     def _azure_identity(self, kind):
@@ -370,7 +372,8 @@ def _error_of(method, path, answer):
         return NotFoundError("%s does not exist, or the identity may not know of it. Azure says: %s: %s" % (path, code, message), status, code)
     if status == 412:
         return ChangedError("%s was changed by somebody else since it was read." % path, status, code)
-    return AzureError("%s %s was refused with %d. Azure says: %s: %s" % (method, path, status, code, message), status, code)
+    kind = RefusedError if 400 <= status < 500 else AzureError
+    return kind("%s %s was refused with %d. Azure says: %s: %s" % (method, path, status, code, message), status, code)
 
 
 def _said(answer):
