@@ -141,7 +141,8 @@ class Client:
         here, there = urlsplit(self.arm_url), urlsplit(operation)
         if (here.scheme, here.netloc.lower()) != (there.scheme, there.netloc.lower()):
             raise AzureError("Azure named %s as the address of an operation, which does not lie on %s. It gets no token of ours." % (operation[:200], self.arm_url))
-        ends = min(self._monotonic() + seconds, self._deadline)
+        # What the caller writes afterwards needs time as well.
+        ends = min(self._monotonic() + seconds, self._deadline - 2)
         pause = 0.2
         while True:
             answer = self._call("GET", operation, None)
