@@ -22,6 +22,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
+from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
@@ -347,3 +348,27 @@ def test_no_room_for_another_tag_is_told_before_the_change(azure):
     with pytest.raises(HoldError, match="Azure allows 50"):
         azure.hold()
     assert not azure.writes() and azure.state("a") == "absent"
+
+
+def test_info_shows_all_addresses_and_who_holds_them(azure):
+    azure.hold()
+    writes = azure.writes()
+    told = azure_load_balancer_info.run(azure.params())
+    assert [(each["name"], each["admin_state"], each["condition"], each["held_by"]) for each in told["addresses"]] == [
+        ("a", "Down", "held", [EVENT]),
+        ("b", "None", "none", []),
+        ("c", "Down", "already_out", []),
+        ("d", "Up", "none", []),
+    ]
+    assert azure.writes() == writes
+
+
+def test_the_module_runs_under_ansible(azure, tmp_path):
+    task = {
+        "graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")}
+    }
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "changed=1" in ran.stdout and azure.state("a") == "Down"
