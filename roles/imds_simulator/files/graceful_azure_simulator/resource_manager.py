@@ -70,7 +70,8 @@ class LoadBalancers:
         with self._lock:
             resource = copy.deepcopy(resource)
             resource.setdefault("tags", {})
-            for pool in resource["properties"]["backendAddressPools"]:
+            # Network interfaces may be in the list as well. They are only read.
+            for pool in resource["properties"].get("backendAddressPools", []):
                 pool.setdefault("id", "%s/backendAddressPools/%s" % (resource["id"], pool["name"]))
                 pool["properties"].setdefault("provisioningState", "Succeeded")
             resource["properties"].setdefault("provisioningState", "Succeeded")
@@ -239,7 +240,7 @@ class LoadBalancers:
     def _touch(self, balancer):
         """A new ETag, which the load balancer and its pools share."""
         balancer["etag"] = 'W/"%s"' % uuid.uuid4()
-        for pool in balancer["properties"]["backendAddressPools"]:
+        for pool in balancer["properties"].get("backendAddressPools", []):
             pool["etag"] = balancer["etag"]
 
 
@@ -366,6 +367,9 @@ class Handler(BaseHTTPRequestHandler):
             body = self.body(data)
             changed = balancers.change_tags(scope, body.get("operation"), (body.get("properties") or {}).get("tags") or {})
             return 200, {"id": path, "properties": {"tags": changed}}, {}
+        if method == "GET" and "/networkinterfaces/" in path.lower():
+            balancers.check_rights("Microsoft.Network/networkInterfaces/read", path)
+            return 200, balancers.get(path), {}
         action = "Microsoft.Network/loadBalancers/" + ("backendAddressPools/" if "/backendaddresspools/" in path.lower() else "")
         if method == "GET":
             balancers.check_rights(action + "read", path)

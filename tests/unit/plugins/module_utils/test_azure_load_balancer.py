@@ -372,3 +372,17 @@ def test_the_module_runs_under_ansible(azure, tmp_path):
     ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "changed=1" in ran.stdout and azure.state("a") == "Down"
+
+
+def test_a_member_on_a_network_interface_is_found_by_its_ip(azure):
+    interface = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/networkInterfaces/nic"
+    resource = copy.deepcopy(BALANCER)
+    properties = {"networkInterfaceIPConfiguration": {"id": interface + "/ipConfigurations/first"}}
+    resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"] = [{"name": "x", "properties": properties}]
+    azure.control("POST", "load-balancers", resource)
+    configurations = [{"name": "first", "properties": {"privateIPAddress": "10.0.0.9"}}]
+    azure.control("POST", "load-balancers", {"id": interface, "properties": {"ipConfigurations": configurations}})
+    azure.hold(None, ip_address="10.0.0.9")
+    assert azure.state("x") == "Down"
+    azure.release(None, ip_address="10.0.0.9")
+    assert azure.members() == [{"name": "x", "properties": properties}]
