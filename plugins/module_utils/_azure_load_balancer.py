@@ -23,7 +23,16 @@ import json
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, ChangedError, RefusedError, check_id
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, PHASES, RESTORING, HoldError, holders, new_record, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    CHANGING,
+    HELD,
+    PHASES,
+    RESTORING,
+    HoldError,
+    holders,
+    new_record,
+    same_content,
+)
 
 KIND = "azure_address"
 NETWORK_VERSION = "2024-05-01"
@@ -34,7 +43,10 @@ POOL = (
     r"/backendAddressPools/(?P<name>[^/?#%\s]+)\Z"
 )
 POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
-INTERFACE = r"(?P<interface>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/networkInterfaces/[^/?#%\s]+)/ipConfigurations/(?P<name>[^/?#%\s]+)\Z"
+INTERFACE = (
+    r"(?P<interface>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/networkInterfaces/[^/?#%\s]+)"
+    r"/ipConfigurations/(?P<name>[^/?#%\s]+)\Z"
+)
 
 DOWN = "Down"
 # The address has no adminState at all.
@@ -150,7 +162,7 @@ class TagStore:
         """The names of the addresses in a pool that have records about this IP address."""
         tags = self._pools.tags(balancer_of(pool))
         names = []
-        for key, value in tags.items():
+        for key in tags:
             if not key.startswith(PREFIX) or not key.endswith("-0"):
                 continue
             content = _content_at(tags, key[:-1], balancer_of(pool))
@@ -256,7 +268,10 @@ class Addresses(Driver):
 
     def look(self):
         found = []
+        # Pools of several load balancers may bear one name.
+        unique = len({each.split("/")[-1].lower() for each in self._ids}) == len(self._ids)
         for pool in self._ids:
+            short = pool.split("/")[-1]
             body = self._pools.read(pool)
             address = self._find(pool, body)
             name = address.name if address else self._name or self._recorded(pool)
@@ -265,7 +280,7 @@ class Addresses(Driver):
             record = self._store.read(pool, name)
             if address is None and record is None:
                 raise AzureError(self._not_there(pool, body))
-            found.append(("%s %s" % (pool.split("/")[-1] if len({each.split("/")[-1].lower() for each in self._ids}) == len(self._ids) else pool, name), address, record))
+            found.append(("%s %s" % (short if unique else pool, name), address, record))
         return found
 
     def condition(self, record, seen):
@@ -391,7 +406,8 @@ class Addresses(Driver):
                 names = [each.get("name") for each in entries if self._pools.ip_of_interface(each) == self._ip]
                 found = [each for each in addresses if each.name in names]
         if len(found) > 1:
-            raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), ", ".join(each.name for each in found)))
+            names = ", ".join(each.name for each in found)
+            raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), names))
         return found[0] if found else None
 
     def _recorded(self, pool):

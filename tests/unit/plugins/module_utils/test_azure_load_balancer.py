@@ -37,7 +37,12 @@ def member(name, ip, **more):
     return {"name": name, "properties": {"ipAddress": ip, **more}}
 
 
-MEMBERS = [member("a", "10.0.0.4"), member("b", "10.0.0.5", adminState="None"), member("c", "10.0.0.6", adminState="Down"), member("d", "10.0.0.7", adminState="Up")]
+MEMBERS = [
+    member("a", "10.0.0.4"),
+    member("b", "10.0.0.5", adminState="None"),
+    member("c", "10.0.0.6", adminState="Down"),
+    member("d", "10.0.0.7", adminState="Up"),
+]
 BALANCER = {
     "id": LB,
     "name": "lb",
@@ -364,9 +369,8 @@ def test_info_shows_all_addresses_and_who_holds_them(azure):
 
 
 def test_the_module_runs_under_ansible(azure, tmp_path):
-    task = {
-        "graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")}
-    }
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
+    task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
     ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
