@@ -117,7 +117,9 @@ class Client:
         self._verify = params.get("ca_file") or None
         if params.get("ca_file"):
             if not os.path.isfile(params["ca_file"]):
-                raise AzureError("ca_file %s is not a file. Name the file of the certificates that the resource manager's one is signed with." % params["ca_file"])
+                raise AzureError(
+                    "ca_file %s is not a file. Name the file of the certificates that the resource manager's one is signed with." % params["ca_file"]
+                )
         self._tokens = Tokens(params, _checked_url("login_url", params.get("login_url") or login_url), self.arm_url, self._send, environ)
         self._token = (None, 0.0)
 
@@ -140,7 +142,9 @@ class Client:
         """Whether the operation succeeded within so many seconds. It is an error if it failed or was cancelled."""
         here, there = urlsplit(self.arm_url), urlsplit(operation)
         if (here.scheme, here.netloc.lower()) != (there.scheme, there.netloc.lower()):
-            raise AzureError("Azure named %s as the address of an operation, which does not lie on %s. It gets no token of ours." % (operation[:200], self.arm_url))
+            raise AzureError(
+                "Azure named %s as the address of an operation, which does not lie on %s. It gets no token of ours." % (operation[:200], self.arm_url)
+            )
         # What the caller writes afterwards needs time as well.
         ends = min(self._monotonic() + seconds, self._deadline - 2)
         pause = 0.2
@@ -207,7 +211,9 @@ class Client:
                 if answer.status_code not in passing:
                     return answer
             except requests.exceptions.SSLError as raised:
-                raise AzureError("%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _short(raised))) from raised
+                raise AzureError(
+                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _short(raised))
+                ) from raised
             except requests.exceptions.RequestException as raised:
                 error = raised
             # Two hosts that were refused together do not come again together.
@@ -245,7 +251,9 @@ class Tokens:
         if not lacking:
             return self._service_principal(**known)
         if source != "auto" or any(self._params.get(key) for key in ("secret", "tenant")):
-            raise AuthenticationError("The credentials of the service principal are not complete: %s is missing (auth_source %s)." % (", ".join(lacking), source))
+            raise AuthenticationError(
+                "The credentials of the service principal are not complete: %s is missing (auth_source %s)." % (", ".join(lacking), source)
+            )
         try:
             import azure.identity  # noqa: F401  pylint: disable=unused-import
         except ImportError:
@@ -342,7 +350,8 @@ def _token_of(answer, whose):
             return body["access_token"], float(body.get("expires_in", 300))
         except (TypeError, ValueError):
             return body["access_token"], 300.0
-    said = str((body or {}).get("error_description") or (body or {}).get("error") or "HTTP %d" % answer.status_code) if isinstance(body, dict) else "HTTP %d" % answer.status_code
+    of_error = body if isinstance(body, dict) else {}
+    said = str(of_error.get("error_description") or of_error.get("error") or "HTTP %d" % answer.status_code)
     hints = {
         "AADSTS7000222": "The secret has expired: make a new one.",
         "AADSTS7000215": "The secret is wrong.",
