@@ -122,12 +122,14 @@ case ${1:-} in
     demo) needed=("${demo[@]}") ;;
     bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
     test)
-        needed=("${demo[@]}" shellcheck=shellcheck)
+        needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
         ;;
     *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
+# It is no command.
+[ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
 install_packages "${packages[@]}"
 
 make_venv

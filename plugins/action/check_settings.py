@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     LIST,
+    PREFIX,
     check_boolean,
     check_path,
     check_role,
@@ -31,11 +32,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     names_for_run,
     read_settings,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
 FOLDER = "graceful_azure_state_dir"
-SOCKET = "load_balancer_haproxy_socket"
 """What is read of the balancers, which are no targets."""
 
 
@@ -126,7 +127,7 @@ class ActionModule(ActionBase):
         begun["run"]["partial"] = is_partial(settings, hostvars)
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
-        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._balancers_sockets(settings, hostvars)]
+        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._unread_options(settings, hostvars)]
         return begun, warnings, mistakes
 
     def _variables(self, names, hostvars):
@@ -134,20 +135,25 @@ class ActionModule(ActionBase):
         manager, play = hostvars._variable_manager, self._task.get_play()
         return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=self._task) for name in names}
 
-    def _balancers_sockets(self, settings, hostvars):
-        """Sentences about sockets that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
+    def _unread_options(self, settings, hostvars):
+        """Sentences about options that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
         used = {}
         for values in settings.values():
             for balancer in values["load_balancers"]:
-                for name in balancer["hosts"] if "socket" in balancer else ():
-                    used.setdefault(name, set()).add(balancer["socket"])
-        for name in sorted(set(used) & set(hostvars) - set(settings)):
-            found, _unresolved = resolve(self._templar, [SOCKET], hostvars.raw_get(name))
-            own = found.get(SOCKET)
-            if own is not None and own not in used[name]:
+                # A provider that is not known is a mistake already.
+                kind = BALANCERS.get(balancer["provider"], BALANCERS["none"])
+                for option, key in kind.one_for_each_machine.items():
+                    for name in balancer["hosts"]:
+                        used.setdefault((name, PREFIX + option), set()).add(balancer[key])
+        for name, option in sorted(used):
+            if name not in hostvars or name in settings:
+                continue
+            found, _unresolved = resolve(self._templar, [option], hostvars.raw_get(name))
+            own, behind = found.get(option), used[name, option]
+            if own is not None and own not in behind:
                 yield (
-                    f"{name}: nothing reads load_balancer_haproxy_socket ({own!r}) of a balancer; set it for the hosts behind it, which have"
-                    f" {', '.join(map(repr, sorted(map(str, used[name]))))}"
+                    f"{name}: nothing reads {option} ({own!r}) of a balancer; set it for the hosts behind it, which have"
+                    f" {', '.join(map(repr, sorted(map(str, behind))))}"
                 )
 
     def _balancers_folders(self, settings, hostvars):

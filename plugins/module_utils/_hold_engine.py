@@ -42,6 +42,8 @@ class Driver:
     # Whether each thing is changed only when the thing before it is done. All records are then written before the first change, because the change
     # of one thing may change another as well.
     in_order = False
+    # Whether all records are written before the first change, also when holds are released: one change then changes all things.
+    together = False
     # How long to wait between two steps, in seconds.
     pause = 0.5
 
@@ -197,7 +199,7 @@ class Engine:
 
     def _take_round(self):
         """Continue each hold up to the point at which its thing must be looked at again."""
-        together = self.driver.in_order and self.request.present
+        together = self.driver.together or self.driver.in_order and self.request.present
         for holds in [self.current] if together else [[hold] for hold in self.current]:
             moves = [(hold, hold.record, self._move(hold)) for hold in holds]
             for hold, _before, move in moves:

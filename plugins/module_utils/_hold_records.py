@@ -384,16 +384,22 @@ KIND_SHAPES = {
         "left": {"admin_state": str, "weight": int},
         "process": {"pid": int, "started": NUMBER},
     },
+    "nginx_server": {
+        "subject": {"context": str, "upstream": str, "server": str, "file": str},
+        "found": {"line": str},
+        "left": {"line": str},
+    },
     "service": {
         "subject": {"service": str},
         "found": {"active_state": str},
         "left": {"active_state": str},
     },
     "task": {"subject": {"name": str}},
+    "health_probe": {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
 }
 # The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
-OF_BALANCERS = ("haproxy_server",)
-KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}}
+OF_BALANCERS = ("haproxy_server", "nginx_server")
+KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}, "health_probe": {"boot_id": str, "clock": NUMBER}}
 
 
 def check_folder(state_dir, create=False):

@@ -271,13 +271,13 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if with_list:
         # What is as the role's defaults have it is not set.
         _check_beside({key: value for key, value in variables.items() if value != options.get(key, {}).get("default")}, mistakes, "load_balancer_server")
-        _balancers_of("", variables.get(LIST), known_hosts, files, mistakes)
-    elif has_balancer:
-        _balancer_of("", values, known_hosts, files, mistakes)
+        balancers = _balancers_of("", variables.get(LIST), known_hosts, files, mistakes)
+    else:
+        balancers = [_balancer_of("", values, known_hosts, files, mistakes)] if has_balancer else []
     if role == "drain_host":
-        _drain_of(values, files, mistakes)
+        _beside(balancers, mistakes, ports=_drain_of(values, files, mistakes)["ports"])
     if role == "restore_service":
-        _restore_of(values, variables, files, mistakes)
+        _beside(balancers, mistakes, asked=_restore_of(values, variables, files, mistakes)["ask"])
         _steps_of(values, files, mistakes)
     if role == "approve_event":
         _check_number(mistakes, values, "approve_event_timeout", 0.001)
@@ -376,16 +376,25 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
     unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
     if unknown_resources not in ("hold", "ignore"):
         mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
+    drain, restore = _drain_of(values, files, mistakes), _restore_of(values, variables, files, mistakes)
     return {
         "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
         "rules": [] if rule_mistakes else rules_of(rules),
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": balancers,
-        "drain_host": _drain_of(values, files, mistakes),
-        "restore_service": _restore_of(values, variables, files, mistakes),
+        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"]),
+        "drain_host": drain,
+        "restore_service": restore,
     }
+
+
+def _beside(balancers, mistakes, ports=None, asked=None):
+    """The balancers with what they need of other roles, and what is wrong with that."""
+    known = [(BALANCERS.get(balancer["provider"], BALANCERS["none"]), balancer) for balancer in balancers]
+    for kind, balancer in known:
+        mistakes.extend(mistake for mistake in kind.beside(balancer, ports, asked) if mistake not in mistakes)
+    return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
 
 def _check_beside(variables, mistakes, *besides):
@@ -436,10 +445,8 @@ def _balancer_of(name, values, known_hosts, files, mistakes):
         if host not in known_hosts:
             mistakes.append(f"load_balancer_hosts: {host!r} is not in the inventory")
     _check_task_files(mistakes, values, [PREFIX + option for option in BALANCERS[provider].task_files], *files)
-    for path in (option for kind in BALANCERS.values() for option in kind.paths):
-        # A word with @ is refused by name where HAProxy is asked.
-        if "@" not in str(entry[path]):
-            check_path(mistakes, PREFIX + path, entry[path])
+    for path in (option for kind in BALANCERS.values() for option in kind.paths(entry)):
+        check_path(mistakes, PREFIX + path, entry[path])
     for key, option in options.items():
         if option["type"] == "float":
             entry[key[len(PREFIX):]] = _check_number(mistakes, values, key, 0)

@@ -9,9 +9,15 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role
 
 from tests.support.checkout import ROOT
 from tests.support.roles import RoleBed
+
+KNOWN = {"web1", "edge1", "edge2", "inner1", "lb1"}
+"""The hosts that the settings in the READMEs name."""
 
 
 @pytest.fixture
@@ -23,17 +29,31 @@ def bed(tmp_path):
 
 
 def examples(role):
-    """The blocks of YAML in a README: plays, and task files by their names."""
+    """The blocks of YAML in a README: plays, task files by their names, and settings."""
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "roles" / role / "README.md").read_text(), re.DOTALL)
-    plays = [block for block in blocks if "  hosts: " in block]
+    plays = [block for block in blocks if block.startswith("- ") and "\n  hosts: " in block]
     files = {block.split("\n", 1)[0][2:]: block for block in blocks if block.startswith("# ")}
-    assert len(plays) + len(files) == len(blocks) and plays
-    return plays, files
+    settings = [yaml.safe_load(block) for block in blocks if not block.startswith(("- ", "# "))]
+    assert len(plays) + len(files) + len(settings) == len(blocks) and plays
+    return plays, files, settings
+
+
+@pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service", "approve_event"])
+def test_settings_of_examples_are_accepted(tmp_path, role):
+    for settings in examples(role)[2]:
+        needed = {"load_balancer_state": "out"} if role == "load_balancer" else {}
+        variables = dict(settings, **needed) if "load_balancer_list" in settings else dict(settings, load_balancer_provider="none", **needed)
+        for name in re.findall(r"tasks/\w+\.yml", str(variables)):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("- name: Nothing\n  ansible.builtin.meta: noop\n")
+        assert check_role(role, variables, KNOWN, str(tmp_path), DataLoader()) == []
+        # What is checked here is not passed over.
+        assert check_role(role, {key: [{"name": "one"}] for key in settings}, KNOWN, str(tmp_path), DataLoader()) != []
 
 
 @pytest.mark.long
 def test_examples(bed):
-    balancer_plays, files = examples("load_balancer")
+    balancer_plays, files, _settings = examples("load_balancer")
     (custom,) = [play for play in balancer_plays if "custom" in play]
     plays = [play for play in balancer_plays if play != custom] + examples("drain_host")[0] + examples("restore_service")[0] + examples("approve_event")[0]
     for host in ("web1", "web2"):
@@ -53,7 +73,7 @@ def test_examples(bed):
     (bed.folder / "tasks").mkdir()
     for name, text_of_file in files.items():
         (bed.folder / name).write_text(text_of_file.replace("https://balancer.example.com/api/servers", f"http://127.0.0.1:{at['web1']}"))
-    (bed.folder / "tasks" / "in.yml").write_text(next(iter(files.values())))
+    (bed.folder / "tasks" / "in.yml").write_text(files["tasks/out.yml"])
     together = bed.event("web1", "web2")
     run = bed.play(text[last:] + "\n" + custom)
     assert run.returncode == 0, run.stdout

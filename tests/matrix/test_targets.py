@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * environments.MAKE_SECOND
 
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
-NOT_ON_HOSTS = {"plan", "replay"}
+NOT_ON_HOSTS = {"check_awx_setup", "check_settings", "give_back", "plan", "plan_by_hand", "replay", "turn"}
 
 # Prints what cannot be compiled, and leaves nothing in the checkout.
 COMPILE = """

@@ -16,8 +16,8 @@ class Balancer:
     C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
     """
 
-    paths = ()
-    """Its options that are paths on another machine."""
+    one_for_each_machine = {}
+    """Its options that tell which balancer on a machine is meant, each with its key in the settings. They are set for the hosts behind the balancer."""
     task_files = ()
     """Its options that name task files of the user's own."""
     once = False
@@ -27,9 +27,24 @@ class Balancer:
         """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
         return {}
 
+    def paths(self, entry):
+        """Its options whose values must be paths on another machine."""
+        return ()
+
     def mistakes(self, entry):
         """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
         return ()
+
+    def beside(self, settings, ports=None, asked=None):
+        """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
+
+        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it.
+        """
+        return ()
+
+    def with_ports(self, settings, ports):
+        """Its settings, with what it needs of the role drain_host."""
+        return settings
 
     def claims(self, settings):
         """What belongs to this host alone, so that no other host may have it.

@@ -72,8 +72,8 @@ def progress(
     C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
     C(patience): seconds that the wait may still take.
 
-    Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(number), C(server),
-    C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
+    Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(settings), C(number),
+    C(server), C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
     far are done), C(next) (whether C(group) is to be taken now), C(look_seconds) (how long the looks may take), and C(pool_addresses) (whose
     connections are not counted).
     """
@@ -94,7 +94,15 @@ def progress(
     return {
         "result": _result(host, state, going_on, unanswered, connections, taken, forgotten, early, check_mode),
         "machines": [
-            {"machine": machine, "provider": settings["provider"], "entry": entry, "number": number, "server": settings["server"], "quiet": quiets[number]}
+            {
+                "machine": machine,
+                "provider": settings["provider"],
+                "entry": entry,
+                "settings": settings,
+                "number": number,
+                "server": settings["server"],
+                "quiet": quiets[number],
+            }
             for number, (entry, settings) in enumerate(zip(entries, balancers))
             for machine in BALANCERS[settings["provider"]].looks_at(settings)
         ],

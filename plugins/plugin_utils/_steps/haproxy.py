@@ -48,7 +48,7 @@ def has_no_server(settings, machine):
 
 
 class Haproxy(Balancer):
-    paths = ("haproxy_socket",)
+    one_for_each_machine = {"haproxy_socket": "socket"}
 
     def settings(self, entry, host):
         return {
@@ -58,6 +58,10 @@ class Haproxy(Balancer):
             "absent": entry.get("haproxy_absent") or "unknown",
             "backends": [str(backend) for backend in entry.get("haproxy_backends") or ()],
         }
+
+    def paths(self, entry):
+        # The module refuses a word with @ by name: it is an address of HAProxy's own notation.
+        return () if "@" in str(entry.get("haproxy_socket")) else ("haproxy_socket",)
 
     def mistakes(self, entry):
         if not entry.get("hosts"):

@@ -11,9 +11,11 @@ import itertools
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom import Custom
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.haproxy import Haproxy
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.health_probe import HealthProbe
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.nginx import Nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
 
-BALANCERS = {"haproxy": Haproxy(), "custom": Custom(), "none": Balancer()}
+BALANCERS = {"haproxy": Haproxy(), "nginx": Nginx(), "health_probe": HealthProbe(), "custom": Custom(), "none": Balancer()}
 """By the values of C(load_balancer_provider)."""
 
 

@@ -17,7 +17,7 @@ split = sys.argv.index("--")
 host, state, *act = sys.argv[1:split]
 act = act[1:]
 playbook = sys.argv[split + 1:]
-told = re.compile(r"^\d\d:\d\d:\d\d  %s +%s " % (re.escape(host), re.escape(state)))
+told = re.compile(r"^\d\d:\d\d:\d\d UTC  %s +%s " % (re.escape(host), re.escape(state)))
 
 reached = False
 process = subprocess.Popen(playbook, stdout=subprocess.PIPE, text=True, env=dict(os.environ, ANSIBLE_NOCOLOR="1"))

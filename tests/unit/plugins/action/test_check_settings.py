@@ -58,14 +58,14 @@ def test_a_socket_that_is_set_for_the_balancer_alone():
 
     action = ActionModule.__new__(ActionModule)
     action._templar = Templar()
-    balancers = [{"hosts": ["lb1"], "socket": "/run/haproxy/admin.sock"}, {"hosts": ["lb2"], "socket": "/run/haproxy/admin.sock"}]
+    balancers = [{"provider": "haproxy", "hosts": [name], "socket": "/run/haproxy/admin.sock"} for name in ("lb1", "lb2")]
     settings = {name: {"load_balancers": balancers} for name in ("web1", "web2")}
     own = {"load_balancer_haproxy_socket": "/run/own.sock"}
     theirs = {"load_balancer_haproxy_socket": "{{ run_dir }}/admin.sock"}
-    (told,) = action._balancers_sockets(settings, Hostvars(lb1=own, lb2=theirs))
+    (told,) = action._unread_options(settings, Hostvars(lb1=own, lb2=theirs))
     assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
     # One that is a target too is its own.
-    assert list(action._balancers_sockets(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
+    assert list(action._unread_options(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
 
 
 @pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])

@@ -251,7 +251,9 @@ class TestDrainHost:
 
     def test_several_balancers(self):
         entries = [{"provider": "none"}, dict(self.LB1, quiet=0), {"provider": "haproxy", "hosts": ["lb1"], "server": "w1"}]
-        assert self.progress(entries=entries)["machines"] == [
+        machines = self.progress(entries=entries)["machines"]
+        assert [machine.pop("settings")["server"] for machine in machines] == ["web1", "w1"]
+        assert machines == [
             {"machine": "lb1", "provider": "haproxy", "entry": entries[1], "number": 1, "server": "web1", "quiet": 0.0},
             {"machine": "lb1", "provider": "haproxy", "entry": entries[2], "number": 2, "server": "w1", "quiet": 3.0},
         ]

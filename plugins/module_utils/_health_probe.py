@@ -1,0 +1,549 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Makes this host's own health answer fail, so that whoever probes it sends no new requests: the driver for the hold engine.
+
+The balancer is told nothing. It asks the host, and must have noticed after a time that the user knows. A health answer can be made to fail by a
+file, by a service that answers, by a command, or through the responder of this collection. Each of these is an C(Action).
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import shlex
+import stat
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import BOOT_ID, LOOK_SECONDS, STEP_SECONDS, SystemdError, is_down, is_up, unit_names
+
+KIND = "health_probe"
+ACTIONS = ("file", "service", "command", "responder")
+OUT, IN = "out", "in"
+
+# Conditions of a health answer, besides those of every thing.
+ALREADY_OUT = "already_out"
+LOST = "lost"
+CHANGING_STILL = "changing"
+
+PASSING = "passing"
+FAILING = "failing"
+
+COMMAND_SECONDS = 30
+# The content of a file of ours. A file with other content was written by somebody else.
+MARK = "graceful.azure keeps this host out of its load balancer for a scheduled event\n"
+# Where a file is whose absence means out, while it is held.
+KEPT = ".held-by-graceful-azure"
+RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+
+
+class ProbeError(Exception):
+    """A health answer cannot be made to fail, or not be seen; the text is a full sentence."""
+
+
+class Refused(ProbeError):
+    """A change was refused."""
+
+
+# What one look at the thing that is acted on tells. ``fails``: whether the health answer fails because of it; None: nobody can tell.
+# ``moves``: whether that is about to change. ``ours``: whether the file is one that we wrote. ``told``: its state in words.
+Seen = collections.namedtuple("Seen", "fails moves ours told")
+
+
+def steady_clock():
+    """Seconds since the boot, including those for which the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def read_boot_id(path=BOOT_ID):
+    try:
+        with open(path) as stream:
+            return stream.read().strip()
+    except OSError as error:
+        raise ProbeError("%s cannot be read: %s." % (path, error.strerror)) from error
+
+
+def responder_file(port):
+    """The file that makes the responder on this port answer 503."""
+    return "%s/out-%d" % (RESPONDER_FOLDER, port)
+
+
+class File:
+    """A file whose presence (``means`` out) or absence (in) makes the health answer fail."""
+
+    def __init__(self, path, means, name="file"):
+        self.name, self.on, self.means = name, path, means
+        self.more = {"means": means}
+
+    def check(self):
+        if not os.path.isabs(self.on):
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with /." % self.on)
+        folder = os.path.dirname(self.on)
+        if not os.path.isdir(folder):
+            if self.name == "responder":
+                raise ProbeError(
+                    "The responder is not installed here: there is no folder %s. Install it before an event: include the role"
+                    " graceful.azure.load_balancer with tasks_from: responder." % folder
+                )
+            raise ProbeError(
+                "The health file %s cannot be: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
+        found = self._status(self.on)
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            raise ProbeError("The health file %s is a folder; name a file." % self.on)
+
+    def look(self, record, boot_id):
+        there = self._status(self.on) is not None
+        ours = not there or self.means == IN or self._is_ours()
+        told = "%s is %s" % (self.on, "there" if there else "not there")
+        return Seen(there == (self.means == OUT), False, ours, told)
+
+    def fail(self):
+        if self.means == OUT:
+            try:
+                fd = os.open(self.on, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            except FileExistsError:
+                return
+            except OSError as error:
+                raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+            try:
+                os.fchmod(fd, 0o644)
+                os.write(fd, MARK.encode())
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        else:
+            # It keeps its content, owner and mode, also across a reboot.
+            self._rename(self.on, self.on + KEPT)
+        self._sync()
+
+    def pass_again(self):
+        """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
+        if self.means == OUT:
+            if not self._is_ours():
+                return "%s was written by somebody else while it was held: it was not removed." % self.on
+            try:
+                os.unlink(self.on)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise Refused("The health file %s cannot be removed: %s." % (self.on, error.strerror)) from error
+        else:
+            if self._status(self.on + KEPT) is None:
+                return "%s was kept as %s, which is gone: it was not put back." % (self.on, self.on + KEPT)
+            self._rename(self.on + KEPT, self.on)
+        self._sync()
+        return None
+
+    def forget(self):
+        """What stays where somebody else has put the file back."""
+        if self.means == IN and self._status(self.on) is not None and self._status(self.on + KEPT) is not None:
+            return " What it was before is %s." % (self.on + KEPT)
+        return ""
+
+    def _is_ours(self):
+        try:
+            with open(self.on, "rb") as stream:
+                content = stream.read(len(MARK) + 1)
+        except OSError:
+            return False
+        # A run that was cut off while it wrote may have left a part of it.
+        return MARK.encode().startswith(content)
+
+    def _rename(self, old, new):
+        try:
+            os.rename(old, new)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise Refused("The health file %s cannot be renamed to %s: %s." % (old, new, error.strerror)) from error
+
+    def _sync(self):
+        fd = os.open(os.path.dirname(self.on), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError:
+            pass  # some file systems know no sync of a folder
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _status(path):
+        try:
+            return os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ProbeError("The health file %s cannot be seen: %s." % (path, error.strerror)) from error
+
+
+class Service:
+    """A unit of systemd that answers the probe, and is stopped."""
+
+    name = "service"
+
+    def __init__(self, unit, systemd, monotonic=time.monotonic, sleep=time.sleep):
+        try:
+            self.on = unit_names([unit])[0]
+        except ValueError:
+            raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
+        self.more = {}
+        self._systemd = systemd
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def check(self):
+        unit = self._show()
+        if unit.load_state == "not-found":
+            raise ProbeError("systemd knows no unit %s (load_balancer_health_probe_service)." % self.on)
+        along = [other.name for other in self._systemd.show(sorted(set(unit.dependents))) if is_up(other) and not other.name.endswith((".target", ".slice"))]
+        if along and is_up(unit):
+            raise ProbeError(
+                "%s answers the probe, and stopping it would also stop %s, or that would start it again. Use a unit of its own for the answer"
+                " (load_balancer_health_probe_service)." % (self.on, ", ".join(along))
+            )
+
+    def look(self, record, boot_id):
+        unit = self._show()
+        moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
+        return Seen(is_down(unit) and not unit.job, moves, True, "%s is %s" % (self.on, unit.active_state))
+
+    def fail(self):
+        self._tell(self._systemd.stop, True)
+
+    def pass_again(self):
+        unit = self._show()
+        if unit.load_state in ("not-found", "masked"):
+            return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
+        self._tell(self._systemd.start, False)
+        return None
+
+    def forget(self):
+        return ""
+
+    def _tell(self, command, fails):
+        try:
+            command(self.on)
+        except SystemdError as error:
+            raise Refused(str(error)) from error
+        ends = self._monotonic() + STEP_SECONDS
+        while self._monotonic() < ends:
+            seen = self.look(None, None)
+            if not seen.moves and seen.fails == fails:
+                return
+            self._sleep(LOOK_SECONDS)
+
+    def _show(self):
+        return self._systemd.show([self.on])[0]
+
+
+class Command:
+    """A command of the user's. Nobody can see what it has done, so the record says it."""
+
+    name = "command"
+
+    def __init__(self, out, back, run_command):
+        self.on = out
+        self.more = {"command_in": back}
+        self._back = back
+        self._run_command = run_command
+
+    def check(self):
+        for name, command in (("out", self.on), ("in", self._back)):
+            try:
+                words = shlex.split(command or "")
+            except ValueError as error:
+                raise ProbeError("load_balancer_health_probe_command_%s cannot be split into words: %s." % (name, error)) from None
+            if not words:
+                raise ProbeError("load_balancer_health_probe_command_%s is empty; both commands are needed." % name)
+
+    def look(self, record, boot_id):
+        # Of a command that was to let it pass, nobody knows whether it came to its end.
+        fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
+        return Seen(fails, False, True, "the command for %s was run last" % (OUT if fails else IN))
+
+    def fail(self):
+        self._run(self.on)
+
+    def pass_again(self):
+        self._run(self._back)
+
+    def forget(self):
+        return ""
+
+    def _run(self, command):
+        words = ["timeout", "-k", "1", "%g" % COMMAND_SECONDS] + shlex.split(command)
+        try:
+            status, said, complained = self._run_command(words, handle_exceptions=False)
+        except OSError as error:
+            raise Refused("The command %r cannot be run: %s." % (command, error.strerror)) from error
+        if status:
+            why = " ".join((complained or said).split())[:300] or "no message"
+            ended = "did not end within %g seconds" % COMMAND_SECONDS if status in (124, 137, -9) else "ended with %d" % status
+            raise Refused("The command %r %s: %s. It is run again in the next step." % (command, ended, why))
+
+
+class Dry:
+    """An action that obeys in memory only: for check mode."""
+
+    def __init__(self, action):
+        self._action = action
+        self._fails = None
+        self.name, self.on, self.more = action.name, action.on, action.more
+        self.check, self.forget = action.check, action.forget
+
+    def look(self, record, boot_id):
+        seen = self._action.look(record, boot_id)
+        if self._fails is None:
+            return seen
+        told = "%s would %s" % (self.on, "fail" if self._fails else "pass")
+        return seen._replace(fails=self._fails, moves=False, ours=True, told=told)
+
+    def fail(self):
+        self._fails = True
+
+    def pass_again(self):
+        self._fails = False
+
+
+def condition_of(record, seen, boot_id):
+    """What became of the hold on a health answer.
+
+    none               it passes, and there is no hold
+    already_out        it fails, but we did not make it fail
+    held               it fails, as we left it
+    changing           it is about to fail, or to pass again
+    lost               it should fail and passes, but no person has changed it: the host was booted anew, or the run that should have made it
+                       fail was cut off
+    changed_meanwhile  it passes in the same boot although we made it fail: somebody else has changed it
+    """
+    if record is None:
+        return ALREADY_OUT if seen.fails else NONE
+    if seen.fails:
+        return HELD
+    if seen.moves and record["phase"] != HELD:
+        return CHANGING_STILL
+    if record["phase"] == RESTORING:
+        return NONE
+    if record["phase"] == CHANGING or record["boot_id"] != boot_id:
+        return LOST
+    return CHANGED_MEANWHILE
+
+
+def failing_for(record, condition, boot_id, clock):
+    """For how many seconds the health answer has failed through our hold; None if it does not. After a reboot, the time begins with the boot."""
+    if condition != HELD:
+        return None
+    if record["phase"] != HELD:
+        return 0.0
+    return max(0.0, clock - (record["clock"] if record["boot_id"] == boot_id else 0.0))
+
+
+class HealthAnswers(Driver):
+    """Health answers of this host: the one of an action, or all that are on record.
+
+    ``action_of`` makes the action of a record.
+    """
+
+    Refused = (Refused,)
+
+    def __init__(self, store, request, action, action_of, boot_id, dry=False, clock=steady_clock):
+        self._store = store
+        self._request = request
+        self._action = action
+        self._action_of = action_of
+        self._boot_id = boot_id
+        self._dry = dry
+        self._clock = clock
+        self._actions = None
+
+    def check(self):
+        if self._action and self._request.present:
+            self._action.check()
+
+    def look(self):
+        if self._actions is None:
+            found = [self._action] if self._action else [self._action_of(record) for record in self._store.records(KIND)]
+            self._actions = [Dry(action) for action in found] if self._dry else found
+        things = []
+        for action in self._actions:
+            record = self._store.read(KIND, subject_of(action))
+            things.append(("%s %s" % (action.name, action.on), action.look(record, self._boot_id), record))
+        return things
+
+    def condition(self, record, seen):
+        return condition_of(record, seen, self._boot_id)
+
+    def view(self, record, seen):
+        return {"state": FAILING if seen.fails else PASSING, "held_by": holders(record)}
+
+    def describe(self, hold):
+        """What the modules return of a health answer."""
+        action = self._named(hold)
+        seen = action.look(hold.record, self._boot_id)
+        condition = CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, seen)
+        return describe(action, seen, hold.record, condition, self._boot_id, self._clock())
+
+    def untouched(self, hold):
+        # A command that failed may have done a part of its work.
+        return self._request.present and self._named(hold).name != "command"
+
+    def put(self, hold, events):
+        action, record = self._named(hold), hold.record
+        condition = self.condition(record, hold.seen)
+        if condition == ALREADY_OUT:
+            yield None
+            return
+        if condition in (NONE, LOST):
+            if condition == LOST and record["phase"] == HELD:
+                # It was lost, so the host was in rotation until now.
+                events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+            record = new_record(
+                KIND, subject_of(action), {"state": PASSING}, {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
+            )
+            yield record
+            action.fail()
+            hold.acted = True
+            # A command counts as done when it has ended well, and the record says so.
+            if action.name != "command":
+                hold.seen = action.look(record, self._boot_id)
+                condition = self.condition(record, hold.seen)
+                if condition != HELD:
+                    hold.waiting_for = hold.seen.told
+                    return
+            yield dict(record, phase=HELD, clock=self._clock())
+            return
+        record = dict(record, events=events)
+        if condition == CHANGING_STILL:
+            hold.waiting_for = hold.seen.told
+            if record["phase"] == RESTORING:
+                # It is about to pass again. When it does, it is made to fail again.
+                record = dict(record, phase=CHANGING)
+        elif condition == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(hold))
+        elif record["phase"] == CHANGING:
+            record.update(phase=HELD, boot_id=self._boot_id, clock=self._clock())
+        else:
+            record["phase"] = HELD
+            if record["boot_id"] != self._boot_id:
+                # It has failed since the boot. If a person lets it pass in this boot, that is no loss.
+                record.update(boot_id=self._boot_id, clock=0.0)
+        yield record
+
+    def keep(self, hold, record):
+        if self.condition(record, hold.seen) == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(hold))
+        return record
+
+    def give_back(self, hold):
+        action, record = self._named(hold), hold.record
+        condition = self.condition(record, hold.seen)
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(hold))
+        elif condition == CHANGING_STILL:
+            yield dict(record, phase=RESTORING)
+            hold.waiting_for = hold.seen.told
+            return
+        elif condition == HELD or action.name == "command":
+            # Whether a command was cut off before its end or after it, nobody can tell.
+            record = dict(record, phase=RESTORING)
+            yield record
+            said = action.pass_again()
+            if said:
+                hold.tell(said)
+            else:
+                hold.acted = True
+                hold.seen = action.look(None, self._boot_id)
+                if hold.seen.fails or hold.seen.moves:
+                    hold.waiting_for = hold.seen.told
+                    return
+        yield None
+
+    def stuck(self):
+        return ProbeError("The health answer of this host is not as it was told.")
+
+    def _named(self, hold):
+        return next(action for action in self._actions if "%s %s" % (action.name, action.on) == hold.name)
+
+    def _conflict(self, hold):
+        return "The health answer was made to fail, and passes again in the same boot (%s): somebody else changed it, so it was not touched.%s" % (
+            hold.seen.told,
+            self._named(hold).forget(),
+        )
+
+
+def subject_of(action):
+    return {"action": action.name, "on": action.on}
+
+
+def describe(action, seen, record, condition, boot_id, clock):
+    """What the modules return of a health answer."""
+    return {
+        "action": action.name,
+        "on": action.on,
+        "state": FAILING if seen.fails else PASSING,
+        "told": seen.told,
+        "found": record["found"] if record else None,
+        "held_by": holders(record),
+        "condition": condition,
+        "failing_for": failing_for(record, condition, boot_id, clock),
+        "boot_noted": record is None or record["boot_id"] == boot_id,
+        "restoring": record is not None and record["phase"] == RESTORING,
+    }
+
+
+def action_spec():
+    """The options by which every module names the action."""
+    return {
+        "action": {"type": "str", "choices": list(ACTIONS)},
+        "file": {"type": "path"},
+        "file_means": {"type": "str", "choices": [OUT, IN], "default": OUT},
+        "service": {"type": "str"},
+        "command_out": {"type": "str"},
+        "command_in": {"type": "str"},
+        "responder_port": {"type": "int"},
+    }
+
+
+REQUIRED = [
+    ("action", "file", ("file",)),
+    ("action", "service", ("service",)),
+    ("action", "command", ("command_out", "command_in")),
+    ("action", "responder", ("responder_port",)),
+]
+
+
+def action_from(params, systemd, run_command):
+    """The action that the options name; None if they name none."""
+    name = params["action"]
+    if name == "file":
+        return File(params["file"], params["file_means"])
+    if name == "service":
+        return Service(params["service"], systemd)
+    if name == "command":
+        return Command(params["command_out"], params["command_in"], run_command)
+    if name == "responder":
+        if not 1 <= params["responder_port"] <= 65535:
+            raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])
+        return File(responder_file(params["responder_port"]), OUT, "responder")
+    return None
+
+
+def action_of(record, systemd, run_command):
+    """The action of a record."""
+    name, on = record["subject"]["action"], record["subject"]["on"]
+    if name in ("file", "responder"):
+        return File(on, record.get("means", OUT), name)
+    if name == "service":
+        return Service(on, systemd)
+    if name == "command":
+        return Command(on, record.get("command_in"), run_command)
+    raise ProbeError("The record %s has the action %r, which this release does not know." % (record["path"], name))

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Whether new TCP connections come to this machine, by local port.
+
+The kernel does not count them for each port. So its tables are read again and again, and each pair of peer address and peer port that was not there
+before is a new connection, in whatever state. A connection that this machine closes first stays in the tables for a minute, so it is never missed.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import TABLE_V4, TABLE_V6, ConnectionsError, _decode, _read
+
+LISTEN = "0A"
+TIME_WAIT = "06"
+# For how long the kernel keeps a closed connection, and in which units it counts down.
+TIME_WAIT_SECONDS = 60.0
+TICKS = 100.0
+
+
+def parse(text, ports):
+    """Each connection to the local ports as (port, peer, peer port), and for those in TIME_WAIT the seconds since they were closed."""
+    found, closed = set(), {}
+    for line in text.splitlines()[1:]:
+        try:
+            local, remote, state, _queues, timer = line.split()[1:6]
+            port = int(local.rsplit(":", 1)[1], 16)
+            if port not in ports or state == LISTEN:
+                continue
+            peer, peer_port = remote.rsplit(":", 1)
+            connection = (port, _decode(peer), int(peer_port, 16))
+            found.add(connection)
+            if state == TIME_WAIT:
+                closed[connection] = max(0.0, TIME_WAIT_SECONDS - int(timer.rsplit(":", 1)[1], 16) / TICKS)
+        except (ValueError, IndexError, struct.error):
+            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+    return found, closed
+
+
+class Arrivals:
+    """The connections that have come since this was made. ``ignored``: addresses whose connections do not count."""
+
+    def __init__(self, ports, ignored, monotonic, tables=((TABLE_V4, False), (TABLE_V6, True))):
+        self._ports = set(ports)
+        self._ignored = set(ignored)
+        self._monotonic = monotonic
+        self._tables = tables
+        self._known, closed = self._tell()
+        self.began = self.at = monotonic()
+        # When the last one came, as far as anybody can tell: one that was closed a moment ago may have come a moment ago.
+        self._last = self.began - min(closed.values(), default=TIME_WAIT_SECONDS)
+        self.new = {}
+
+    def see(self):
+        """Read the tables once more."""
+        found, _closed = self._tell()
+        self.at = self._monotonic()
+        for connection in found - self._known:
+            self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+            self._last = self.at
+        # A pair that has gone may come again.
+        self._known = found
+
+    @property
+    def quiet_for(self):
+        """Seconds without a new connection that this has seen."""
+        return max(0.0, self.at - max(self._last, self.began))
+
+    @property
+    def closed_ago(self):
+        """Seconds since a connection was closed before this began, at most a minute."""
+        return max(0.0, self.at - self._last)
+
+    def _tell(self):
+        found, closed = set(), {}
+        for path, optional in self._tables:
+            mine, ended = parse(_read(path, optional), self._ports)
+            found |= mine
+            closed.update(ended)
+        counted = {connection for connection in found if connection[1] not in self._ignored}
+        return counted, {connection: ago for connection, ago in closed.items() if connection in counted}

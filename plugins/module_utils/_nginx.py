@@ -1,0 +1,240 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The nginx that runs on this machine: its processes, the test of its configuration, and the reload.
+
+No other socket or page tells about it: open-source nginx shows neither its upstreams nor their requests.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import re
+import signal
+import time
+
+TEST_SECONDS = 30
+# How long the new workers may take to start. A large configuration takes the master longer: see C(Nginx.reload).
+RELOAD_SECONDS = 5.0
+LOOK_SECONDS = 0.02
+
+MASTER = "nginx: master process "
+WORKER = "nginx: worker process"
+LEAVING = WORKER + " is shutting down"
+# The options of nginx that take a value. The title of the process has lost the quotes around it.
+OPTION = re.compile(r"(?:^|\s)-([cpeg])\s*(.*?)(?=\s+-[cpeg](?:\s|$|[/.])|\s+-[?hvVtTqs](?:\s|$)|\s*$)", re.DOTALL)
+
+Worker = collections.namedtuple("Worker", "pid started leaving")
+Worker.__doc__ = """A worker process. ``started``: in ticks of the kernel since the machine booted. ``leaving``: it is shutting down."""
+
+
+class NginxError(Exception):
+    """nginx cannot be found or asked, or does not do what it is told; the text is a full sentence."""
+
+
+class Refused(NginxError):
+    """nginx refused a configuration."""
+
+
+class Nginx:
+    """The master process of nginx, found in the list of processes.
+
+    ``configuration``: the main configuration file, or None for the only nginx on this machine. ``run_command``: the method of AnsibleModule.
+    """
+
+    def __init__(self, run_command, configuration=None, proc="/proc", monotonic=time.monotonic, sleep=time.sleep):
+        self._run_command = run_command
+        self._wanted = configuration
+        self._proc = proc
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self.pid = None
+        self._test_seconds = 0.0
+
+    def find(self):
+        """Find the master process and its configuration file."""
+        found = []
+        for pid in pids(self._proc):
+            title = self._title(pid)
+            if title.startswith(MASTER) and self._is_near(pid):
+                found.append((pid, title[len(MASTER) :]))
+        # After an upgrade of the program, the former master goes on beside the new one, with the same configuration.
+        known = {pid: self._configuration_of(pid, command) for pid, command in found}
+        mine = [pid for pid in known if self._wanted is None or os.path.realpath(known[pid]) == os.path.realpath(self._wanted)]
+        if not mine and self._wanted is None:
+            raise NginxError("No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine.")
+        if not mine:
+            others = "; those that run have %s" % ", ".join(sorted(known.values())) if known else ""
+            raise NginxError("No nginx with the configuration %s runs on this machine%s." % (self._wanted, others))
+        if len(mine) > 1:
+            raise NginxError(
+                "%d master processes of nginx run on this machine (%s): %s."
+                % (
+                    len(mine),
+                    ", ".join("process %d with %s" % (pid, known[pid]) for pid in mine),
+                    "name the configuration of one of them" if len({known[pid] for pid in mine}) > 1 else "one of them is to end first",
+                )
+            )
+        self.pid = mine[0]
+        self.started = started(self.pid, self._proc)
+        self.configuration = known[self.pid]
+        self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
+        return self
+
+    @property
+    def process(self):
+        return {"pid": self.pid, "started": self.started}
+
+    def workers(self):
+        """The worker processes, those that are shutting down too."""
+        found = []
+        for pid in pids(self._proc):
+            title = self._title(pid)
+            if title.startswith(WORKER) and parent(pid, self._proc) == self.pid:
+                since = started(pid, self._proc)
+                if since is not None:
+                    found.append(Worker(pid, since, title.startswith(LEAVING)))
+        return found
+
+    def check(self):
+        """Test the configuration as it is on disk. Raises C(Refused) with what nginx says."""
+        began = self._monotonic()
+        command = ["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-t", "-q"]
+        for option, value in self.arguments.items():
+            command += ["-" + option, value]
+        status, said, complained = self._call(command)
+        self._test_seconds = self._monotonic() - began
+        if status in (124, 137, -9):
+            raise NginxError("nginx -t did not end within %d seconds." % TEST_SECONDS)
+        if status:
+            told = [line for line in (complained + "\n" + said).splitlines() if "[emerg]" in line or "[alert]" in line] or [complained or said]
+            raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
+
+    def reload(self):
+        """Let the master read its configuration, and wait until new workers have taken over. Returns when the first of them started.
+
+        Raises C(Refused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
+        """
+        before = {worker.pid for worker in self.workers()}
+        self.hang_up()
+        # The master must read the configuration and start its workers; the test has shown how long reading takes.
+        deadline = self._monotonic() + RELOAD_SECONDS + 2 * self._test_seconds
+        while True:
+            workers = self.workers()
+            new = [worker for worker in workers if worker.pid not in before and not worker.leaving]
+            if new and not any(worker.pid in before and not worker.leaving for worker in workers):
+                return min(worker.started for worker in new)
+            if self._monotonic() >= deadline:
+                raise Refused(
+                    "nginx (process %d) was told to reload and its former workers go on, so it did not take the new configuration. Its error log"
+                    " says why." % self.pid
+                )
+            self._sleep(LOOK_SECONDS)
+
+    def hang_up(self):
+        """Tell the master to reload."""
+        if started(self.pid, self._proc) != self.started:
+            raise NginxError("The master process %d of nginx has ended." % self.pid)
+        try:
+            os.kill(self.pid, signal.SIGHUP)
+        except PermissionError:
+            raise NginxError(
+                "User id %d may not signal nginx (process %d): give the task the rights (become)." % (os.geteuid(), self.pid)
+            ) from None
+        except ProcessLookupError:
+            raise NginxError("The master process %d of nginx has ended." % self.pid) from None
+
+    @property
+    def program(self):
+        with contextlib.suppress(OSError):
+            path = os.readlink(os.path.join(self._proc, str(self.pid), "exe"))
+            # If a package was upgraded, the new program must read the configuration, too: a restart starts that one.
+            path = path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
+            if os.path.exists(path):
+                return path
+        return "nginx"
+
+    def _call(self, command):
+        try:
+            return self._run_command(command, environ_update={"LC_ALL": "C"}, handle_exceptions=False)
+        except OSError as error:
+            raise NginxError("nginx cannot be run: %s." % error.strerror) from error
+
+    def _title(self, pid):
+        return read(self._proc, str(pid), "cmdline").replace("\0", " ").strip()
+
+    def _is_near(self, pid):
+        """Whether a process sees the same files as we do, and not those of a container. Unknown counts as near: only root may read it."""
+        try:
+            return os.readlink(os.path.join(self._proc, str(pid), "ns", "mnt")) == os.readlink(os.path.join(self._proc, "self", "ns", "mnt"))
+        except OSError:
+            return True
+
+    def _configuration_of(self, pid, command):
+        given = arguments(command)
+        prefix, default = given.get("p"), given.get("c")
+        if prefix is None or default is None:
+            self.pid = pid
+            built = self._built()
+            prefix, default = prefix or built.get("prefix", "/usr/local/nginx"), default or built.get("conf-path", "conf/nginx.conf")
+        with contextlib.suppress(OSError):
+            prefix = os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), prefix)
+        return os.path.join(prefix, default)
+
+    def _built(self):
+        """The paths that were set when nginx was built."""
+        status, said, complained = self._call(["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-V"])
+        if status:
+            raise NginxError("nginx -V failed: %s" % " ".join(complained.split()))
+        return dict(re.findall(r"--(prefix|conf-path)=(\S+)", said + complained))
+
+
+def arguments(command):
+    """The options with which nginx was started, from the title of its master process."""
+    return collections.OrderedDict((name, value.strip()) for name, value in OPTION.findall(command) if value.strip())
+
+
+def pids(proc="/proc"):
+    try:
+        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+    except OSError as error:
+        raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc) from error
+
+
+def parent(pid, proc="/proc"):
+    fields = _stat(pid, proc)
+    return int(fields[1]) if fields else None
+
+
+def started(pid, proc="/proc"):
+    """When a process started, in ticks since the machine booted; None if it has ended."""
+    fields = _stat(pid, proc)
+    return int(fields[19]) if fields and fields[0] != "Z" else None
+
+
+def _stat(pid, proc):
+    # The name, in brackets, may have spaces and brackets of its own.
+    return read(proc, str(pid), "stat").rpartition(")")[2].split()
+
+
+def read(*parts):
+    try:
+        with open(os.path.join(*parts), "rb") as stream:
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def loaded_at(workers, proc="/proc"):
+    """How many seconds ago the oldest of the workers that serve started; None if there is none."""
+    serving = [worker.started for worker in workers if not worker.leaving]
+    try:
+        return float(read(proc, "uptime").split()[0]) - min(serving) / float(os.sysconf("SC_CLK_TCK"))
+    except (ValueError, IndexError):
+        return None

@@ -1,0 +1,285 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Reads the configuration files of nginx, and finds and changes the servers of its upstreams.
+
+It reads as nginx does: words, quotes, escapes, comments, blocks and C(include). Each word keeps its place in its file, so that a change touches
+nothing else.
+
+The text of a file is its bytes, decoded so that they can be encoded again without a loss.
+"""
+
+from __future__ import annotations
+
+import collections
+import glob
+import os
+
+CONTEXTS = ("http", "stream")
+DOWN = "down"
+SPACES = " \t\r\n"
+# How deep files may include one another. nginx has no limit and runs out of open files.
+DEPTH = 50
+ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
+
+# A word: its text as nginx reads it, and where it begins and ends in the file.
+Word = collections.namedtuple("Word", "text start end")
+# A directive: its words, what ends it (``;``, ``{`` or ``}``), and where this is.
+Directive = collections.namedtuple("Directive", "words ends end")
+
+
+class ConfigurationError(Exception):
+    """A file cannot be read or understood; the text is a full sentence."""
+
+
+def decode(data):
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+def read_file(path):
+    """The bytes of a file."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise ConfigurationError("The configuration file %s cannot be read: %s." % (path, error.strerror)) from error
+
+
+def directives(text, path="?", start=0, stop=None):
+    """The directives of a text, in their order. The end of a block is a directive without words, which C(}) ends."""
+    position, words = start, []
+    stop = len(text) if stop is None else stop
+    while position < stop:
+        char = text[position]
+        if char in SPACES:
+            position += 1
+        elif char == "#":
+            newline = text.find("\n", position)
+            position = stop if newline < 0 else newline + 1
+        elif char == ";" or char == "{":
+            if not words:
+                raise _unexpected(text, position, path)
+            yield Directive(tuple(words), char, position)
+            position += 1
+            if char == "{" and words[0].text.endswith("_by_lua_block"):
+                position = _after_lua(text, position, path)
+            words = []
+        elif char == "}":
+            if words:
+                raise _unexpected(text, position, path)
+            yield Directive((), char, position)
+            position += 1
+        else:
+            word = _quoted(text, position, path) if char in "\"'" else _plain(text, position)
+            words.append(word)
+            position = word.end
+    if words:
+        raise ConfigurationError("The configuration file %s ends in the middle of the directive %r." % (path, words[0].text))
+
+
+def _plain(text, start):
+    """A word without quotes. A brace after a dollar sign belongs to a variable."""
+    position, found = start, []
+    while position < len(text):
+        char = text[position]
+        if char == "\\" and position + 1 < len(text):
+            found.append(_unescaped(text[position + 1]))
+            position += 2
+            continue
+        if char == "$" and text[position + 1 : position + 2] == "{":
+            found.append("${")
+            position += 2
+            continue
+        if char in SPACES or char in ";{":
+            break
+        found.append(char)
+        position += 1
+    return Word("".join(found), start, position)
+
+
+def _quoted(text, start, path):
+    quote, position, found = text[start], start + 1, []
+    while position < len(text):
+        char = text[position]
+        if char == "\\" and position + 1 < len(text):
+            found.append(_unescaped(text[position + 1]))
+            position += 2
+            continue
+        if char == quote:
+            return Word("".join(found), start, position + 1)
+        found.append(char)
+        position += 1
+    raise ConfigurationError("Line %d of %s has a quote that does not end." % (line_of(text, start), path))
+
+
+def _unescaped(char):
+    # Before other characters, nginx keeps the backslash.
+    return ESCAPED.get(char, char if char in "\"'\\" else "\\" + char)
+
+
+def _after_lua(text, position, path):
+    """The position after a block of Lua code, whose braces, strings and comments are not nginx's."""
+    depth, start = 1, position
+    while position < len(text):
+        char = text[position]
+        if text.startswith("--[[", position) or text.startswith("[[", position):
+            end = text.find("]]", position)
+            position = len(text) if end < 0 else end + 2
+            continue
+        if text.startswith("--", position):
+            end = text.find("\n", position)
+            position = len(text) if end < 0 else end
+            continue
+        if char in "\"'":
+            position += 1
+            while position < len(text) and text[position] != char:
+                position += 2 if text[position] == "\\" else 1
+        elif char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if not depth:
+                return position + 1
+        position += 1
+    raise ConfigurationError("Line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
+
+
+def _unexpected(text, position, path):
+    return ConfigurationError("Line %d of %s has an unexpected %r." % (line_of(text, position), path, text[position]))
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+class Server:
+    """A server's line. A file may be included in several upstreams, and then its lines belong to all of them.
+
+    ``context``: V(http) or V(stream). ``path``: the file, without symbolic links. ``text``: the line, up to and with its semicolon.
+    """
+
+    def __init__(self, context, upstream, path, directive, text):
+        self.context = context
+        self.upstreams = [upstream]
+        self.path = path
+        self.start, self.end = directive.words[0].start, directive.end + 1
+        self.line = line_of(text, self.start)
+        self.text = text[self.start : self.end]
+        self.words = tuple(word.text for word in directive.words)
+
+    @property
+    def address(self):
+        return self.words[1]
+
+    @property
+    def upstream(self):
+        return ", ".join(self.upstreams)
+
+    @property
+    def down(self):
+        return DOWN in self.words[2:]
+
+    @property
+    def backup(self):
+        return "backup" in self.words[2:]
+
+    @property
+    def place(self):
+        return "%s of upstream %s (%s, line %d)" % (self.address, self.upstream, self.path, self.line)
+
+
+class Configuration:
+    """All files of a configuration, and the servers of its upstreams.
+
+    ``read``: a function that returns the bytes of a file. ``paths``: all files, without symbolic links.
+    """
+
+    def __init__(self, path, read=read_file):
+        self.path = os.path.realpath(path)
+        self.files = collections.OrderedDict()
+        self._read = read
+        # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
+        self._folder = os.path.dirname(os.path.abspath(path))
+        self._servers = collections.OrderedDict()
+        self._walk(path, (), None, 0)
+
+    @property
+    def servers(self):
+        return list(self._servers.values())
+
+    def _text(self, path):
+        real = os.path.realpath(path)
+        if real not in self.files:
+            self.files[real] = self._read(real)
+        return real, decode(self.files[real])
+
+    def _walk(self, path, context, upstream, depth):
+        """Read a file that is included in these blocks. Returns nothing: each file must end the blocks that it begins."""
+        if depth > DEPTH:
+            raise ConfigurationError("The configuration file %s is included by itself, or more than %d files deep." % (path, DEPTH))
+        real, text = self._text(path)
+        blocks = []
+        for directive in directives(text, real):
+            here = context + tuple(name for name, _upstream in blocks)
+            inside = next((name for _block, name in reversed(blocks) if name is not None), upstream)
+            if directive.ends == "}":
+                if not blocks:
+                    raise _unexpected(text, directive.end, real)
+                blocks.pop()
+                continue
+            words = [word.text for word in directive.words]
+            if directive.ends == "{":
+                is_upstream = words[0] == "upstream" and len(words) == 2 and here in (("http",), ("stream",))
+                blocks.append((words[0], words[1] if is_upstream else None))
+            elif words[0] == "include" and len(words) == 2:
+                for other in self._included(words[1]):
+                    self._walk(other, here, inside, depth + 1)
+            elif words[0] == "server" and len(words) > 1 and here in (("http", "upstream"), ("stream", "upstream")) and inside is not None:
+                self._add(here[0], inside, real, directive, text)
+        if blocks:
+            raise ConfigurationError("The configuration file %s ends inside of a block %r." % (real, blocks[-1][0]))
+
+    def _included(self, pattern):
+        path = os.path.join(self._folder, pattern)
+        if any(char in path for char in "*?["):
+            return sorted(glob.glob(path))
+        return [path]
+
+    def _add(self, context, upstream, path, directive, text):
+        key = path, directive.words[0].start, context
+        if key not in self._servers:
+            self._servers[key] = Server(context, upstream, path, directive, text)
+        elif upstream not in self._servers[key].upstreams:
+            self._servers[key].upstreams.append(upstream)
+
+
+def words_of(text):
+    """The words of one server's line, or None if it is none."""
+    try:
+        found = list(directives(text))
+    except ConfigurationError:
+        return None
+    return tuple(word.text for word in found[0].words) if len(found) == 1 and found[0].ends == ";" else None
+
+
+def taken_out(text):
+    """A server's line with the parameter C(down) after its last word. Everything else stays as it is."""
+    last = next(directives(text)).words[-1]
+    return "%s %s%s" % (text[: last.end], DOWN, text[last.end :])
+
+
+def put_back(text):
+    """A server's line without its last parameter C(down), and without the blanks before it."""
+    words = [word for word in next(directives(text)).words[2:] if word.text == DOWN]
+    if not words:
+        return text
+    before = text[: words[-1].start]
+    return before.rstrip(" \t") + text[words[-1].end :]

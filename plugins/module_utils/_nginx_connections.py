@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Connections that the workers of nginx have to a server, also those of workers from before a reload.
+
+nginx tells nothing about them, so they are read from the kernel. Only root and nginx's own user may see which process has which connection. For
+others, each connection of this machine to the server's address counts, whoever has it.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import socket
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, _decode, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import read
+
+# ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
+OPEN = ("01", "02", "03", "08")
+LISTENING = "0A"
+CONNECTED_UNIX = "03"
+UNIX = "unix:"
+DEFAULT_PORTS = {"http": 80}
+
+Connection = collections.namedtuple("Connection", "inode local remote state")
+
+
+class Connections:
+    """The connections of one nginx at one moment. ``workers``: all of its workers."""
+
+    def __init__(self, master, workers, proc="/proc"):
+        net = os.path.join(proc, str(master), "net")
+        # The tables come first: what is closed after that does not count, because its process has no such file any more.
+        self._tcp = tcp_table(read(net, "tcp")) + tcp_table(read(net, "tcp6"))
+        self._unix = unix_table(read(net, "unix"))
+        self._workers = {worker.pid: _sockets(worker.pid, proc) for worker in workers}
+        self._listening = _sockets(master, proc)
+        self.known = self._listening is not None and None not in self._workers.values()
+
+    def to(self, addresses):
+        """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
+        paths = [address for address in addresses if isinstance(address, str)]
+        found = sum(self._unix.get(path, 0) for path in paths)
+        own = set().union(*self._workers.values()) if self.known else None
+        return found + sum(
+            1
+            for connection in self._tcp
+            if connection.state in OPEN and connection.remote in addresses and (own is None or connection.inode in own)
+        )
+
+    def pending(self, pid):
+        """How many connections of clients a worker has beyond its connections to servers; None if that is unknown.
+
+        Such a client may have sent a part of a request. The worker chooses the server when it has all of it.
+        """
+        if not self.known:
+            return None
+        ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in self._listening}
+        mine = [connection for connection in self._tcp if connection.inode in self._workers[pid] and connection.state in OPEN]
+        clients = sum(1 for connection in mine if connection.local[1] in ports)
+        return max(0, 2 * clients - len(mine))
+
+
+def tcp_table(text):
+    found = []
+    # The first line is the heading.
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        try:
+            found.append(Connection(fields[9], _end(fields[1]), _end(fields[2]), fields[3]))
+        except (ValueError, IndexError):
+            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+    return found
+
+
+def unix_table(text):
+    """How many connections each Unix socket with a path has."""
+    found = collections.Counter()
+    for line in text.splitlines()[1:]:
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[5] == CONNECTED_UNIX:
+            found[fields[7]] += 1
+    return found
+
+
+def _end(text):
+    address, port = text.split(":")
+    return _decode(address), int(port, 16)
+
+
+def _sockets(pid, proc):
+    """The inodes of the sockets of a process, or None if we may not see them. A process that has ended has none."""
+    folder = os.path.join(proc, str(pid), "fd")
+    found = set()
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return found
+    except OSError:
+        return None
+    for name in names:
+        try:
+            target = os.readlink(os.path.join(folder, name))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        if target.startswith("socket:["):
+            found.add(target[8:-1])
+    return found
+
+
+def addresses_of(server, context):
+    """Where the address of a server's line leads: a set of pairs of address and port, or of the path of a Unix socket.
+
+    A name is resolved here. nginx has resolved it when it read its configuration.
+    """
+    if server.startswith(UNIX):
+        return {server[len(UNIX) :]}
+    host, colon, port = server.rpartition(":")
+    if not colon or server.endswith("]"):
+        host, port = server, ""
+    try:
+        number = int(port) if port else DEFAULT_PORTS[context]
+        found = socket.getaddrinfo(host.strip("[]"), number, type=socket.SOCK_STREAM)
+        return {(parse_address(sockaddr[0]), number) for _family, _type, _proto, _name, sockaddr in found}
+    except (KeyError, ValueError, OverflowError):
+        raise ConnectionsError("%r has no port that can be counted" % server) from None
+    except OSError as error:
+        raise ConnectionsError("%r does not resolve (%s)" % (server, error.strerror or error)) from error

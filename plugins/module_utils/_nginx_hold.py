@@ -1,0 +1,490 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Holds on servers of nginx: the driver for the hold engine. It adds the parameter C(down) to a server's line and removes it again."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, loaded_at
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
+    Configuration,
+    decode,
+    encode,
+    put_back,
+    read_file,
+    taken_out,
+    words_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections, addresses_of
+
+KIND = "nginx_server"
+
+# Conditions of a server, besides those of every thing.
+ALREADY_OUT = "already_out"
+LOST = "lost"
+
+# In a record: the nginx that has loaded the change, and when the first of the workers that have it started.
+PROCESS = "process"
+
+
+def condition_of(record, server):
+    """The condition of a server: what became of the hold on it.
+
+    none               it has no C(down), and there is no hold
+    already_out        it has C(down), but not from us
+    held               its line is as we left it
+    lost               it should be out, and the run that should have taken it out was cut off
+    changed_meanwhile  its line is not as we left it: somebody else has changed it
+    """
+    if record is None:
+        return ALREADY_OUT if server.down else NONE
+    if server.words == words_of(record["left"]["line"]):
+        return HELD
+    if server.words == words_of(record["found"]["line"]) and record["phase"] != HELD:
+        return NONE if record["phase"] == RESTORING else LOST
+    return CHANGED_MEANWHILE
+
+
+def key_of(server):
+    return server.context, server.upstream, server.address, server.path
+
+
+def key_of_record(record):
+    subject = record["subject"]
+    return subject["context"], subject["upstream"], subject["server"], subject["file"]
+
+
+def name_of(key):
+    context, upstream, server, path = key
+    return "%s/%s (%s, %s)" % (upstream, server, context, path)
+
+
+def sort_records(records, configuration):
+    """The records that belong to this configuration, by the keys of their servers, and all others.
+
+    A record whose file is gone belongs to every configuration, because nothing else could release it.
+    """
+    ours, others = collections.OrderedDict(), []
+    for record in records:
+        path = record["subject"]["file"]
+        if path in configuration.files or not os.path.exists(path):
+            ours[key_of_record(record)] = record
+        else:
+            others.append(record)
+    return ours, others
+
+
+def servers_of(configuration):
+    """All servers by their keys. nginx allows the same address twice in one upstream; then nobody knows which of the lines is meant."""
+    found, doubles = collections.OrderedDict(), {}
+    for server in configuration.servers:
+        key = key_of(server)
+        if key in found:
+            doubles[key] = [found[key], server]
+        found.setdefault(key, server)
+    return found, doubles
+
+
+class Servers(Driver):
+    """One server in the upstreams of nginx.
+
+    ``files``: the files in which to act, or None for all files of the configuration.
+    """
+
+    Refused = Refused
+    # All lines change together, so that nginx reloads once.
+    together = True
+
+    def __init__(self, nginx, store, request, server, files=None, min_in_service=None, dry=False):
+        self._nginx = nginx
+        self._store = store
+        self._request = request
+        self._server = server
+        self._files = files
+        self._min_in_service = min_in_service
+        self._dry = dry
+        # In check mode: what would be in the files.
+        self._unwritten = {}
+        self._targets = None
+        self._tested = False
+
+    def check(self):
+        self._read()
+        self._find_targets()
+
+    def look(self):
+        self._read()
+        if self._targets is None:
+            self._targets = self._find_targets()
+        # What this round is to change: per file its servers, each with its new text.
+        self._edits = collections.OrderedDict()
+        self._applied = None
+        self._restored = True
+        return [(name_of(key), self._servers.get(key), self._records.get(key)) for key in self._targets]
+
+    def condition(self, record, seen):
+        return condition_of(record, seen) if seen else NONE
+
+    def view(self, record, seen):
+        return {"line": seen.text if seen else None, "held_by": holders(record)}
+
+    def describe(self, hold):
+        """What the module returns of a server."""
+        if hold.seen:
+            result = describe(hold.seen, hold.record, hold.condition)
+        else:
+            result = dict(NO_SERVER, condition=NONE, **_told(hold.record))
+            result.update((key, hold.shown["subject"][key]) for key in ("context", "upstream", "server", "file"))
+        shown = hold.shown
+        result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
+        return result
+
+    def refusals(self, holds):
+        """Sentences about the upstreams in which too few servers would stay in service."""
+        if self._min_in_service is None:
+            return []
+        found = []
+        for hold in holds:
+            if hold.seen is None or hold.condition not in (NONE, LOST):
+                continue
+            for upstream in hold.seen.upstreams:
+                group = [
+                    {"server": "%s %s" % (other.path, other.address), "in_service": not other.down, "backup": other.backup}
+                    for other in self._servers.values()
+                    if other.context == hold.seen.context and upstream in other.upstreams
+                ]
+                short = shortage(self._min_in_service, "%s %s" % (hold.seen.path, hold.seen.address), group, "upstream " + upstream)
+                if short:
+                    found.append("%s stays: %s." % (self._server, short))
+        return list(collections.OrderedDict.fromkeys(found))
+
+    def untouched(self, hold):
+        return self._restored
+
+    def put(self, hold, events):
+        record, server = hold.record, hold.seen
+        condition = self.condition(record, server)
+        if condition == ALREADY_OUT:
+            yield None
+            return
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, server))
+            # Its release may have begun, but now it is held again. The phase must say so to the next call.
+            yield dict(record, events=events, phase=HELD)
+            return
+        if condition == HELD:
+            kept = dict(record, events=events)
+            if record["phase"] == HELD:
+                yield kept
+                return
+            # A run was cut off. Nobody knows whether nginx has loaded the line.
+            kept["phase"] = CHANGING
+        else:
+            if condition == LOST:
+                # The server was in rotation until now.
+                events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+            kept = new_record(
+                KIND, dict(zip(("context", "upstream", "server", "file"), key_of(server))), {"line": server.text}, {"line": taken_out(server.text)}, events
+            )
+            self._edit(server, kept["left"]["line"])
+        self._test()
+        yield kept
+        process = self._apply(hold)
+        yield dict(hold.record, phase=HELD, **({PROCESS: process} if process else {}))
+
+    def keep(self, hold, record):
+        if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, hold.seen))
+        return record
+
+    def give_back(self, hold):
+        record, server = hold.record, hold.seen
+        condition = self.condition(record, server)
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, server))
+        elif condition == LOST:
+            pass  # the line is as it was found
+        else:
+            if condition == HELD:
+                # Somebody may have changed the blanks or a comment in it.
+                self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
+            self._test()
+            yield dict(record, phase=RESTORING)
+            self._apply(hold)
+        yield None
+
+    def gone(self, hold):
+        subject = hold.record["subject"]
+        elsewhere = [
+            server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records
+        ]
+        also = "; %s has the parameter down, see whether it should" % elsewhere[0].place if elsewhere else ""
+        return "%s is no longer in upstream %s of %s: the hold on it was dropped%s." % (subject["server"], subject["upstream"], subject["file"], also)
+
+    def stuck(self):
+        return NginxError("nginx took the configuration, but the line of %s is not as it was written." % self._server)
+
+    def _read(self):
+        self._nginx.find()
+        self._configuration = Configuration(self._nginx.configuration, self._bytes)
+        self._servers, self._doubles = servers_of(self._configuration)
+        self._records, _others = sort_records(self._store.records(KIND), self._configuration)
+
+    def _bytes(self, path):
+        return self._unwritten[path] if path in self._unwritten else read_file(path)
+
+    def _find_targets(self):
+        """The keys of the server's lines. Each file that the user named must have one, or nothing is changed."""
+        recorded = [key for key in self._records if key[2] == self._server]
+        known = [key for key in self._servers if key[2] == self._server]
+        wanted = None
+        if self._files is not None:
+            wanted = [os.path.realpath(path) for path in self._files]
+            for path, real in zip(self._files, wanted):
+                is_held = not self._request.present and any(key[3] == real for key in recorded)
+                if real not in self._configuration.files and not is_held:
+                    if not os.path.exists(real):
+                        raise NginxError("The file %s does not exist (option files)." % path)
+                    raise NginxError(
+                        "The file %s is not part of the configuration %s of the running nginx (option files)." % (path, self._nginx.configuration)
+                    )
+                if not is_held and not any(key[3] == real for key in known):
+                    raise NginxError("%s has no server %r in an upstream (option server).%s" % (path, self._server, self._others(real)))
+            known = [key for key in known if key[3] in wanted]
+            recorded = [key for key in recorded if key[3] in wanted]
+        if not self._request.present:
+            known += [key for key in recorded if key not in known]
+        if not known:
+            raise NginxError(
+                "No upstream in the configuration %s of the running nginx has a server %r (option server).%s"
+                % (self._nginx.configuration, self._server, self._others())
+            )
+        for key in known:
+            if key in self._doubles:
+                lines = " and ".join(str(server.line) for server in self._doubles[key])
+                raise NginxError(
+                    "%s has the server %r more than once in upstream %s (lines %s): leave one of the lines." % (key[3], self._server, key[1], lines)
+                )
+            twice = [other for other in known if other[:2] == key[:2] and other != key]
+            if twice and self._request.present:
+                raise NginxError(
+                    "Upstream %s has the server %r more than once (%s): leave one of the lines."
+                    % (key[1], self._server, ", ".join(self._servers[each].place for each in [key] + twice))
+                )
+        return known
+
+    def _others(self, path=None):
+        """A sentence: which servers there are."""
+        names = sorted({server.address for server in self._servers.values() if path in (None, server.path)})
+        if not names:
+            return " It has no upstream with servers."
+        more = ", ..." if len(names) > 20 else ""
+        return " It has %s%s. Give the address as the line has it." % (", ".join(names[:20]), more)
+
+    def _edit(self, server, text):
+        self._edits.setdefault(server.path, []).append((server, text))
+
+    def _test(self):
+        """Let nginx test its configuration before anything is recorded or changed."""
+        if not self._tested:
+            try:
+                self._nginx.check()
+            except Refused as error:
+                # The engine must not take this for the refusal of a change.
+                raise NginxError("The configuration %s has a mistake already, so nothing was changed: %s" % (self._nginx.configuration, error)) from error
+            self._tested = True
+
+    def _apply(self, hold):
+        """Write all lines of this round, test and load them. The first hold does it for all. Returns the C(process) for the records."""
+        hold.acted = True
+        if self._applied is None:
+            self._applied = self._load()
+            # What the result shows of them.
+            self._configuration = Configuration(self._nginx.configuration, self._bytes)
+            self._servers, self._doubles = servers_of(self._configuration)
+        hold.seen = self._servers.get(key_of(hold.seen), hold.seen)
+        return self._applied
+
+    def _load(self):
+        before, after = {}, {}
+        for path, edits in self._edits.items():
+            before[path] = self._configuration.files[path]
+            text = decode(before[path])
+            # A file that is included in http and in stream has each line only once.
+            lines = {(server.start, server.end): line for server, line in edits}
+            for (start, end), line in sorted(lines.items(), reverse=True):
+                text = text[:start] + line + text[end:]
+            after[path] = encode(text)
+        if self._dry:
+            self._unwritten.update(after)
+            return {}
+        written, told = [], False
+        try:
+            for path in after:
+                if read_file(path) != before[path]:
+                    raise Refused("%s was changed by somebody else just now. Try again." % path)
+                replace_file(path, after[path])
+                written.append(path)
+            self._nginx.check()
+            told = True
+            workers = self._nginx.reload()
+        except (NginxError, OSError) as error:
+            self._restored = False
+            for path in written:
+                if read_file(path) == after[path]:
+                    replace_file(path, before[path])
+            if told:
+                with contextlib.suppress(NginxError):
+                    # nginx may only be slow, and would then take what is no longer in the files.
+                    self._nginx.hang_up()
+            self._restored = all(read_file(path) != after[path] for path in after)
+            left = "The files are as they were." if self._restored else "Not all files are as they were."
+            raise Refused("%s %s" % (_sentence(error), left)) from error
+        return dict(self._nginx.process, workers=workers)
+
+
+def _sentence(error):
+    text = error.strerror + (": %s" % error.filename if error.filename else "") if isinstance(error, OSError) else str(error)
+    return text if text.endswith(".") else text + "."
+
+
+def replace_file(path, data):
+    """Replace a file at once by another with the same owner, mode and extended attributes (such as the label of SELinux).
+
+    The name of the file in between begins with a dot, so that no C(include conf.d/*) finds it. A call that was cut off leaves it, and the next one
+    overwrites it.
+    """
+    temporary = os.path.join(os.path.dirname(path), ".%s.graceful_azure" % os.path.basename(path))
+    status = os.stat(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, status.st_uid, status.st_gid)
+            for name in os.listxattr(path):
+                # Where the kernel itself sets the right one, it may refuse to have it set.
+                with contextlib.suppress(OSError):
+                    os.setxattr(fd, name, os.getxattr(path, name))
+            os.fchmod(fd, status.st_mode & 0o7777)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # some file systems know no sync of a folder
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+NO_SERVER = {"line": None, "text": None, "down": None, "backup": None}
+
+
+def describe(server, record, condition):
+    return dict(
+        {
+            "context": server.context,
+            "upstream": server.upstream,
+            "server": server.address,
+            "file": server.path,
+            "line": server.line,
+            "text": server.text,
+            "down": server.down,
+            "backup": server.backup,
+            "condition": condition,
+        },
+        **_told(record)
+    )
+
+
+def _told(record):
+    return {
+        "found": record["found"]["line"] if record else None,
+        "left": record["left"]["line"] if record else None,
+        "held_by": holders(record),
+        "restoring": record is not None and record["phase"] == RESTORING,
+    }
+
+
+def _conflict(record, server):
+    return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (server.place, server.text, record["left"]["line"])
+
+
+class Look:
+    """One look at nginx: its servers with their connections, and its records."""
+
+    def __init__(self, nginx, store, proc="/proc", now=time.time):
+        self.nginx = nginx
+        nginx.find()
+        while True:
+            with store.locked() as locked:
+                configuration = Configuration(nginx.configuration)
+                self._workers = nginx.workers()
+                records, self.others = sort_records(store.records(KIND), configuration)
+            # Without a lock, a hold may be put between the look and the reading of the records.
+            if locked or not records:
+                break
+        self.holds = list(records.values())
+        self._connections = Connections(nginx.pid, self._workers, proc)
+        self._now = now()
+        self._age = loaded_at(self._workers, proc)
+        self._changed = {}
+        found, doubles = servers_of(configuration)
+        self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
+        self.files = list(configuration.files)
+
+    def _describe(self, server, record):
+        condition = condition_of(record, server)
+        result = describe(server, record, condition)
+        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded(server.path)
+        result.update(loaded=loaded, in_service=not (server.down and loaded), connections=0, former=0, uncounted=None)
+        try:
+            result["connections"] = self._connections.to(addresses_of(server.address, server.context))
+        except ConnectionsError as error:
+            result["uncounted"] = "its connections cannot be counted: %s" % error
+        former = [worker for worker in self._workers if worker.leaving and self._may_know(worker, record)]
+        pending = [self._connections.pending(worker.pid) for worker in former]
+        if former and None in pending:
+            result["uncounted"] = (
+                "worker process %s of nginx from before a reload may still send requests, and user id %d may not see its connections; give the task"
+                " the rights (become)" % (", ".join(str(worker.pid) for worker in former), os.geteuid())
+            )
+        else:
+            result["former"] = sum(pending)
+        result["idle"] = not (result["in_service"] or result["connections"] or result["former"] or result["uncounted"])
+        return result
+
+    def _may_know(self, worker, record):
+        """Whether a worker that is shutting down may have the server without C(down)."""
+        process = (record or {}).get(PROCESS) or {}
+        same = (process.get("pid"), process.get("started")) == (self.nginx.pid, self.nginx.started)
+        return not (same and worker.started >= process["workers"])
+
+    def _is_loaded(self, path):
+        """Whether nginx has read a file since it was changed, by the dates of the file and the age of the workers."""
+        if path not in self._changed:
+            status = os.stat(path)
+            self._changed[path] = max(status.st_mtime, status.st_ctime)
+        return self._age is not None and self._now - self._changed[path] >= self._age

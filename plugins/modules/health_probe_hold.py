@@ -1,0 +1,173 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: health_probe_hold
+short_description: Let the host's own health answer fail for an event, and let it pass again
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Makes the answer fail that a load balancer's health probe gets from this host, and records what it found (a hold), or releases the hold. The load
+    balancer then sends no new connections. It notices by itself, after the time that its probe takes.
+  - When the last event is released, the answer passes again, exactly as it was found.
+  - An answer that fails already is left alone, for example if an operator's maintenance file is there. It is not held, and stays as it is.
+  - If the answer passes again in the same boot although it is held, somebody else has acted. This is reported and nothing is touched. If the host was
+    rebooted meanwhile, the answer is made to fail again.
+  - Use M(graceful.azure.health_probe_info) to see whether the load balancer must have noticed, and what still arrives.
+extends_documentation_fragment:
+  - graceful.azure._hold
+  - graceful.azure._health_probe
+  - graceful.azure._attributes
+attributes:
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - A command that failed is run again by the next call.
+"""
+
+EXAMPLES = r"""
+- name: Let the health answer fail
+  graceful.azure.health_probe_hold:
+    action: file
+    file: /var/www/maintenance
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+
+- name: The event is over
+  graceful.azure.health_probe_hold:
+    state: absent
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+"""
+
+RETURN = r"""
+answers:
+  description: The health answers that were acted on.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    action:
+      description: How it is made to fail.
+      type: str
+    "on":
+      description: What is acted on. A path, the name of a unit, or the command that makes the answer fail.
+      type: str
+    state:
+      description: V(failing) or V(passing), as far as the thing that is acted on tells.
+      type: str
+    told:
+      description: The state of that thing in words.
+      type: str
+    found:
+      description: The state before the module changed it. Null if it is not held.
+      type: dict
+    held_by:
+      description: The events that hold it.
+      type: list
+      elements: str
+    condition:
+      description:
+        - V(held) - this module made it fail, and it fails.
+        - V(changing) - it is about to fail or to pass again.
+        - V(already_out) - it fails, but this module did not make it fail.
+        - V(lost) - it should fail and passes, because the host was rebooted or a run was cut off. The next call makes it fail again.
+        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
+        - V(none) - it passes and is not held.
+      type: str
+    failing_for:
+      description: For how many seconds it has failed through this module, by the host's steady clock. A reboot resets it. Null if it does not.
+      type: float
+    boot_noted:
+      description: Whether the record is of this boot of the host.
+      type: bool
+    restoring:
+      description: Whether a release of it has begun.
+      type: bool
+  sample:
+    - action: file
+      "on": /var/www/maintenance
+      state: failing
+      told: /var/www/maintenance is there
+      found: {state: passing}
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      condition: held
+      failing_for: 0.0
+      boot_noted: true
+      restoring: false
+done:
+  description: Whether there is nothing left to wait for on the host itself. The load balancer may not have noticed yet.
+  returned: success
+  type: bool
+  sample: true
+waiting_for:
+  description: What is not done yet. Empty when everything is done.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+conflicts:
+  description: Where somebody else acted in the meantime, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    REQUIRED,
+    HealthAnswers,
+    ProbeError,
+    action_from,
+    action_of,
+    action_spec,
+    read_boot_id,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+
+
+def run(params, check_mode, run_command):
+    request = Request.from_params(params)
+    systemd = Systemd(run_command)
+    action = action_from(params, systemd, run_command)
+    if request.present and action is None:
+        raise ValueError("action is required when state is present: say how the health answer is made to fail.")
+    store = Store(params["state_dir"], dry=check_mode)
+    driver = HealthAnswers(
+        store, request, action if request.present else None, lambda record: action_of(record, systemd, run_command), read_boot_id(), dry=check_mode
+    )
+    engine = Engine(driver, store, request)
+    engine.run()
+    return {
+        "changed": engine.changed,
+        "answers": [driver.describe(hold) for hold in engine.current],
+        "done": not engine.waiting_for,
+        "waiting_for": engine.waiting_for,
+        "conflicts": engine.conflicts,
+        "diff": engine.diff,
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(hold_argument_spec(), **action_spec()),
+        required_if=[("state", "present", ("event_ids", "action"))] + REQUIRED,
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode, module.run_command)
+    except (ProbeError, SystemdError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

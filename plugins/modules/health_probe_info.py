@@ -1,0 +1,327 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: health_probe_info
+short_description: See whether the host's health answer fails, whether its load balancer must have noticed, and which connections still come
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Looks at the health answer that M(graceful.azure.health_probe_hold) makes fail. It changes nothing.
+  - The load balancer is not asked. It must have noticed when the answer has failed for O(notice) seconds.
+  - After that, connections on O(ports) must end and no new ones may come. The module reads the kernel's tables 20 times a second while it looks. A
+    connection that the client closes first and that is shorter than that may be missed.
+extends_documentation_fragment:
+  - graceful.azure._health_probe
+  - graceful.azure._attributes
+attributes:
+  diff_mode:
+    support: N/A
+  idempotent:
+    support: full
+options:
+  notice:
+    description:
+      - After how many seconds the load balancer must have noticed that the answer fails.
+    type: float
+    default: 0
+  url:
+    description:
+      - The answer that the probe gets, as the host itself reaches it. If it is given, it is asked. An answer that passes although it is held shows
+        that the wrong thing is acted on.
+    type: str
+  validate_certs:
+    description:
+      - Whether the certificate of O(url) must be valid.
+    type: bool
+    default: false
+  ports:
+    description:
+      - The local TCP ports on which connections are counted.
+    type: list
+    elements: int
+    default: []
+  peer:
+    description:
+      - The address from which the load balancer's probe comes. Its connections do not count.
+    type: str
+    default: 168.63.129.16
+  wait_for:
+    description:
+      - If this is not empty, the module waits until nothing is left, at most for O(timeout) seconds. The names are those of the host.
+    type: list
+    elements: str
+    default: []
+  quiet:
+    description:
+      - For how many seconds no new connection may have come.
+    type: float
+    default: 0
+  timeout:
+    description:
+      - How many seconds to wait. When the time is over, the module does not fail. RV(idle) is then V(false).
+    type: float
+    default: 0
+  state_dir:
+    description:
+      - The folder with the records of holds.
+    type: path
+    default: /var/lib/graceful_azure
+"""
+
+EXAMPLES = r"""
+- name: Wait until no new connection comes
+  graceful.azure.health_probe_info:
+    action: file
+    file: /var/www/maintenance
+    url: http://localhost:8080/health
+    notice: 12
+    ports: [8080]
+    wait_for: [web1]
+    quiet: 3
+    timeout: 60
+"""
+
+RETURN = r"""
+answer:
+  description: The health answer, with the keys that M(graceful.azure.health_probe_hold) returns for it.
+  returned: success
+  type: dict
+notice_left:
+  description: After how many more seconds the load balancer must have noticed. Null if the answer does not fail. V(0) if nobody knows since when it fails.
+  returned: success
+  type: float
+  sample: 3.5
+probe:
+  description: What O(url) answered. Null if it was not asked.
+  returned: success
+  type: dict
+  contains:
+    passes:
+      description: Whether it answered with a status 2xx or 3xx.
+      type: bool
+    said:
+      description: What it answered instead.
+      type: str
+  sample: {passes: false, said: "http://localhost:8080/health: status 503"}
+connections:
+  description: How many connections are open on each port, without those of O(peer).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{port: 8080, peer: 10.0.0.4, count: 2}]
+new_connections:
+  description: How many new connections came to each port during the look.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{port: 8080, count: 12}]
+quiet_for:
+  description: For how many seconds of the look no new connection came, once the load balancer must have noticed.
+  returned: success
+  type: float
+  sample: 2.0
+closed_ago:
+  description: How many seconds before the end of the look the last new or closed connection was seen, at most 60.
+  returned: success
+  type: float
+  sample: 60.0
+idle:
+  description: Whether the load balancer must have noticed, nothing is connected and nothing new came for O(quiet) seconds.
+  returned: success
+  type: bool
+  sample: false
+holds:
+  description: The records of health answers of this host.
+  returned: success
+  type: list
+  elements: dict
+problem:
+  description: Why the answer could not be made to fail. Null if nothing is known against it.
+  returned: success
+  type: str
+state_dir_problem:
+  description: Why no record can be written. Null if nothing is known against it.
+  returned: success
+  type: str
+clock:
+  description: The host's steady clock, in seconds.
+  returned: success
+  type: float
+time:
+  description: The host's clock.
+  returned: success
+  type: str
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    HELD,
+    KIND,
+    REQUIRED,
+    ProbeError,
+    action_from,
+    action_spec,
+    condition_of,
+    describe,
+    read_boot_id,
+    steady_clock,
+    subject_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    DEFAULT_STATE_DIR,
+    HoldError,
+    Store,
+    check_timeout,
+    check_writable,
+    utc_now,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+
+SAMPLE_SECONDS = 0.05
+LOOK_SECONDS = 0.5
+ANSWER_SECONDS = 2.0
+
+
+class Look:
+    """One look at the health answer and at the connections."""
+
+    def __init__(self, params, action, store, boot_id):
+        self._params = params
+        self._action = action
+        self._store = store
+        self._boot_id = boot_id
+        self._peers = {parse_address(params["peer"])} if params["peer"] else set()
+
+    def begin(self, monotonic):
+        self.arrivals = Arrivals(self._params["ports"], self._peers, monotonic)
+
+    def see(self):
+        """What is there now."""
+        with self._store.locked():
+            record = self._store.read(KIND, subject_of(self._action))
+            seen = self._action.look(record, self._boot_id)
+            holds = self._store.records(KIND)
+        condition = condition_of(record, seen, self._boot_id)
+        answer = describe(self._action, seen, record, condition, self._boot_id, steady_clock())
+        fails = answer["state"] == "failing"
+        left = None
+        if fails:
+            # If an operator has made it fail, nobody knows since when.
+            left = max(0.0, self._params["notice"] - answer["failing_for"]) if condition == HELD else 0.0
+        connections = [entry for entry in established(self._params["ports"]) if entry["peer"] not in self._peers] if self._params["ports"] else []
+        return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
+
+    def _ask(self):
+        if not self._params["url"]:
+            return None
+        said = ask_url(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"])
+        return {"passes": said is None, "said": said}
+
+
+def quiet_since_noticed(seen, quiet_for, notice):
+    """Seconds without a new connection, of those since the load balancer must have noticed."""
+    failing = seen["answer"]["failing_for"] if seen["answer"] else None
+    return quiet_for if failing is None else max(0.0, min(quiet_for, failing - notice))
+
+
+def is_idle(seen):
+    passes = seen["probe"] is not None and seen["probe"]["passes"]
+    return seen["notice_left"] == 0 and not passes and not seen["connections"]
+
+
+def run(params, run_command, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
+    timeout, quiet = check_timeout(params["timeout"]), check_timeout(params["quiet"])
+    check_timeout(params["notice"])
+    action = action_from(params, Systemd(run_command), run_command)
+    if action is None:
+        raise ValueError("action is required: say how the health answer is made to fail.")
+    problem = None
+    try:
+        action.check()
+    except (ProbeError, SystemdError) as error:
+        problem = str(error)
+    store = Store(params["state_dir"])
+    look = Look(params, action, store, read_boot_id())
+    deadline = monotonic() + (timeout if params["wait_for"] and not check_mode and not problem else 0.0)
+    look.begin(monotonic)
+    seen = look.see() if not problem else _nothing(store)
+    looked_at = monotonic()
+
+    def quiet_for():
+        return quiet_since_noticed(seen, look.arrivals.quiet_for, params["notice"])
+
+    while not problem and not (is_idle(seen) and quiet_for() >= quiet):
+        left = deadline - monotonic()
+        if left <= 0:
+            break
+        still_wanted()
+        sleep(min(SAMPLE_SECONDS, left))
+        look.arrivals.see()
+        if monotonic() - looked_at >= LOOK_SECONDS:
+            seen, looked_at = look.see(), monotonic()
+    look.arrivals.see()
+    if not problem and looked_at < monotonic() - SAMPLE_SECONDS:
+        seen = look.see()
+    return dict(
+        seen,
+        new_connections=[{"port": port, "count": look.arrivals.new[port]} for port in sorted(look.arrivals.new)],
+        quiet_for=round(quiet_for(), 3),
+        closed_ago=round(look.arrivals.closed_ago, 3),
+        idle=not problem and is_idle(seen) and quiet_for() >= quiet,
+        problem=problem,
+        state_dir_problem=_state_dir_problem(store),
+        clock=steady_clock(),
+        time=utc_now(),
+    )
+
+
+def _nothing(store):
+    return {"answer": None, "notice_left": None, "probe": None, "connections": [], "holds": store.records(KIND)}
+
+
+def _state_dir_problem(store):
+    try:
+        check_writable(store.state_dir)
+    except HoldError as error:
+        return str(error)
+    return None
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            action_spec(),
+            notice={"type": "float", "default": 0},
+            url={"type": "str"},
+            validate_certs={"type": "bool", "default": False},
+            ports={"type": "list", "elements": "int", "default": []},
+            peer={"type": "str", "default": "168.63.129.16"},
+            wait_for={"type": "list", "elements": "str", "default": []},
+            quiet={"type": "float", "default": 0},
+            timeout={"type": "float", "default": 0},
+            state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
+        ),
+        required_if=REQUIRED,
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.run_command, module.check_mode, still_wanted=end_unless_read)
+    except (ProbeError, SystemdError, HoldError, ConnectionsError, AddressError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

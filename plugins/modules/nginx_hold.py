@@ -1,0 +1,228 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nginx_hold
+short_description: Take a server of nginx out of its upstreams for an event, and put it back as it was
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Adds the parameter C(down) to a server's line in every upstream of the nginx that runs on this machine, in C(http) and in C(stream), and
+    lets nginx load it. It does this only if no event has done so before, and records the line that it found.
+  - When the last event is released, the line becomes what it was, with its blanks and comments. The rest of the file is never touched.
+  - The record is on disk before the first file is written. A call that was cut off at any point is continued by the next one.
+  - nginx tests its configuration (C(nginx -t)) before anything is changed, and again before it loads the change. If it refuses, or if its former
+    workers go on after the reload, all files are put back and the module fails.
+  - A server that has C(down) without a hold belongs to an operator and is never touched.
+extends_documentation_fragment:
+  - graceful.azure._hold
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    details:
+      - nginx tests its configuration as it is, but not with the change.
+  diff_mode:
+    support: full
+options:
+  server:
+    description:
+      - The server's address as its line has it, such as V(10.0.0.4:8080), V(web1.internal) or V(unix:/run/app.sock).
+    type: str
+    required: true
+  files:
+    description:
+      - The files in which to act. Each must belong to the configuration and name the server.
+      - By default these are all files of the configuration that name the server in an upstream.
+    type: list
+    elements: path
+  configuration:
+    description:
+      - The main configuration file of nginx. It tells which nginx is meant, if several run on this machine.
+      - By default it is that of the only nginx on this machine.
+    type: path
+  min_in_service:
+    description:
+      - How many servers of each upstream must stay without C(down), a number or a percentage such as V(50%).
+      - With O(state=present) the servers are counted under the same lock under which the server is taken out. If too few would stay,
+        nothing is changed in any upstream, and RV(refused) says so.
+      - Backup servers are not counted, unless the server is one itself.
+      - Without this option nothing is counted.
+    type: str
+notes:
+  - The module needs to write the configuration files and to signal the master process of nginx, so it needs C(become).
+  - The reload makes nginx load everything that its files have at that moment, also changes that somebody made before and has not loaded.
+  - With each reload, nginx closes the connections of clients on which no request is under way.
+  - The nginx of a container cannot be changed from outside of it.
+seealso:
+  - module: graceful.azure.nginx_info
+"""
+
+EXAMPLES = r"""
+- name: Take web1 out of every upstream of the balancer for an event
+  graceful.azure.nginx_hold:
+    server: 10.0.0.4:8080
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    reason: Reboot at 22:26
+  delegate_to: lb1
+  become: true
+
+- name: The event is over, so put web1 back
+  graceful.azure.nginx_hold:
+    server: 10.0.0.4:8080
+    state: absent
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  delegate_to: lb1
+  become: true
+"""
+
+RETURN = r"""
+servers:
+  description: The server as it is now, once for each of its lines.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    context:
+      description: V(http) or V(stream).
+      type: str
+    upstream:
+      description: The upstream. If the file is included in several upstreams, their names with commas between them.
+      type: str
+    server:
+      description: The server's address.
+      type: str
+    file:
+      description: The file that has the line, without symbolic links.
+      type: str
+    line:
+      description: The number of the line. Null if the file no longer has it.
+      type: int
+    text:
+      description: The line. Null if the file no longer has it.
+      type: str
+    down:
+      description: Whether the line has the parameter C(down).
+      type: bool
+    backup:
+      description: Whether the line has the parameter C(backup).
+      type: bool
+    condition:
+      description:
+        - V(held) - the line is as this module left it.
+        - V(already_out) - it had C(down) and was not touched.
+        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
+        - V(none) - it has no C(down) and is not held.
+      type: str
+    found:
+      description: The line before the hold.
+      type: str
+    left:
+      description: The line as the hold left it.
+      type: str
+    held_by:
+      description: The events that hold the server.
+      type: list
+      elements: str
+    restoring:
+      description: Whether its hold is being released.
+      type: bool
+  sample:
+    - context: http
+      upstream: shop
+      server: 10.0.0.4:8080
+      file: /etc/nginx/conf.d/shop.conf
+      line: 3
+      text: server 10.0.0.4:8080 weight=2 down;
+      down: true
+      backup: false
+      condition: held
+      found: server 10.0.0.4:8080 weight=2;
+      left: server 10.0.0.4:8080 weight=2 down;
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      restoring: false
+conflicts:
+  description: Where somebody else acted in the meantime, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+refused:
+  description: Where too few servers would have stayed in service (O(min_in_service)), one sentence each. In that case nothing was changed.
+  returned: success
+  type: list
+  elements: str
+  sample: ["10.0.0.4:8080 stays: 1 of 2 in service in upstream shop, 1 must stay."]
+process:
+  description: The master process of nginx.
+  returned: success
+  type: dict
+  contains:
+    pid:
+      description: Its process id.
+      type: int
+    started:
+      description: When it started, in ticks of the kernel since the machine booted.
+      type: int
+  sample: {pid: 4711, started: 120345}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import Servers
+
+
+def run(params, check_mode, run_command):
+    request = Request.from_params(params)
+    if params["files"] is not None and not params["files"]:
+        raise ValueError("files is an empty list: name at least one file, or leave the option out for all.")
+    least = params["min_in_service"]
+    if least is not None:
+        try:
+            least = parse_minimum(least)
+        except ValueError as error:
+            raise ValueError("min_in_service: %s." % error) from None
+    nginx = Nginx(run_command, params["configuration"])
+    store = Store(params["state_dir"], dry=check_mode)
+    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=check_mode)
+    engine = Engine(servers, store, request)
+    engine.run()
+    return {
+        "changed": engine.changed,
+        "servers": [servers.describe(hold) for hold in engine.current],
+        "conflicts": engine.conflicts,
+        "refused": engine.refused,
+        "process": nginx.process,
+        "diff": engine.diff,
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            hold_argument_spec(),
+            server={"type": "str", "required": True},
+            files={"type": "list", "elements": "path"},
+            configuration={"type": "path"},
+            min_in_service={"type": "str"},
+        ),
+        required_if=[("state", "present", ("event_ids",))],
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode, module.run_command)
+    except (NginxError, ConfigurationError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

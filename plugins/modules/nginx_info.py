@@ -1,0 +1,451 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nginx_info
+short_description: Read the servers of nginx's upstreams, their connections, and what is held
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Reads the configuration files of the nginx that runs on this machine, and the connections that its workers have to each server of an upstream.
+    It changes nothing.
+  - Open-source nginx does not tell which requests it has. So the connections are read from the kernel, those of workers from before a reload, too.
+  - With O(timeout) it waits until the servers are idle in two looks in a row. The wait goes on if the connection to the balancer is lost, and it
+    shows what it waits for.
+extends_documentation_fragment:
+  - graceful.azure._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It looks once and does not wait.
+  diff_mode:
+    support: N/A
+options:
+  servers:
+    description:
+      - Addresses of the servers to look at, as their lines have them. Upstreams that have none of them are left out. By default no upstream is left out.
+    type: list
+    elements: str
+  files:
+    description:
+      - Files for which RV(files) says what they are called without symbolic links.
+    type: list
+    elements: path
+    default: []
+  configuration:
+    description:
+      - The main configuration file of nginx. It tells which nginx is meant, if several run on this machine.
+      - By default it is that of the only nginx on this machine.
+    type: path
+  state_dir:
+    description:
+      - The folder of the records of holds on the balancer.
+    type: path
+    default: /var/lib/graceful_azure
+  timeout:
+    description:
+      - How many seconds to wait until the servers of O(wait_for) are idle. V(0) looks once and does not wait.
+      - When the time is over, the module does not fail. RV(idle) is then V(false).
+    type: float
+    default: 0
+  quiet:
+    description:
+      - For how many seconds the servers of O(wait_for) must have had no connection before they count as idle.
+      - It has no effect if O(timeout) is V(0).
+    type: float
+    default: 0
+  wait_for:
+    description:
+      - The servers that O(timeout) waits for. By default these are all of O(servers). It is an error if no upstream has one of them.
+    type: list
+    elements: str
+seealso:
+  - module: graceful.azure.nginx_hold
+"""
+
+EXAMPLES = r"""
+- name: Wait until nginx has no connection to web1 any more
+  graceful.azure.nginx_info:
+    servers: ["10.0.0.4:8080"]
+    timeout: 60
+  delegate_to: lb1
+  become: true
+  register: balancer
+
+- name: Go on only when it is idle
+  ansible.builtin.assert:
+    that: balancer.idle
+"""
+
+RETURN = r"""
+process:
+  description: The master process of nginx.
+  returned: success
+  type: dict
+  contains:
+    pid:
+      description: Its process id.
+      type: int
+    started:
+      description: When it started, in ticks of the kernel since the machine booted.
+      type: int
+  sample: {pid: 4711, started: 120345}
+configuration:
+  description: The main configuration file.
+  returned: success
+  type: str
+  sample: /etc/nginx/nginx.conf
+configuration_problem:
+  description: What nginx says against the configuration as it is on disk (C(nginx -t)). Null if it accepts it.
+  returned: success
+  type: str
+  sample: null
+rights_problem:
+  description: Why M(graceful.azure.nginx_hold) could not change nginx with the rights of this task. Null if it could.
+  returned: success
+  type: str
+  sample: null
+files:
+  description: For each of O(files) its path without symbolic links, or null if it is not part of the configuration.
+  returned: success
+  type: dict
+  sample: {}
+servers:
+  description: All servers of the upstreams that have any of the servers named, once for each line.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    context:
+      description: V(http) or V(stream).
+      type: str
+    upstream:
+      description: The upstream. If the file is included in several upstreams, their names with commas between them.
+      type: str
+    server:
+      description: The server's address.
+      type: str
+    file:
+      description: The file that has the line, without symbolic links.
+      type: str
+    line:
+      description: The number of the line.
+      type: int
+    text:
+      description: The line.
+      type: str
+    double:
+      description: Whether the same file has the same server more than once in this upstream. M(graceful.azure.nginx_hold) refuses such a server.
+      type: bool
+    down:
+      description: Whether the line has the parameter C(down).
+      type: bool
+    backup:
+      description: Whether the line has the parameter C(backup).
+      type: bool
+    loaded:
+      description:
+        - Whether nginx has loaded the line as it is. For a line that is held, the record says so.
+          For any other, the file must be older than the workers of nginx.
+      type: bool
+    in_service:
+      description: Whether new requests may come. V(false) if the line has C(down) and nginx has loaded it.
+      type: bool
+    connections:
+      description:
+        - How many connections nginx has to the server. Without the right to see whose connections these are (C(become)), all connections of this
+          machine to the server's address.
+      type: int
+    former:
+      description:
+        - How many connections of clients the workers from before the reload have beyond their connections to servers. Such a worker chooses
+          the server when it has the whole request, and it still knows the server without C(down).
+      type: int
+    uncounted:
+      description: Why there may be more than these. RV(servers[].idle) is then V(false). Null if everything was counted.
+      type: str
+    quiet_for:
+      description: For how many seconds this module has seen no connection to the server. V(0) with a single look.
+      type: float
+    idle:
+      description:
+        - Whether it was not in service and none of these connections were there.
+        - With O(timeout), in two looks in a row, and for as long as O(quiet) says.
+      type: bool
+    condition:
+      description:
+        - V(none) - the line has no C(down) and is not held.
+        - V(held) - the line is as M(graceful.azure.nginx_hold) left it.
+        - V(already_out) - somebody else gave it C(down).
+        - V(lost) - it should have C(down) and has not, because a run was killed.
+        - V(changed_meanwhile) - it is held and not as it was left, because somebody else acted.
+      type: str
+    found:
+      description: The line before the hold.
+      type: str
+    left:
+      description: The line as the hold left it.
+      type: str
+    held_by:
+      description: The events that hold the server.
+      type: list
+      elements: str
+    restoring:
+      description: Whether its hold is being released.
+      type: bool
+  sample:
+    - context: http
+      upstream: shop
+      server: 10.0.0.4:8080
+      file: /etc/nginx/conf.d/shop.conf
+      line: 3
+      text: server 10.0.0.4:8080 weight=2 down;
+      double: false
+      down: true
+      backup: false
+      loaded: true
+      in_service: false
+      connections: 0
+      former: 0
+      uncounted: null
+      quiet_for: 0.0
+      idle: true
+      condition: held
+      found: server 10.0.0.4:8080 weight=2;
+      left: server 10.0.0.4:8080 weight=2 down;
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      restoring: false
+missing:
+  description: Names in O(servers) that no upstream has.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+present:
+  description: The addresses of all servers in all upstreams.
+  returned: success
+  type: list
+  elements: str
+  sample: ["10.0.0.4:8080", "10.0.0.5:8080"]
+holds:
+  description: Every record of a hold on a server of this nginx, as it is in its file.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+other_holds:
+  description:
+    - Every other record of a hold on a server of nginx in O(state_dir). Its file does not belong to the configuration of this nginx. If
+      nginx cannot be found, these are all records.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+addresses:
+  description: The IP addresses of the balancer's machine, without loopback and link-local addresses.
+  returned: success
+  type: list
+  elements: str
+  sample: [10.0.0.9]
+network:
+  description:
+    - An id of the machine's network. It differs between machines, and between containers on one machine. Null if it cannot be read.
+  returned: success
+  type: str
+  sample: 5d41402abc4b2a76
+state_dir_problem:
+  description: Why holds cannot be recorded in O(state_dir). Null if they can.
+  returned: success
+  type: str
+  sample: The state folder /var/lib/graceful_azure cannot be written by user id 1000.
+time:
+  description: The balancer's own clock, ISO 8601 in UTC.
+  returned: success
+  type: str
+  sample: "2026-11-21T06:53:03Z"
+clock:
+  description: The balancer's monotonic clock at the last look, in seconds. Nobody can set it, and it starts again when the machine boots.
+  returned: success
+  type: float
+  sample: 86400.25
+idle:
+  description: Whether an upstream has all servers of O(wait_for) and all of them were idle.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    DEFAULT_STATE_DIR,
+    HoldError,
+    Store,
+    check_timeout,
+    check_writable,
+    scan_records,
+    utc_now,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look
+
+LOOK_SECONDS = 0.5
+
+
+def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
+    timeout = check_timeout(params["timeout"])
+    quiet = check_timeout(params["quiet"])
+    names = params["servers"]
+    if names is not None and not names:
+        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    awaited = names if params["wait_for"] is None else params["wait_for"]
+    deadline = monotonic() + timeout
+    nginx = Nginx(run_command, params["configuration"])
+    store = Store(params["state_dir"])
+    watch = Watch(monotonic)
+    seen = watch.saw(Look(nginx, store))
+    present = {server["server"] for server in seen.servers}
+    missing = [name for name in awaited or () if name not in present]
+    if missing and (params["wait_for"] is not None or timeout and not check_mode):
+        option = "servers" if params["wait_for"] is None else "wait_for"
+        raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
+    problem = None
+    try:
+        nginx.check()
+    except Refused as error:
+        problem = str(error)
+    twice = None
+    if timeout and not check_mode:
+        twice = set()
+        while not is_idle(seen.servers, awaited, twice):
+            left = deadline - monotonic()
+            still_wanted()
+            before = idle_servers(seen.servers)
+            sleep(max(0.0, min(LOOK_SECONDS, left)))
+            if left < LOOK_SECONDS:
+                break
+            seen = watch.saw(Look(nginx, store))
+            twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
+    servers = []
+    concerned = {(server["context"], server["upstream"]) for server in seen.servers if names is None or server["server"] in names}
+    for server in seen.servers:
+        if (server["context"], server["upstream"]) in concerned:
+            idle = server["idle"] if twice is None else key_of(server) in twice
+            servers.append(dict(server, quiet_for=round(watch.quiet_for(key_of(server)), 3), idle=idle))
+    return {
+        "process": nginx.process,
+        "configuration": nginx.configuration,
+        "configuration_problem": problem,
+        "rights_problem": rights_problem(nginx, servers),
+        "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"]},
+        "servers": servers,
+        "missing": [name for name in names or () if name not in present],
+        "present": sorted(present),
+        "holds": seen.holds,
+        "other_holds": seen.others,
+        "addresses": own_addresses(),
+        "network": network_of(),
+        "state_dir_problem": state_dir_problem(store.state_dir),
+        "time": utc_now(),
+        "clock": watch.at,
+        "idle": not missing and is_idle(seen.servers, awaited, twice),
+    }
+
+
+class Watch:
+    """Since when each server has been idle in several looks."""
+
+    def __init__(self, monotonic):
+        self._monotonic = monotonic
+        self._since = {}
+
+    def saw(self, seen):
+        self.at = self._monotonic()
+        for server in seen.servers:
+            key = key_of(server)
+            if not server["idle"] or key not in self._since:
+                self._since[key] = self.at
+        return seen
+
+    def quiet_for(self, key):
+        return self.at - self._since[key]
+
+
+def key_of(server):
+    return server["context"], server["upstream"], server["server"], server["file"]
+
+
+def idle_servers(servers):
+    return {key_of(server) for server in servers if server["idle"]}
+
+
+def is_idle(servers, awaited, twice=None):
+    """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
+    return all(
+        server["idle"] if twice is None else key_of(server) in twice for server in servers if awaited is None or server["server"] in awaited
+    )
+
+
+def rights_problem(nginx, servers):
+    try:
+        os.kill(nginx.pid, 0)
+    except PermissionError:
+        return "user id %d may not signal nginx (process %d): give the task the rights (become)" % (os.geteuid(), nginx.pid)
+    except ProcessLookupError:
+        return "the master process %d of nginx has ended" % nginx.pid
+    for path in sorted({server["file"] for server in servers}):
+        if not os.access(os.path.dirname(path), os.W_OK):
+            return "the folder of %s cannot be written by user id %d" % (path, os.geteuid())
+    return None
+
+
+def state_dir_problem(state_dir):
+    try:
+        check_writable(state_dir)
+    except HoldError as error:
+        return str(error)
+    return None
+
+
+def records_at(state_dir):
+    """The records that can be read, if nothing tells to which nginx they belong."""
+    try:
+        return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
+    except HoldError:
+        return []
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "servers": {"type": "list", "elements": "str"},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "configuration": {"type": "path"},
+            "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+            "timeout": {"type": "float", "default": 0},
+            "quiet": {"type": "float", "default": 0},
+            "wait_for": {"type": "list", "elements": "str"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode, module.run_command, still_wanted=end_unless_read)
+    except (NginxError, ConfigurationError, ConnectionsError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error), other_holds=records_at(module.params["state_dir"]))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A balancer that decides by the host's own health answer: what a look at the host (module health_probe_info) means. Private to the collection; pure.
+
+The machine that is looked at and changed is the host itself. Its records lie there, too, so the look at the host reads them.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
+
+KIND = "health_probe"
+CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
+NOT_LOOKED_AT = MachineObservation("", {}, None)
+
+
+def _key(settings):
+    """The inventory name of the host, and what is looked at there."""
+    return f"{settings['host']} {KIND}-{str(settings['on']).replace(' ', '_')}"
+
+
+class HealthProbe(Provider):
+    name = "health_probe"
+    title = "the balancer"
+    may_forget = True
+
+    def traffic(self, settings, host, hosts, machines, addresses):
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        result = machine.result
+        if result.get("answer") is None:
+            why = f"{words.place_name(settings)}: {result.get('fatal') or result.get('error') or 'not observed'}"
+            if not result.get("fatal") and not host.observation.reached:
+                # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
+                return Traffic((Place(words.place_name(settings), settings["host"], in_rotation=True, busy=(why,)),), serves=False)
+            return Traffic(serves=False, unread=(why,), helpless=bool(result.get("fatal")))
+        place = _place(settings, machine)
+        return Traffic((place,), serves=result["answer"]["state"] != "failing")
+
+    def out_since(self, record, entry, is_new):
+        return (entry.since,) if record.kind == KIND else None
+
+    def looks(self, settings, waits, searched):
+        for name, values in settings:
+            options = {
+                "action": values["action"],
+                **values["given"],
+                "notice": values["notice"],
+                "url": values["url"],
+                "ports": values["ports"],
+                "peer": values["peer"],
+            }
+            wait_for = [name] if name in waits else []
+            yield NextLook(_key(values), values["host"], "health_probe_info", options, wait_for, waits.get(name, 0.0))
+
+    def read(self, result, options):
+        problem = result.get("problem") or result.get("state_dir_problem")
+        return dict(result, fatal=problem, answer=None) if problem else result
+
+    def acts(self, settings, direction, hold, step):
+        # A release needs no options: the records know what was changed, also if the settings are others by now.
+        options = dict(settings["given"], action=settings["action"]) if direction == "out" else {}
+        yield settings["host"], "health_probe_hold", dict(options, **hold)
+
+    def shows(self, result, act):
+        answers, seen = act.get("answers") or (), result.get("answer")
+        held_by = {fold(event_id) for answer in answers for event_id in answer["held_by"]}
+        return bool(seen) and bool(answers) and {fold(event_id) for event_id in seen["held_by"]} == held_by
+
+    def after_release(self, result, act, event_ids):
+        told = next((answer for answer in act.get("answers") or () if result.get("answer") and answer["on"] == result["answer"]["on"]), None)
+        if not told or told["held_by"] or act.get("waiting_for") or result.get("answer") is None:
+            return None
+        holds = [record for record in result["holds"] if record["subject"].get("on") != told["on"]]
+        return dict(result, answer=told, notice_left=None if told["state"] != "failing" else 0.0, probe=None, holds=holds)
+
+    def shown(self, record):
+        return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
+
+
+def _place(settings, machine):
+    result = machine.result
+    answer, label = result["answer"], words.place_name(settings)
+    condition = CONDITIONS[answer["condition"]]
+    in_rotation = words.may_send(result)
+    new = bool(result.get("new_connections"))
+    count = None
+    if not in_rotation:
+        # What came since the look before is not counted by anybody, but what was closed a moment before this look tells of it.
+        recent = result["closed_ago"] < result["quiet_for"] + words.RECENT
+        process = f"came before {result['clock']}" if new or recent else "nothing came"
+        count = Count(process, result["clock"], 0, result["quiet_for"], result.get("at"))
+    is_waited_for = bool((result.get("look") or {}).get("wait_for"))
+    return Place(
+        name=label,
+        machine=settings["host"],
+        in_rotation=in_rotation,
+        state="maintenance" if answer["condition"] == "already_out" else answer["state"],
+        serves=answer["state"] != "failing",
+        busy=words.still_there(settings, result),
+        count=count,
+        seen=None if result.get("ended") else result.get("at", result.get("began")),
+        looks=0 if not machine.is_new else 2 if is_waited_for and result["idle"] else 1,
+        condition=condition,
+        held_by=frozenset(map(fold, answer["held_by"])),
+        must_go_out=_must_go_out(answer, condition),
+        member=settings["server"],
+        # The probe's own connections are no requests.
+        pool_address=settings["peer"],
+        # The balancer probes it: it gets nothing before its answer passes.
+        checked=settings["action"] != "command",
+        conflict=f"somebody else let {label} pass again: left as it is" if condition == CHANGED else "",
+    )
+
+
+def _must_go_out(answer, condition):
+    """Whether the role load_balancer has something to do, whoever holds it."""
+    if condition == CHANGED:
+        return False
+    # If its release has begun, or the host was booted anew, the record must be written again.
+    is_old = condition == HELD and (answer["restoring"] or not answer["boot_noted"])
+    return answer["condition"] in ("none", "lost", "changing") or is_old

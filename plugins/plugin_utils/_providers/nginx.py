@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""nginx: what an observation of it (module nginx_info) means for the hosts behind it. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx as words
+
+CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
+"""The conditions of a server in the result of nginx_info, and what they mean for the plan."""
+NOT_LOOKED_AT = MachineObservation("", {}, None)
+
+
+def _keys(settings):
+    """The machines of a host's balancers, each with its key: the machine's inventory name and the configuration of one nginx."""
+    return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
+
+
+def _key_of(server):
+    return server["context"], server["upstream"], server["server"], server["file"]
+
+
+class Nginx(Provider):
+    name = "nginx"
+    title = "nginx"
+    where = ("nginx_configuration",)
+    unclaimed = (
+        "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
+        " the file again. If the file is of no more use, nothing is held any more: delete the record."
+    )
+
+    def traffic(self, settings, host, hosts, machines, addresses):
+        places, unread, mistakes = [], [], []
+        helpless = True
+        for name, key in _keys(settings):
+            machine = machines.get(key) or NOT_LOOKED_AT
+            if machine.result.get("servers") is None:
+                helpless = helpless and bool(machine.result.get("fatal"))
+                unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
+                continue
+            files = machine.result.get("files")
+            found = [_place(name, machine, server) for server in machine.result["servers"] if words.is_named(settings, server, files)]
+            places.extend(found)
+            mistakes.extend(words.mistakes_in(settings, name, machine.result))
+            problem = machine.result.get("configuration_problem")
+            if problem and any(place.must_go_out for place in found):
+                mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
+        return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes))
+
+    def records(self, settings, machines):
+        keys = {key for _name, key in _keys(settings)}
+        for key in (key for key in machines if key in keys):
+            machine = machines[key]
+            files = machine.result.get("files")
+            for record in machine.records or ():
+                if record.kind == "nginx_server" and words.is_named(settings, record.subject, files):
+                    yield record, machine
+
+    def out_since(self, record, entry, is_new):
+        return (entry.since,) if record.kind == "nginx_server" else None
+
+    def looks(self, settings, waits, searched):
+        found, draining = {}, {}
+        for name, values in settings:
+            if name in waits:
+                draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
+            for machine, key in _keys(values):
+                _machine, options = found.setdefault(key, (machine, {"servers": [], "files": []}))
+                if values["configuration"]:
+                    options["configuration"] = values["configuration"]
+                if values["server"] not in options["servers"]:
+                    options["servers"].append(values["server"])
+                options["files"].extend(path for path in values["files"] if path not in options["files"])
+        for key, (machine, options) in found.items():
+            wait_for = [server for server in options["servers"] if server in draining]
+            quiet = max((draining[server] for server in wait_for), default=0.0)
+            yield NextLook(key, machine, "nginx_info", options, wait_for, quiet)
+
+    def read(self, result, options):
+        problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))
+        if problem:
+            result = dict(result, fatal=problem)
+        return dict(result, servers=None) if result.get("fatal") else result
+
+    def acts(self, settings, direction, hold, step):
+        for machine in settings["hosts"]:
+            yield (
+                machine,
+                "nginx_hold",
+                {
+                    "server": settings["server"],
+                    "files": settings["files"] or None,
+                    "configuration": settings["configuration"],
+                    "min_in_service": step.get("min_in_service"),
+                    **hold,
+                },
+            )
+
+    def shows(self, result, act):
+        def held(servers):
+            return {_key_of(server): set(map(fold, server["held_by"])) for server in servers or ()}
+
+        told, seen = held(act.get("servers")), held(result.get("servers"))
+        return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
+
+    def names(self, record):
+        name = record["subject"]["server"]
+        return name, name
+
+    def shown(self, record):
+        subject = record["subject"]
+        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']})", "socket": subject["file"]}
+
+    def give_back(self, record, options):
+        subject = record["subject"]
+        found = {"server": subject["server"], "files": [subject["file"]], "state": "absent"}
+        return "nginx_hold", dict(found, **({"configuration": options["configuration"]} if options.get("configuration") else {}))
+
+
+def _place(name, machine, server):
+    label = words.place_name(name, server)
+    condition = CONDITIONS[server["condition"]]
+    in_rotation = server["in_service"]
+    # A look that waited for the end of the last connection counts as two.
+    is_waited_for = server["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
+    return Place(
+        name=label,
+        machine=name,
+        in_rotation=in_rotation,
+        state=words.state_of(server),
+        serves=in_rotation,
+        busy=words.still_there(label, server),
+        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
+        looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
+        condition=condition,
+        held_by=frozenset(map(fold, server["held_by"])),
+        # An operator's own parameter down is never touched, even if nginx has not loaded it yet.
+        must_go_out=condition != CHANGED and server["condition"] != "already_out" and (in_rotation or server["restoring"]),
+        group=Group(
+            (machine.key, server["context"], server["upstream"]),
+            f"upstream {server['upstream']} on {name}",
+            tuple(
+                dict(other, server=f"{other['file']} {other['server']}")
+                for other in machine.result["servers"]
+                if (other["context"], other["upstream"]) == (server["context"], server["upstream"])
+            ),
+        ),
+        member=f"{server['file']} {server['server']}",
+        # Open-source nginx checks no server: it learns from failed requests.
+        checked=False,
+        conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
+    )

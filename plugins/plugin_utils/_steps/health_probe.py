@@ -1,0 +1,268 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A balancer that decides by the host's own health answer: what its options say, and what the results of its modules mean. Private to the collection;
+pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+import shlex
+from urllib.parse import urlsplit
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    UNREACHABLE,
+    gathered,
+    is_changed,
+    is_failed,
+    is_skipped,
+    is_unreachable,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+
+PEER = "168.63.129.16"
+"""The address from which the probes of Azure Load Balancer come."""
+INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
+NEEDS = {
+    "file": ("health_probe_file",),
+    "service": ("health_probe_service",),
+    "command": ("health_probe_command_out", "health_probe_command_in"),
+    "responder": ("health_probe_responder_port", "health_probe_responder_url"),
+}
+"""What each action needs, by the options without their prefix."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+\Z")
+RECENT = 5.0
+"""Seconds: what was closed so short a time before a look may have come after the look before."""
+
+
+def place_name(settings):
+    return f"the health answer ({settings['on']})"
+
+
+def still_there(settings, look):
+    """Sentences: what keeps the host from being idle, as far as its health answer and new connections tell."""
+    answer = look["answer"]
+    if answer["state"] != "failing":
+        return (f"{place_name(settings)} passes",)
+    found = []
+    if is_wrong(look):
+        found.append(
+            f"{settings['url']} still passes although {_what(answer)}: it is not what the answer depends on (load_balancer_health_probe_action and what"
+            " belongs to it), or load_balancer_health_probe_url is not what the probe asks"
+        )
+    if look["notice_left"]:
+        found.append(f"the balancer notices within {math.ceil(look['notice_left'])} s")
+    elif look.get("new_connections"):
+        found.extend(f"{plural(entry['count'], 'new connection')} came to port {entry['port']}" for entry in look["new_connections"])
+    return tuple(found)
+
+
+def is_wrong(look):
+    """Whether the answer passes although it was made to fail."""
+    return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))
+
+
+def _what(answer):
+    return "its command was run" if answer["action"] == "command" else answer["told"]
+
+
+def may_send(look):
+    """Whether the balancer may still send new connections, as far as is known."""
+    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
+
+
+class HealthProbe(Balancer):
+    once = True  # all that is held of a host's health answers goes back together
+
+    def paths(self, entry):
+        return ("health_probe_file",)
+
+    def settings(self, entry, host):
+        action = entry.get("health_probe_action") or None
+        port = entry.get("health_probe_responder_port") or None
+        interval, threshold = _number(entry, "interval", INTERVAL), _number(entry, "threshold", THRESHOLD)
+        of_file = {"file": str(entry.get("health_probe_file") or ""), "file_means": entry.get("health_probe_file_means") or "out"}
+        of_command = {"command_out": str(entry.get("health_probe_command_out") or ""), "command_in": str(entry.get("health_probe_command_in") or "")}
+        given = {
+            "file": of_file,
+            "service": {"service": str(entry.get("health_probe_service") or "")},
+            "command": of_command,
+            "responder": {"responder_port": port},
+        }.get(action, {})
+        url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
+        return {
+            "host": host,
+            "action": action,
+            "given": given,
+            "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
+            "url": url and str(url),
+            "peer": str(entry.get("health_probe_peer") or PEER),
+            "notice": round(interval * threshold + _number(entry, "margin", MARGIN), 3),
+            "ports": [],
+        }
+
+    def with_ports(self, settings, ports):
+        return dict(settings, ports=list(ports))
+
+    def mistakes(self, entry):
+        action = entry.get("health_probe_action")
+        if not action:
+            yield f"load_balancer_health_probe_action: not set; provider health_probe needs one of {', '.join(NEEDS)}"
+        yield from (
+            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it" for name in NEEDS.get(action, ()) if not entry.get(name)
+        )
+        yield from _wrong_figures(entry)
+        unit = str(entry.get("health_probe_service") or "")
+        if unit and not UNIT.match(unit):
+            yield f"load_balancer_health_probe_service: {unit!r} is not the name of a systemd unit"
+        for name in NEEDS["command"]:
+            yield from _wrong_command(name, entry.get(name))
+        port = entry.get("health_probe_responder_port")
+        if port and not (isinstance(port, int) and 1 <= port <= 65535):
+            yield f"load_balancer_health_probe_responder_port: {port!r} is not a TCP port from 1 to 65535"
+        for name in ("health_probe_url", "health_probe_responder_url"):
+            if entry.get(name) and not _is_url(entry[name]):
+                yield f"load_balancer_{name}: {entry[name]!r} is not like http://localhost:8080/health"
+        if port and _is_at(entry.get("health_probe_responder_url"), port):
+            yield "load_balancer_health_probe_responder_url: the responder itself answers there; give the address of the application's own health"
+        if action == "file" and entry.get("health_probe_file_means") == "in" and not entry.get("health_probe_url"):
+            yield (
+                "load_balancer_health_probe_url: not set; with load_balancer_health_probe_file_means: in, a wrong path would look like an operator's"
+                " maintenance, so the answer itself must be asked"
+            )
+        try:
+            ipaddress.ip_address(str(entry.get("health_probe_peer") or PEER))
+        except ValueError:
+            yield f"load_balancer_health_probe_peer: {entry['health_probe_peer']!r} is not an IP address"
+
+    def beside(self, settings, ports=None, asked=None):
+        if ports is not None and not ports:
+            yield (
+                "drain_host_ports: not set; provider health_probe needs the ports on which the application serves: the balancer does not tell what it"
+                " still sends, so connections are counted on the host"
+            )
+        if ports and settings["action"] == "responder" and settings["given"]["responder_port"] in ports:
+            yield "drain_host_ports: the responder's own port is among them; probes come there for ever"
+        url = (asked or {}).get("url")
+        if url and settings["url"] and _same_answer(url, settings["url"]):
+            yield (
+                f"restore_service_url: {url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would"
+                " never come back. Give another address that tells whether the application works"
+            )
+
+    def claims(self, settings):
+        return ()
+
+    def judge(self, settings, direction, acts, check_mode=False):
+        act = acts[0] if acts else {}
+        out = direction == "out"
+        answers = act.get("answers") or ()
+        failed = is_unreachable(act) or is_failed(act) or not acts
+        waits = list(act.get("waiting_for") or ())
+        passing = out and not check_mode and any(answer["state"] != "failing" for answer in answers)
+        if is_unreachable(act):
+            trouble = [UNREACHABLE]
+        elif failed:
+            trouble = [str(act.get("msg") or "the host was not asked")]
+        else:
+            trouble = [*waits, *gathered(acts, "conflicts")]
+        return {
+            "done": not failed and not waits and not passing and (bool(answers) or not out),
+            "changed": any(map(is_changed, acts)),
+            "reason": "; ".join(trouble) or _state(answers, out),
+            "failed_hosts": [settings["host"]] if failed else [],
+            "conflicts": gathered(acts, "conflicts"),
+        }
+
+    def looks_at(self, settings):
+        return [settings["host"]]
+
+    def busy(self, settings, looks):
+        return [sentence for look in looks for sentence in _busy(settings, look)]
+
+    def pool_addresses(self, settings, looks):
+        return [settings["peer"]]
+
+
+def _busy(settings, look):
+    if is_unreachable(look):
+        return [UNREACHABLE]
+    if is_failed(look):
+        return [str(look.get("msg"))]
+    if is_skipped(look):
+        return []
+    if look.get("problem") or look.get("state_dir_problem"):
+        return [look.get("problem") or look["state_dir_problem"]]
+    found = list(still_there(settings, look))
+    if look.get("connections") and not found:
+        found = [f"{plural(entry['count'], 'connection')} from {entry['peer']} on port {entry['port']}" for entry in look["connections"]]
+    return found if found or look["idle"] else ["connections came until just now"]
+
+
+def _state(answers, out):
+    if not answers:
+        return "no health answer is held"
+    said = [f"{answer['told']}" for answer in answers]
+    held = any(answer["held_by"] for answer in answers)
+    if out and not held:
+        return f"the health answer fails already ({'; '.join(said)})"
+    return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
+
+
+def _number(entry, name, default):
+    value = entry.get(f"health_probe_{name}")
+    try:
+        number = float(default if value is None or value == "" or isinstance(value, bool) else value)
+    except (TypeError, ValueError):
+        return default
+    return number if math.isfinite(number) and number >= 0 else default
+
+
+def _wrong_figures(entry):
+    """Sentences about figures of the probe that cannot be right. What is no number at all is told by the type of the option."""
+    for name, least, words in (("interval", 0, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
+        value = entry.get(f"health_probe_{name}")
+        if value is None or value == "":
+            continue
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            continue
+        if isinstance(value, bool) or not math.isfinite(number) or number < least or number == 0:
+            yield f"load_balancer_health_probe_{name}: {value!r} is not {words}; give the figure of the balancer's probe"
+
+
+def _wrong_command(name, command):
+    try:
+        if command and not shlex.split(str(command)):
+            yield f"load_balancer_{name}: {command!r} has no words"
+    except ValueError as error:
+        yield f"load_balancer_{name}: {command!r} cannot be split into words: {error}"
+
+
+def _is_url(url):
+    try:
+        parts = urlsplit(str(url))
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _address(url):
+    """The host, port and path of a URL, in a form in which they can be compared."""
+    parts = urlsplit(str(url))
+    host = (parts.hostname or "").lower()
+    return "localhost" if host in LOOPBACK else host, parts.port or (443 if parts.scheme == "https" else 80), parts.path or "/", parts.query
+
+
+def _same_answer(one, other):
+    return _is_url(one) and _is_url(other) and _address(one) == _address(other)
+
+
+def _is_at(url, port):
+    return bool(url) and _is_url(url) and _address(url)[:2] == ("localhost", port)

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""nginx: what its options say, and what the results of its modules mean, in words. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable, without_answer
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+
+IN_ROTATION = "in rotation"
+DOWN = "down"
+
+
+def place_name(machine, server):
+    return f"{server['server']} in upstream {server['upstream']} on {machine}"
+
+
+def state_of(server):
+    """Its state as the plan shows it."""
+    return IN_ROTATION if server["in_service"] else DOWN
+
+
+def is_named(settings, server, files):
+    """Whether a line is a host's. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
+    wanted = [(files or {}).get(path) or path for path in settings["files"]]
+    return server["server"] == settings["server"] and (not wanted or server["file"] in wanted)
+
+
+def still_there(place, server):
+    """Sentences: which connections a server still has, or that this is unknown."""
+    if server["in_service"] and server["down"] and server["condition"] == "already_out":
+        return (f"{place} has the parameter down, but {server['file']} was changed after nginx has loaded it: reload nginx",)
+    if server["in_service"]:
+        return (f"{place} is in rotation",)
+    found = []
+    if server["connections"]:
+        found.append(f"{plural(server['connections'], 'connection')} of nginx to {place}")
+    if server["former"]:
+        found.append(f"{plural(server['former'], 'client')} of workers from before the reload may still go to {place}")
+    if server["uncounted"]:
+        found.append(f"{place}: {server['uncounted']}")
+    return tuple(found)
+
+
+def has_no_server(settings, machine, present=()):
+    where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
+    has = f"; there are {', '.join(present[:20])}" if present else ""
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server){has}"
+
+
+def mistakes_in(settings, machine, result):
+    """Sentences: what a look says that forbids to change a host's server there."""
+    files = result.get("files") or {}
+    named = [server for server in result["servers"] if is_named(settings, server, files)]
+    for path in settings["files"]:
+        if path in files and files[path] is None:
+            yield f"balancer {machine}: {path} is not part of the configuration {result['configuration']} of nginx (load_balancer_nginx_files)"
+        elif not any(server["file"] == (files.get(path) or path) for server in named):
+            yield f"balancer {machine}: {path} has no server {settings['server']!r} in an upstream (load_balancer_server)"
+    if not named and not settings["files"]:
+        yield has_no_server(settings, machine, result.get("present") or ())
+    seen = set()
+    for server in named:
+        upstream = server["context"], server["upstream"]
+        if server["double"] or upstream in seen:
+            yield f"balancer {machine}: upstream {server['upstream']} has the server {settings['server']!r} more than once: leave one of the lines"
+        seen.add(upstream)
+
+
+class Nginx(Balancer):
+    one_for_each_machine = {"nginx_configuration": "configuration"}
+
+    def settings(self, entry, host):
+        return {
+            "files": [str(path) for path in entry.get("nginx_files") or ()],
+            "configuration": str(entry.get("nginx_configuration") or "") or None,
+        }
+
+    def paths(self, entry):
+        return ("nginx_configuration",)
+
+    def mistakes(self, entry):
+        if not entry.get("hosts"):
+            yield "load_balancer_hosts: empty; provider nginx needs the inventory names of the machines on which the balancer runs"
+        for path in entry.get("nginx_files") or ():
+            if not isinstance(path, str) or not path.startswith("/"):
+                yield f"load_balancer_nginx_files: {path!r} is not an absolute path; write one that begins with /"
+
+    def claims(self, settings):
+        for machine in settings["hosts"]:
+            for path in settings["files"] or [None]:
+                yield machine, (machine, settings["configuration"], settings["server"]), path
+
+    def judge(self, settings, direction, acts, check_mode=False):
+        hosts = settings["hosts"]
+        failed_hosts = without_answer(acts)
+        out = direction == "out"
+        in_rotation = out and any(not server["down"] for server in gathered(acts, "servers"))
+        trouble = [sentence for act in acts for sentence in _trouble(act)]
+        # Nothing is known about a machine that was left out.
+        asked = {act["item"] for act in acts}
+        trouble.extend(f"{machine} was not asked." for machine in hosts if machine not in asked)
+        return {
+            "done": bool(hosts) and asked.issuperset(hosts) and not (failed_hosts or in_rotation),
+            "changed": any(map(is_changed, acts)),
+            "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
+            "failed_hosts": failed_hosts,
+            "conflicts": gathered(acts, "conflicts"),
+        }
+
+    def looks_at(self, settings):
+        return settings["hosts"]
+
+    def busy(self, settings, looks):
+        if not settings["hosts"]:
+            return ["load_balancer_hosts is empty"]
+        return [sentence for look in looks for sentence in _busy_on(settings, look)]
+
+
+def _trouble(act):
+    """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
+    machine = act["item"]
+    if is_unreachable(act):
+        yield f"{machine} cannot be reached."
+    elif is_failed(act):
+        yield f"{machine}: {act.get('msg')}"
+    for key in ("conflicts", "refused"):
+        yield from (f"{machine}: {told}" for told in act.get(key) or ())
+
+
+def _state(settings, acts):
+    """Phrases: what is held, and where."""
+    held = any(server["held_by"] for server in gathered(acts, "servers"))
+    yield f"{settings['server']} is {'held' if held else 'not held'}"
+    for act in acts:
+        for server in act.get("servers") or ():
+            yield f"({server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION})"
+
+
+def _busy_on(settings, look):
+    """Sentences: which connections one machine still has for the host, or that this is unknown."""
+    machine = look.get("item")
+    if is_unreachable(look):
+        return [f"{machine} cannot be reached"]
+    if is_failed(look):
+        return [f"{machine}: {look.get('msg')}"]
+    if is_skipped(look):
+        return []
+    servers = [server for server in look["servers"] if is_named(settings, server, look.get("files"))]
+    if not servers:
+        return [has_no_server(settings, machine)]
+    sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
+    # Other lines of the same address are none of this host's settings.
+    if sentences or all(server["idle"] for server in servers):
+        return sentences
+    return [f"{machine} was busy until just now"]

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The provider health_probe: real applications behind a HAProxy in TCP mode that probes them, as Azure Load Balancer does.
+
+HAProxy gets no command from us. Its checks alone decide, and the load tells what clients see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import load
+from tests.support.checkout import BUILD
+from tests.support.haproxy import Haproxy
+from tests.support.inventory import LOCAL, state_dir
+from tests.support.playbook import ansible_settings
+from tests.support.processes import Processes
+from tests.support.simulator import Simulator
+from tests.support.site import Site, wait_until
+from tests.support.world import reserve_port
+
+pytestmark = pytest.mark.timeout(300)
+
+APPLICATION = Path(load.__file__).with_name("probed.py")
+RATE = 60
+FIGURES = {
+    "load_balancer_health_probe_interval": 0.5,
+    "load_balancer_health_probe_threshold": 2,
+    "load_balancer_health_probe_margin": 1,
+}
+
+
+class ProbedSite(Site):
+    """Applications behind HAProxy in TCP mode, with their health answer on a port of its own."""
+
+    def __init__(self, folder, names=("web1", "web2"), means="out", **variables):
+        self.folder = folder
+        self.python, self.program = sys.executable, "ansible-playbook"
+        self.names = list(names)
+        self.means = means
+        self.processes = []
+        self.keepers = {name: (reserve_port(), reserve_port()) for name in self.names}
+        self.simulator = Simulator(self.names)
+        self.running = Processes(folder)
+        self.applications = {}
+        for name in self.names:
+            if means == "in":
+                self.file(name).write_text("in service\n")
+            self.start_application(name)
+        proxy = folder / "proxy"
+        proxy.mkdir()
+        self.front = reserve_port()
+        servers = "".join(
+            f"  server {name} 127.0.0.1:{self.port(name)} check port {self.port(name, 1)} inter 500ms fall 2 rise 2\n" for name in self.names
+        )
+        self.haproxy = Haproxy(
+            proxy,
+            f"frontend in\n  mode tcp\n  bind 127.0.0.1:{self.front.getsockname()[1]}\n  default_backend www\n"
+            f"backend www\n  mode tcp\n  option httpchk GET /health\n  option redispatch 1\n  retries 3\n{servers}",
+        )
+        self.inventory = folder / "inventory.json"
+        self.write(**variables)
+        self.load = None
+
+    def port(self, name, number=0):
+        return self.keepers[name][number].getsockname()[1]
+
+    def file(self, name):
+        return self.folder / f"{name}-health"
+
+    def start_application(self, name):
+        words = ("--name", name, "--port", self.port(name), "--probe-port", self.port(name, 1), "--file", self.file(name), "--means", self.means)
+        self.applications[name] = self.running.start(name, sys.executable, "-I", "-S", APPLICATION, *words)
+
+    def host(self, name):
+        return {
+            "graceful_azure_imds_url": self.simulator.urls[name],
+            **state_dir(self.folder, name),
+            "load_balancer_provider": "health_probe",
+            "load_balancer_health_probe_action": "file",
+            "load_balancer_health_probe_file": str(self.file(name)),
+            "load_balancer_health_probe_file_means": self.means,
+            "load_balancer_health_probe_url": f"http://127.0.0.1:{self.port(name, 1)}/health",
+            **FIGURES,
+            "drain_host_ports": [self.port(name)],
+            "restore_service_url": f"http://127.0.0.1:{self.port(name)}/",
+        }
+
+    def write(self, **variables):
+        hosts = {name: {**self.host(name), **variables.get(name, {})} for name in self.names}
+        more = {key: value for key, value in variables.items() if key not in self.names}
+        content = {"all": {"vars": LOCAL, "children": {"web": {"hosts": {name: {**host, **more} for name, host in hosts.items()}}}}}
+        self.inventory.write_text(json.dumps(content))
+
+    def fails(self, name):
+        return self.file(name).exists() == (self.means == "out")
+
+    def up(self, name):
+        return self.haproxy.states("www")[name].up
+
+    def start_load(self, seconds=60):
+        records = self.folder / "load.csv"
+        self.load = self.running.start("load", *load.command(self.front.getsockname()[1], RATE, 4.0, records))
+        return records
+
+    def stop_load(self, records):
+        time.sleep(0.5)
+        self.running.stop(self.load, patience=10)
+        requests = load.read_requests(records)
+        return requests, [request for request in requests if request["outcome"] != load.OK]
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
+        self.simulator.close()
+        self.haproxy.stop()
+        self.running.close()
+        for pair in self.keepers.values():
+            for keeper in pair:
+                keeper.close()
+        self.front.close()
+
+
+@pytest.fixture(name="make_site")
+def _make_site(tmp_path):
+    made = []
+
+    def make(**options):
+        made.append(ProbedSite(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.close()
+
+
+@pytest.mark.parametrize("means", ["out", "in"])
+def test_a_reboot_under_load_fails_no_request(make_site, means):
+    site = make_site(means=means)
+    if means == "in":
+        site.file("web1").chmod(0o640)
+    before = site.file("web1").stat() if means == "in" else None
+    wait_until(lambda: site.up("web1") and site.up("web2"), 20, "both up")
+    records = site.start_load()
+    time.sleep(1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=3, SettleSeconds=1)
+    process = site.start("handle_events")
+    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    failed_at = time.monotonic()
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    # Not before the balancer must have noticed: 0.5 s x 2 + 1 s.
+    assert time.monotonic() - failed_at >= 2 and not site.up("web1")
+    # The impact.
+    site.applications["web1"].kill()
+    time.sleep(1)
+    site.start_application("web1")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed" and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    wait_until(lambda: site.up("web1"), 20, "up again")
+    time.sleep(1)
+    requests, failed = site.stop_load(records)
+    assert not failed and len(requests) > 300, (len(requests), failed[:10])
+    assert {request["backend"] for request in requests[-50:]} == {"web1", "web2"}
+    assert not site.fails("web1") and site.records() == []
+    if before:
+        after = site.file("web1").stat()
+        assert site.file("web1").read_text() == "in service\n"
+        assert (after.st_ino, after.st_mode, after.st_mtime) == (before.st_ino, before.st_mode, before.st_mtime)
+
+
+def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
+    site = make_site()
+    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "another")})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    process = site.start("handle_events", handle_events_timeout=25)
+    run = site.finish(process)
+    reason = run.event(event_id)["hosts"]["web1"]["reason"]
+    assert "/health still passes although" in reason and "another is there" in reason, run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    # By hand, it is given back.
+    shown = site.run("holds", holds_release=True)
+    assert shown.status == 0 and "health_probe file" in shown.output, shown.output
+    assert site.records() == [] and not (site.folder / "another").exists()
+
+
+def test_a_folder_that_is_not_there_needs_a_person(make_site):
+    site = make_site()
+    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "nowhere" / "file")})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run(handle_events_timeout=15)
+    assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
+    assert "there is no folder" in run.event(event_id)["hosts"]["web1"]["reason"]
+    assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
+
+
+def test_a_run_that_was_killed_is_continued(make_site):
+    site = make_site()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    killed = site.start("handle_events")
+    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    site.kill(killed)
+    run = site.run()
+    assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert not site.fails("web1") and site.records() == []
+
+
+def test_the_roles_alone(make_site):
+    site = make_site()
+    playbook = site.folder / "roles.yml"
+    directions = {"out": ("load_balancer", "drain_host"), "in": ("restore_service",)}
+    for direction, roles in directions.items():
+        tasks = [
+            {
+                "ansible.builtin.include_role": {"name": f"graceful.azure.{role}"},
+                "vars": {"load_balancer_state": direction, **{f"{name}_event_ids": ["drill"] for name in roles}},
+            }
+            for role in roles
+        ]
+        playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": tasks}]))
+        environment = dict(os.environ, **ansible_settings(site.folder))
+        began = time.monotonic()
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(site.inventory), str(playbook)], capture_output=True, text=True, env=environment, cwd=str(BUILD), check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert site.fails("web1") == (direction == "out")
+        if direction == "out":
+            # It waits until the balancer must have noticed, and for three quiet seconds.
+            assert time.monotonic() - began > 5 and not site.up("web1")
+    assert site.records() == []
+
+
+def test_a_probe_and_a_haproxy_in_a_row(make_site):
+    site = make_site()
+    content = json.loads(site.inventory.read_text())
+    for name, host in content["all"]["children"]["web"]["hosts"].items():
+        probe = {key[len("load_balancer_") :]: host.pop(key) for key in list(host) if key.startswith("load_balancer_")}
+        inner = {"provider": "haproxy", "hosts": ["lb1"], "server": name, "haproxy_socket": site.haproxy.socket}
+        host["load_balancer_list"] = [probe, inner]
+    content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
+    site.inventory.write_text(json.dumps(content))
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    process = site.start("handle_events")
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    assert site.fails("web1") and site.admin_states() == {"web1": "drain", "web2": "ready"}
+    run = site.finish(process)
+    assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+    assert not site.fails("web1") and site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []

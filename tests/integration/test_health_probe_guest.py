@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The responder and a unit that answers the probe, on a booted guest with a systemd of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.checkout import must_pass
+from tests.support.playbook import ansible_settings
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="real hosts are booted by root alone: sudo make test"),
+    pytest.mark.timeout(400),  # the first time the image is built
+]
+
+PORT = 8079
+# Another port of the guest, on which a unit answers the probe.
+ANSWER = "[Service]\nExecStart=/usr/bin/python3 -I -m http.server 8078\nDynamicUser=yes\n"
+
+
+class Guest:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def bed(self, *words):
+        return must_pass(sys.executable, "tests/bed/bed.py", "--folder", str(self.folder), "--web", "1", "--balancers", "0", *words, timeout=300)
+
+    def play(self, *tasks):
+        """The tasks on the guest: whether they went well, and what was printed."""
+        play = [{"hosts": "web1", "gather_facts": False, "tasks": list(tasks)}]
+        path = self.folder / "play.yml"
+        path.write_text(json.dumps(play))
+        environment = dict(os.environ, **ansible_settings(self.folder))
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(path)],
+            capture_output=True, text=True, env=environment, cwd=str(self.folder), timeout=120, check=False,
+        )  # fmt: skip
+        return done.returncode == 0, done.stdout + done.stderr
+
+    def shell(self, line):
+        shown = {"ansible.builtin.debug": {"msg": "<<{{ said.stdout }}>>"}}
+        went_well, said = self.play({"name": "sh", "ansible.builtin.shell": line, "register": "said"}, shown)
+        assert went_well, said
+        return said.partition("<<")[2].partition(">>")[0]
+
+    def status(self, port=PORT):
+        code = f"import urllib.request as u, urllib.error as e\ntry: print(u.urlopen('http://127.0.0.1:{port}/', timeout=5).status)\n" \
+            "except e.HTTPError as error: print(error.code)\nexcept OSError: print('none')"
+        return self.shell(f"python3 -I - <<'END'\n{code}\nEND")
+
+
+@pytest.fixture(name="guest", scope="module")
+def make_guest(tmp_path_factory):
+    guest = Guest(tmp_path_factory.mktemp("bed"))
+    try:
+        guest.bed("up")
+        yield guest
+    finally:
+        guest.bed("down")
+
+
+def responder(state="present", port=PORT):
+    return {
+        "ansible.builtin.include_role": {"name": "graceful.azure.load_balancer", "tasks_from": "responder"},
+        "vars": {
+            "load_balancer_health_probe_responder_state": state,
+            "load_balancer_health_probe_responder_port": port,
+            "load_balancer_health_probe_responder_url": "http://127.0.0.1:8078/",
+        },
+    }
+
+
+def hold(state, **options):
+    return {"graceful.azure.health_probe_hold": {"state": state, "event_ids": ["A"], **options}}
+
+
+THROUGH_RESPONDER = {"action": "responder", "responder_port": PORT}
+
+
+def test_the_responder_from_its_installation_to_its_end(guest):
+    guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload; systemctl start answer; sleep 1")
+    went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
+    assert not went_well and "The responder is not installed here" in said
+    went_well, said = guest.play(responder(port=8078))
+    assert not went_well and "The responder cannot listen on port 8078" in said and "in use" in said
+    went_well, said = guest.play(responder())
+    assert went_well, said
+    went_well, said = guest.play(responder())
+    assert went_well and "changed=0" in said, said
+    assert guest.status() == "200"
+    # It runs as a user of its own.
+    assert guest.shell(f"ps -o user= -p $(systemctl show -P MainPID graceful-azure-responder-{PORT}.service)") != "root"
+    went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
+    assert went_well and guest.status() == "503", said
+    went_well, said = guest.play(responder("absent"))
+    assert not went_well and "holds this host out of its load balancer" in said
+    # Also after it was started anew.
+    guest.shell(f"systemctl restart graceful-azure-responder-{PORT}.service")
+    assert guest.status() == "503"
+    assert guest.play(hold("absent"))[0] and guest.status() == "200"
+    guest.shell("systemctl stop answer")
+    assert guest.status() == "503"
+    guest.shell("systemctl start answer; sleep 1")
+    went_well, said = guest.play(responder("absent"))
+    assert went_well and guest.status() == "none", said
+    assert guest.play(responder("absent"))[0]
+
+
+def test_a_unit_that_answers_the_probe(guest):
+    guest.shell("systemctl start answer; sleep 1")
+    went_well, said = guest.play(hold("present", action="service", service="nothing"))
+    assert not went_well and "systemd knows no unit nothing.service (load_balancer_health_probe_service)" in said
+    assert guest.status(8078) == "200"
+    assert guest.play(hold("present", action="service", service="answer"))[0] and guest.status(8078) == "none"
+    assert "changed=0" in guest.play(hold("present", action="service", service="answer"))[1]
+    assert guest.play(hold("absent"))[0]
+    guest.shell("sleep 1")
+    assert guest.status(8078) == "200" and guest.shell("ls -A /var/lib/graceful_azure") == ""

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbooks and the roles with hosts behind a real nginx."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.support.nginx import NEEDED, Nginx
+from tests.support.ports import free_port
+from tests.support.site import Site, wait_until
+
+pytestmark = NEEDED
+
+
+class NginxSite(Site):
+    """The site with nginx in place of its HAProxy."""
+
+    def __init__(self, folder, **more):
+        super().__init__(folder)
+        (folder / "nginx").mkdir()
+        servers = "".join(f"  server 127.0.0.1:{listener.port}; # {name}\n" for name, listener in self.listeners.items())
+        self.door = free_port()
+        http = f"upstream www {{\n{servers}}}\nserver {{ listen 127.0.0.1:{self.door}; location / {{ proxy_pass http://www; }} }}"
+        self.nginx = Nginx(folder / "nginx", http=http)
+        self.found = self.nginx.configuration.read_bytes()
+        variables = {"load_balancer_provider": "nginx", "load_balancer_nginx_configuration": str(self.nginx.configuration), **more}
+        variables["load_balancer_server"] = "127.0.0.1:{{ drain_host_ports[0] }}"
+        self.write_inventory(variables)
+
+    def is_out(self, name):
+        return f"server 127.0.0.1:{self.listeners[name].port} down; # {name}" in self.nginx.configuration.read_text()
+
+    def close(self):
+        super().close()
+        self.nginx.stop()
+
+
+@pytest.fixture(name="site")
+def make_site(tmp_path):
+    site = NginxSite(tmp_path)
+    yield site
+    site.close()
+
+
+def test_a_reboot_is_seen_through(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    process = site.start("handle_events")
+    wait_until(lambda: site.is_out("web1"), 60, "web1 out")
+    assert not site.is_out("web2")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.nginx.configuration.read_bytes() == site.found
+    assert site.records() == []
+
+
+def test_a_run_that_was_killed_is_continued_and_the_playbook_holds_shows_and_releases(site):
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=600)
+    process = site.start("handle_events")
+    wait_until(lambda: site.is_out("web1"), 60, "web1 out")
+    site.kill(process)
+    shown = site.run("holds")
+    assert shown.status == 0, shown.output
+    assert "nginx_server www/127.0.0.1:%d (http)" % site.listeners["web1"].port in shown.output
+    released = site.run("holds", holds_release=True)
+    assert released.status == 0, released.output
+    wait_until(lambda: site.nginx.configuration.read_bytes() == site.found, 5, "the line as it was")
+    assert not [path for path in site.records() if path.name.startswith("nginx_server")]
+
+
+def test_a_mistake_in_the_configuration_is_told_and_nothing_is_changed(site):
+    time.sleep(0.05)
+    text = site.nginx.configuration.read_text().replace("upstream www {", "upstream www { least_con;")
+    site.nginx.configuration.write_text(text)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=600)
+    run = site.run(handle_events_timeout=8)
+    assert run.status != 0
+    assert "unknown directive" in run.output
+    assert "least_con" in run.output
+    assert site.nginx.configuration.read_text() == text
+    assert site.simulator.event(event_id)["Approvals"] == []

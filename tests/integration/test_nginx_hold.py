@@ -1,0 +1,644 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""nginx_hold and nginx_info against a real nginx."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import backend, load
+from tests.support.module import PROGRAM as MODULE_PROGRAM
+from tests.support.module import run_module
+from tests.support.nginx import NEEDED, STREAM_NEEDED, Nginx
+from tests.support.ports import free_port
+
+pytestmark = NEEDED
+# Some of it runs as another user.
+OPEN_TO_ALL = True
+
+UP = """\
+# The shop.
+upstream shop {{
+  least_conn;
+  server 127.0.0.1:{one}   weight=2 ; # mine; "keep this"
+  server   "127.0.0.1:{two}"  max_fails=1
+      fail_timeout=2s;	# over two lines
+}}
+upstream api {{ keepalive 4; server 127.0.0.1:{one} max_fails=3; server 127.0.0.1:{two}; }}
+"""
+SITE = """\
+server {{
+  listen 127.0.0.1:{door};
+  location / {{ proxy_pass http://shop; }}
+  location /api/ {{ proxy_pass http://api/; proxy_http_version 1.1; proxy_set_header Connection ""; }}
+}}
+"""
+
+
+class Bed:
+    """nginx in front of two servers. The upstreams are in an included file, which a symbolic link leads to."""
+
+    def __init__(self, folder, **more):
+        self.folder = folder
+        self.ports = {name: free_port() for name in ("one", "two", "door", "stream")}
+        self.one, self.two = ("127.0.0.1:%d" % self.ports[name] for name in ("one", "two"))
+        (folder / "conf.d").mkdir(parents=True)
+        files = {"sites/up.conf": UP.format(**self.ports), "conf.d/site.conf": SITE.format(**self.ports)}
+        (folder / "conf.d" / "up.conf").symlink_to("../sites/up.conf")
+        more = {name: text.format(**self.ports) for name, text in more.items()}
+        self.nginx = Nginx(folder, http="  include conf.d/*.conf;", files=files, **more)
+        self.up = folder / "sites" / "up.conf"
+        self.found = self.up.read_bytes()
+        self.state_dir = folder / "state"
+        self.backends = []
+
+    def serve(self):
+        for name in ("one", "two"):
+            command = [sys.executable, backend.__file__, "--name", name, "--port", str(self.ports[name])]
+            self.backends.append(subprocess.Popen(command))
+        for name in ("one", "two"):
+            deadline = time.monotonic() + 10
+            while True:
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.ports[name])):
+                    break
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+    def close(self):
+        for process in self.backends:
+            process.kill()
+            process.wait()
+        self.nginx.stop()
+
+    def arguments(self, **more):
+        return dict({"configuration": str(self.nginx.configuration), "state_dir": str(self.state_dir)}, **more)
+
+    def hold(self, ids=("A",), state="present", check=False, **more):
+        ids = {} if ids is None else {"event_ids": list(ids)}
+        return run_module("nginx_hold", self.arguments(**{"server": self.one, "state": state, **ids, **more}), check)
+
+    def info(self, **more):
+        return run_module("nginx_info", self.arguments(**dict({"servers": [self.one]}, **more)))
+
+    def records(self):
+        return [json.loads(path.read_text()) for path in sorted(self.state_dir.glob("*.json"))]
+
+    def answers(self, number=20, path="/"):
+        found = Counter()
+        for _number in range(number):
+            with urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.ports["door"], path), timeout=5) as answer:
+                found[answer.headers["X-Backend"]] += 1
+        return found
+
+
+@pytest.fixture(name="bed")
+def make_bed(tmp_path):
+    bed = Bed(tmp_path / "nginx")
+    yield bed
+    bed.close()
+
+
+def test_a_hold_takes_every_line_out_with_one_reload_and_gives_each_back_exactly(bed):
+    bed.serve()
+    assert set(bed.answers()) == {"one", "two"}
+    os.chmod(bed.up, 0o640)
+    workers = bed.nginx.workers()
+    out = bed.hold()
+    assert (out["changed"], out["conflicts"], [server["condition"] for server in out["servers"]]) == (True, [], ["held", "held"])
+    text = bed.up.read_text()
+    assert "server 127.0.0.1:%d   weight=2 down ; # mine" % bed.ports["one"] in text
+    assert "server 127.0.0.1:%d max_fails=3 down;" % bed.ports["one"] in text
+    assert not bed.nginx.workers() & workers
+    assert bed.answers() == {"two": 20}
+    assert bed.answers(path="/api/") == {"two": 20}
+    reloads = (bed.folder / "error.log").read_text().count("SIGHUP")
+    assert reloads == 1
+    assert (bed.folder / "conf.d" / "up.conf").is_symlink()
+    assert bed.up.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in bed.up.parent.iterdir()] == ["up.conf"]
+
+    again = bed.hold()
+    assert not again["changed"]
+    second = bed.hold(["B"])
+    assert second["changed"]
+    assert not bed.hold(["A"], "absent")["servers"][0]["condition"] == "none"
+    assert bed.answers() == {"two": 20}
+    assert (bed.folder / "error.log").read_text().count("SIGHUP") == reloads
+
+    back = bed.hold(["b"], "absent")
+    assert (back["changed"], back["conflicts"]) == (True, [])
+    assert bed.up.read_bytes() == bed.found
+    assert bed.records() == []
+    assert set(bed.answers()) == {"one", "two"}
+    assert not bed.hold(None, "absent")["changed"]
+
+
+def test_check_mode_says_what_would_be_done_and_touches_nothing(bed):
+    workers = bed.nginx.workers()
+    told = bed.hold(check=True)
+    assert told["changed"]
+    assert [server["down"] for server in told["servers"]] == [True, True]
+    assert (bed.up.read_bytes(), bed.nginx.workers(), bed.state_dir.exists()) == (bed.found, workers, False)
+    bed.hold()
+    left = bed.up.read_bytes()
+    told = bed.hold(None, "absent", check=True)
+    assert told["changed"]
+    assert [view["line"] for view in told["diff"]["after"].values()] == [
+        "server 127.0.0.1:%d   weight=2 ;" % bed.ports["one"],
+        "server 127.0.0.1:%d max_fails=3;" % bed.ports["one"],
+    ]
+    assert bed.up.read_bytes() == left
+
+
+@STREAM_NEEDED
+def test_servers_in_stream_and_in_the_main_file(tmp_path):
+    port, other = free_port(), free_port()
+    stream = f"upstream s {{ server 127.0.0.1:{port}; server 127.0.0.1:{other}; }} server {{ listen 127.0.0.1:{free_port()}; proxy_pass s; }}"
+    http = f"upstream h {{ server 127.0.0.1:{port}; server 127.0.0.1:{other} backup; }}"
+    nginx = Nginx(tmp_path, http=http, stream=stream)
+    try:
+        found = nginx.configuration.read_bytes()
+        arguments = {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state"), "server": f"127.0.0.1:{port}"}
+        out = run_module("nginx_hold", dict(arguments, event_ids=["A"]))
+        assert [(server["context"], server["text"]) for server in out["servers"]] == [
+            ("http", f"server 127.0.0.1:{port} down;"),
+            ("stream", f"server 127.0.0.1:{port} down;"),
+        ]
+        assert run_module("nginx_hold", dict(arguments, state="absent"))["changed"]
+        assert nginx.configuration.read_bytes() == found
+    finally:
+        nginx.stop()
+
+
+@STREAM_NEEDED
+def test_a_list_of_servers_that_several_upstreams_include(tmp_path):
+    ports = {"one": free_port(), "two": free_port()}
+    files = {"list.inc": "server 127.0.0.1:{one};\nserver 127.0.0.1:{two};\n".format(**ports)}
+    http = "upstream a { include list.inc; } upstream b { ip_hash; include list.inc; }"
+    nginx = Nginx(tmp_path, http=http, stream="upstream s { include list.inc; }", files=files)
+    try:
+        arguments = {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state"), "server": "127.0.0.1:%d" % ports["one"]}
+        out = run_module("nginx_hold", dict(arguments, event_ids=["A"]))
+        seen = [(server["context"], server["upstream"], server["condition"]) for server in out["servers"]]
+        assert seen == [("http", "a, b", "held"), ("stream", "s", "held")]
+        assert (tmp_path / "list.inc").read_text().splitlines()[0] == "server 127.0.0.1:%d down;" % ports["one"]
+        assert run_module("nginx_hold", dict(arguments, state="absent"))["conflicts"] == []
+        assert (tmp_path / "list.inc").read_text() == files["list.inc"]
+    finally:
+        nginx.stop()
+
+
+def test_an_operators_down_is_never_touched(bed):
+    bed.up.write_text(bed.up.read_text().replace("max_fails=3;", "max_fails=3 down;"))
+    bed.nginx.reload()
+    found = bed.up.read_bytes()
+    out = bed.hold()
+    assert [server["condition"] for server in out["servers"]] == ["held", "already_out"]
+    assert [server["condition"] for server in bed.info()["servers"] if server["server"] == bed.one] == ["held", "already_out"]
+    bed.hold(None, "absent")
+    assert bed.up.read_bytes() == found
+
+
+def test_an_operators_down_that_nginx_has_not_loaded_is_told(bed):
+    time.sleep(0.05)
+    bed.up.write_text(bed.up.read_text().replace("weight=2 ;", "weight=2 down;"))
+    server = bed.info()["servers"][0]
+    assert (server["condition"], server["loaded"], server["in_service"], server["idle"]) == ("already_out", False, True, False)
+    time.sleep(0.05)
+    bed.nginx.reload()
+    server = bed.info()["servers"][0]
+    assert (server["condition"], server["loaded"], server["in_service"]) == ("already_out", True, False)
+
+
+def test_what_somebody_else_wrote_meanwhile_stays(bed):
+    bed.hold()
+    edited = "# a new first line\n" + bed.up.read_text().replace("least_conn;", "ip_hash;") + "# a new last line\n"
+    bed.up.write_text(edited.replace("   weight=2 down ;", "\tweight=2   down;"))
+    back = bed.hold(None, "absent")
+    assert back["conflicts"] == []
+    text = bed.up.read_text()
+    assert text.startswith("# a new first line\n") and text.endswith("# a new last line\n")
+    assert "server 127.0.0.1:%d\tweight=2;" % bed.ports["one"] in text
+    assert "down" not in text
+
+
+def test_a_line_that_somebody_else_changed_is_a_conflict_and_stays(bed):
+    bed.hold()
+    changed = bed.up.read_text().replace("weight=2 down", "weight=5 down").replace("max_fails=3 down", "max_fails=3")
+    bed.up.write_text(changed)
+    told = bed.hold(["B"])
+    assert [server["condition"] for server in told["servers"]] == ["changed_meanwhile"] * 2
+    back = bed.hold(None, "absent")
+    assert len(back["conflicts"]) == 2
+    assert "weight=5 down" in back["conflicts"][0]
+    assert bed.up.read_text() == changed
+    assert bed.records() == []
+
+
+def test_a_line_that_somebody_else_removed_is_a_conflict(bed):
+    bed.hold()
+    bed.up.write_text("".join(line for line in bed.up.read_text().splitlines(True) if "mine" not in line))
+    back = bed.hold(None, "absent")
+    assert ["no longer in upstream shop" in conflict for conflict in back["conflicts"]] == [True]
+    assert bed.records() == []
+    assert "down" not in bed.up.read_text()
+
+
+def test_a_configuration_that_nginx_refuses_before_the_change_is_told(bed):
+    found = bed.up.read_bytes()
+    strange = found.replace(b"least_conn;", b"least_conn; zone shop 8k;")
+    bed.up.write_bytes(strange)
+    told = bed.hold()
+    assert told["failed"]
+    assert "has a mistake already" in told["msg"]
+    assert bed.up.read_bytes() == strange
+    assert not list(bed.state_dir.glob("*.json"))
+
+
+BREAKER = """
+from ansible_collections.graceful.azure.plugins.module_utils import _nginx
+check, calls = _nginx.Nginx.check, []
+def broken(self):
+    calls.append(1)
+    if len(calls) == 2:
+        with open(%r, "w") as stream:
+            stream.write("upstrea m;")
+    check(self)
+_nginx.Nginx.check = broken
+"""
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_configuration_that_nginx_refuses_with_the_change_is_put_back(bed, state):
+    """Here another file is broken by somebody else just when ours is written."""
+    if state == "absent":
+        bed.hold()
+    found, records, workers = bed.up.read_bytes(), bed.records(), bed.nginx.workers()
+    broken = bed.folder / "conf.d" / "broken.conf"
+    program = MODULE_PROGRAM.replace('module = "ansible_collections', BREAKER % str(broken) + 'module = "ansible_collections')
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, event_ids=["A"], state=state)})
+    command = [sys.executable, "-c", program, "nginx_hold", "-1", *sys.path]
+    told = json.loads(subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).stdout)
+    assert 'nginx -t refuses it: nginx: [emerg] unknown directive "upstrea"' in told["msg"]
+    assert "The files are as they were." in told["msg"]
+    assert (bed.up.read_bytes(), bed.records(), bed.nginx.workers()) == (found, records, workers)
+    broken.unlink()
+    assert bed.hold(["A"], state)["changed"]
+    assert (bed.up.read_bytes() == bed.found) == (state == "absent")
+
+
+def test_a_reload_that_does_not_come_is_noticed_and_undone(bed):
+    workers = bed.nginx.workers()
+    os.kill(bed.nginx.pid, signal.SIGSTOP)
+    try:
+        told = bed.hold()
+    finally:
+        os.kill(bed.nginx.pid, signal.SIGCONT)
+    assert "its former workers go on" in told["msg"]
+    assert "The files are as they were." in told["msg"]
+    assert bed.up.read_bytes() == bed.found
+    assert bed.records() == []
+    time.sleep(0.3)
+    assert bed.nginx.workers() != workers, "the reload that came late has loaded the files as they were"
+    bed.hold()
+    os.kill(bed.nginx.pid, signal.SIGSTOP)
+    left = bed.up.read_bytes()
+    try:
+        told = bed.hold(None, "absent")
+    finally:
+        os.kill(bed.nginx.pid, signal.SIGCONT)
+    assert told["failed"]
+    assert bed.up.read_bytes() == left
+    assert [record["phase"] for record in bed.records()] == ["held", "held"]
+    assert bed.hold(None, "absent")["changed"]
+    assert bed.up.read_bytes() == bed.found
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"server": "10.0.0.4:8080"}, "No upstream in the configuration {conf} of the running nginx has a server '10.0.0.4:8080' (option server)"),
+        ({"files": ["{folder}/none.conf"]}, "The file {folder}/none.conf does not exist"),
+        ({"files": ["{folder}/other.conf"]}, "The file {folder}/other.conf is not part of the configuration {conf}"),
+        ({"files": ["{folder}/conf.d/site.conf"]}, "{folder}/conf.d/site.conf has no server"),
+        ({"configuration": "{folder}/other.conf"}, "No nginx with the configuration {folder}/other.conf runs on this machine"),
+        ({"min_in_service": "two"}, "min_in_service"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_changed(bed, options, told):
+    (bed.folder / "other.conf").write_text("# nothing\n")
+    names = {"folder": str(bed.folder), "conf": str(bed.nginx.configuration)}
+    filled = {key: [text.format(**names) for text in value] if isinstance(value, list) else value.format(**names) for key, value in options.items()}
+    result = bed.hold(**filled)
+    assert told.format(**names) in result["msg"]
+    assert (bed.up.read_bytes(), list(bed.state_dir.glob("*.json"))) == (bed.found, [])
+
+
+def test_the_same_server_twice_in_one_upstream_is_told(bed):
+    bed.up.write_text(bed.up.read_text().replace("least_conn;", "server 127.0.0.1:%d;" % bed.ports["one"]))
+    told = bed.hold()
+    assert "more than once in upstream shop (lines 3 and 4)" in told["msg"]
+    assert not list(bed.state_dir.glob("*.json"))
+
+
+def test_an_nginx_that_does_not_run_is_told(bed):
+    bed.nginx.stop()
+    assert "runs on this machine" in bed.hold()["msg"]
+
+
+def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Nginx(tmp_path / "other", http="upstream u { server 127.0.0.1:1; }")
+    try:
+        told = run_module("nginx_info", {"state_dir": str(bed.state_dir)})
+        assert "master processes of nginx run on this machine" in told["msg"]
+        assert "name the configuration of one of them" in told["msg"]
+        bed.hold()
+        seen = run_module("nginx_info", {"state_dir": str(bed.state_dir), "configuration": str(other.configuration)})
+        assert (seen["holds"], len(seen["other_holds"])) == ([], 2)
+        assert "No upstream in the configuration" in bed.hold(configuration=str(other.configuration))["msg"]
+    finally:
+        other.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
+    bed.folder.chmod(0o755)
+    seen = run_module("nginx_info", bed.arguments(servers=[bed.one]), user=65534)
+    assert "user id 65534 may not signal nginx" in seen["rights_problem"]
+    told = run_module("nginx_hold", bed.arguments(server=bed.one, event_ids=["A"]), user=65534)
+    assert told["failed"]
+    assert bed.up.read_bytes() == bed.found
+
+
+def test_files_limit_the_hold(bed):
+    more = bed.folder / "conf.d" / "more.conf"
+    more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
+    found = more.read_bytes()
+    bed.hold(files=[str(more)])
+    assert b"down" in more.read_bytes()
+    assert bed.up.read_bytes() == bed.found
+    bed.hold(None, "absent", files=[str(more)])
+    assert more.read_bytes() == found
+
+
+def test_too_few_others_refuse_the_hold(bed):
+    told = bed.hold(min_in_service="2")
+    assert told["refused"] == [
+        f"{bed.one} stays: 2 of 2 in service in upstream shop, 2 must stay.",
+        f"{bed.one} stays: 2 of 2 in service in upstream api, 2 must stay.",
+    ]
+    assert bed.up.read_bytes() == bed.found
+    assert bed.hold(min_in_service="50%")["refused"] == []
+    assert "1 of 2 in service" in bed.hold(server=bed.two, min_in_service=1)["refused"][0]
+
+
+# The program runs the module until a function is called for the n-th time, and kills it before or after that call.
+KILLER = """
+import os, signal
+from ansible_collections.graceful.azure.plugins.module_utils import _hold_records, _nginx, _nginx_hold
+def strike(owner, name, number, after):
+    calls, inner = [], getattr(owner, name)
+    def outer(*args):
+        calls.append(1)
+        if len(calls) == number and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = inner(*args)
+        if len(calls) == number and after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(owner, name, outer)
+owners = {"write": _hold_records.Store, "delete": _hold_records.Store, "check": _nginx.Nginx, "reload": _nginx.Nginx, "hang_up": _nginx.Nginx,
+          "replace_file": _nginx_hold}
+strike(owners[NAME], NAME, NUMBER, AFTER)
+"""
+POINTS = [
+    ("write", 1, False), ("write", 1, True), ("write", 2, True), ("replace_file", 1, True), ("replace_file", 2, True), ("check", 2, True),
+    ("hang_up", 1, True), ("reload", 1, True), ("write", 3, True), ("delete", 1, True),
+]  # fmt: skip
+
+
+def killed(bed, name, number, after, **options):
+    """Run the module and kill it at that point. Whether it came so far."""
+    strike = "NAME, NUMBER, AFTER = %r, %d, %r\n" % (name, number, after) + KILLER
+    program = MODULE_PROGRAM.replace('module = "ansible_collections', strike + 'module = "ansible_collections')
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, **options)})
+    command = [sys.executable, "-c", program, "nginx_hold", "-1", *sys.path]
+    return subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).returncode == -signal.SIGKILL
+
+
+@pytest.fixture(name="two_files")
+def make_two_files(tmp_path):
+    bed = Bed(tmp_path / "nginx")
+    bed.more = bed.folder / "conf.d" / "more.conf"
+    bed.more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
+    bed.nginx.reload()
+    yield bed
+    bed.close()
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_a_hold_that_was_killed_is_continued_and_given_back_exactly(two_files, point):
+    bed = two_files
+    bed.serve()
+    found = bed.up.read_bytes(), bed.more.read_bytes()
+    came = killed(bed, *point, event_ids=["A"])
+    assert came or point[0] == "delete"
+    told = bed.hold()
+    assert told["conflicts"] == []
+    assert [server["condition"] for server in told["servers"]] == ["held"] * 3
+    assert [record["phase"] for record in bed.records()] == ["held"] * 3
+    assert bed.answers() == {"two": 20}
+    bed.hold(None, "absent")
+    assert (bed.up.read_bytes(), bed.more.read_bytes(), bed.records()) == (*found, [])
+    assert set(bed.answers()) == {"one", "two"}
+    assert not list(bed.folder.rglob(".*.graceful_azure"))
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_a_hold_that_was_killed_and_is_not_needed_any_more_is_given_back_exactly(two_files, point):
+    bed = two_files
+    bed.serve()
+    found = bed.up.read_bytes(), bed.more.read_bytes()
+    killed(bed, *point, event_ids=["A"])
+    told = bed.hold(None, "absent")
+    assert told["conflicts"] == []
+    assert (bed.up.read_bytes(), bed.more.read_bytes(), bed.records()) == (*found, [])
+    assert set(bed.answers()) == {"one", "two"}
+
+
+@pytest.mark.parametrize("again", ["absent", "present"])
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_a_release_that_was_killed_is_continued(two_files, point, again):
+    bed = two_files
+    bed.serve()
+    found = bed.up.read_bytes(), bed.more.read_bytes()
+    bed.hold()
+    came = killed(bed, *point, state="absent")
+    assert came
+    if again == "present":
+        told = bed.hold(["B"])
+        assert told["conflicts"] == []
+        assert [record["phase"] for record in bed.records()] == ["held"] * 3
+        assert bed.answers() == {"two": 20}
+    told = bed.hold(None, "absent")
+    assert told["conflicts"] == []
+    assert (bed.up.read_bytes(), bed.more.read_bytes(), bed.records()) == (*found, [])
+    assert set(bed.answers()) == {"one", "two"}
+
+
+def test_two_at_once_hold_both_servers(bed):
+    bed.up.write_text(bed.up.read_text().replace("upstream api", "upstream third { server 127.0.0.1:1; server %s; }\nupstream api" % bed.one))
+    bed.nginx.reload()
+    found = bed.up.read_bytes()
+    first = run_module("nginx_hold", bed.arguments(server=bed.one, event_ids=["A"]), wait=False)
+    second = run_module("nginx_hold", bed.arguments(server=bed.two, event_ids=["B"]), wait=False)
+    assert first()["changed"] and second()["changed"]
+    assert bed.up.read_text().count(" down") == 5
+    back = [run_module("nginx_hold", bed.arguments(server=server, state="absent"), wait=False) for server in (bed.one, bed.two)]
+    assert all(finish()["changed"] for finish in back)
+    assert bed.up.read_bytes() == found
+
+
+def test_a_look_waits_for_what_the_former_workers_still_do(bed):
+    bed.serve()
+    clients = [socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10) for _number in range(8)]
+    for client in clients:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+    for client in clients:
+        assert client.recv(4096)
+    bed.hold()
+    seen = bed.info()["servers"][0]
+    assert (seen["in_service"], seen["idle"], seen["former"]) == (False, False, 0)
+    # Of two equal servers one has the double weight.
+    assert 4 <= seen["connections"] <= 6
+    assert not bed.info(timeout=1)["idle"]
+    finish = run_module("nginx_info", bed.arguments(servers=[bed.one], timeout=20, quiet=1), wait=False)
+    time.sleep(1)
+    for client in clients:
+        client.close()
+    waited = finish()["servers"][0]
+    assert (waited["idle"], waited["quiet_for"] >= 1) == (True, True)
+
+
+def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
+    bed.serve()
+    bed.answers(path="/api/")
+    assert bed.info()["servers"][0]["connections"] > 0
+    bed.hold()
+    assert bed.info(timeout=10, quiet=1)["idle"]
+    assert bed.info()["servers"][0]["connections"] == 0
+
+
+@STREAM_NEEDED
+def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
+    upstream = "upstream s {{ server 127.0.0.1:{one}; server 127.0.0.1:{two} backup; }}"
+    bed = Bed(tmp_path / "nginx", stream=upstream + " server {{ listen 127.0.0.1:{stream}; proxy_pass s; }}")
+    try:
+        bed.serve()
+        client = socket.create_connection(("127.0.0.1", bed.ports["stream"]), timeout=5)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"X-Backend: one" in client.recv(4096)
+        bed.hold()
+        # One for each line of the server, because they have the same address.
+        assert {(server["connections"], server["former"], server["idle"]) for server in bed.info()["servers"] if server["server"] == bed.one} == {(1, 0, False)}
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"X-Backend: one" in client.recv(4096)
+        client.close()
+        assert bed.info(timeout=10)["idle"]
+    finally:
+        bed.close()
+
+
+def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(bed):
+    """The whole request is read before nginx chooses a server. The former worker chooses by the former configuration."""
+    bed.serve()
+    clients = []
+    for _number in range(8):
+        client = socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10)
+        client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
+        clients.append(client)
+    time.sleep(0.3)
+    bed.hold()
+    seen = bed.info()["servers"][0]
+    assert (seen["connections"], seen["former"], seen["idle"]) == (0, 8, False)
+    answered = Counter()
+    for client in clients:
+        client.sendall(b"cd")
+        answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
+        client.close()
+    assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
+    assert bed.info(timeout=20)["idle"]
+
+
+def test_no_request_on_a_connection_of_its_own_fails_while_the_server_goes_out_and_comes_back(bed, tmp_path):
+    bed.serve()
+    outcomes, stop = Counter(), threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d/" % bed.ports["door"], timeout=5) as answer:
+                    outcomes[answer.headers["X-Backend"]] += 1
+            except (OSError, urllib.error.URLError) as error:
+                outcomes["failed: %s" % error] += 1
+
+    threads = [threading.Thread(target=ask) for _number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _round in range(4):
+        bed.hold()
+        time.sleep(0.2)
+        bed.hold(None, "absent")
+        time.sleep(0.2)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert set(outcomes) == {"one", "two"}
+    assert sum(outcomes.values()) > 200
+
+
+def test_the_load_with_kept_connections_fails_only_where_the_reload_closed_one(bed, tmp_path):
+    """What a reload costs clients that keep their connections: docs/nginx.md has the figures."""
+    bed.serve()
+    records = tmp_path / "load.csv"
+    process = subprocess.Popen(load.command(bed.ports["door"], 100, 10, records), stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    for _round in range(3):
+        bed.hold()
+        time.sleep(0.5)
+        bed.hold(None, "absent")
+        time.sleep(0.5)
+    process.terminate()
+    process.wait(30)
+    rows = load.read_requests(records)
+    failed = [row for row in rows if row["outcome"] != load.OK]
+    assert len(rows) > 200
+    assert {row["connection"] for row in failed} <= {"kept"}
+    assert {row["outcome"] for row in failed} <= {"closed without an answer"}
+    print("requests %d, failed %d of them on kept connections" % (len(rows), len(failed)))
+
+
+def test_records_follow_their_schema(bed):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "hold-record.schema.json").read_text())
+    bed.hold()
+    assert len(bed.records()) == 2
+    for record in bed.records():
+        jsonschema.validate(record, schema)

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The responder as a process of its own, before a real web server."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import sys
+
+import pytest
+
+from tests.support.checkout import ROOT
+from tests.support.ports import free_port
+from tests.support.processes import Processes
+from tests.support.site import wait_until
+from tests.support.web import Web
+
+PROGRAM = ROOT / "roles" / "load_balancer" / "files" / "probe_responder.py"
+
+
+class Responder:
+    def __init__(self, folder, web):
+        self.port, self.hold, self.web = free_port(), folder / "hold" / "out", web
+        self.hold.parent.mkdir()
+        self.processes = Processes(folder)
+        words = ("--url", f"http://127.0.0.1:{web.port}/health", "--hold", self.hold, "--port", self.port, "--seconds", "1")
+        self.process = self.processes.start("responder", sys.executable, "-I", "-S", PROGRAM, *words)
+        wait_until(self.listens, 10, "the responder listens")
+
+    def listens(self):
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def ask(self, method="GET", path="/any"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            assert answer.getheader("Connection") == "close"
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(name="responder")
+def make_responder(tmp_path):
+    web = Web()
+    responder = Responder(tmp_path, web)
+    yield responder
+    responder.processes.close()
+    web.close()
+
+
+def test_it_passes_the_applications_health_on(responder):
+    assert responder.ask() == (200, "OK\n") and responder.ask("HEAD") == (200, "")
+    responder.web.status = 500
+    assert responder.ask()[0] == 500
+
+
+def test_a_hold_makes_it_fail_at_once(responder):
+    responder.hold.write_text("")
+    assert responder.ask() == (503, "held for a scheduled event\n")
+    responder.hold.unlink()
+    assert responder.ask()[0] == 200
+
+
+def test_what_it_cannot_read_is_no_hold(responder):
+    # The place of its folder is taken by a file, so nothing can be told of the hold.
+    responder.hold.parent.rmdir()
+    responder.hold.parent.write_text("")
+    assert responder.ask()[0] == 200
+
+
+def test_an_application_that_does_not_answer_fails(responder):
+    responder.web.close()
+    status, why = responder.ask()
+    assert status == 503 and why.startswith("the application cannot be asked")
+
+
+def test_what_is_no_request_is_refused(responder):
+    assert responder.ask("POST")[0] == 405
+    with socket.create_connection(("127.0.0.1", responder.port), 10) as connection:
+        connection.sendall(b"x" * 20000)
+        assert connection.recv(12) in (b"HTTP/1.1 400", b"")
+    assert responder.ask()[0] == 200
+
+
+def test_it_ends_when_it_is_told(responder):
+    assert responder.processes.stop(responder.process) == 0

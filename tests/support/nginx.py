@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real nginx with a configuration of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+PROGRAM = os.environ.get("GRACEFUL_AZURE_NGINX") or shutil.which("nginx", path=PATH)
+STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
+NEEDED = pytest.mark.skipif(not PROGRAM, reason="no nginx: apt-get install nginx-light libnginx-mod-stream")
+STREAM_NEEDED = pytest.mark.skipif(not STREAM_MODULE.exists(), reason="no module stream of nginx: apt-get install libnginx-mod-stream")
+START_SECONDS = 20
+
+TOP = """\
+{modules}
+{user}
+pid {folder}/nginx.pid;
+error_log {folder}/error.log notice;
+worker_processes 2;
+{more}
+events {{ worker_connections 1024; }}
+"""
+# The names of nginx's own folders for what it cannot keep in memory.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+class Nginx:
+    """nginx in the foreground. ``files`` are further files of the configuration, by their paths in the folder."""
+
+    def __init__(self, folder, http="", stream="", files=None, more=""):
+        self.folder = Path(folder)
+        self.configuration = self.folder / "nginx.conf"
+        self._process = None
+        for name, text in (files or {}).items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        modules = f"load_module {STREAM_MODULE};" if stream and STREAM_MODULE.exists() else ""
+        top = TOP.format(modules=modules, user="user root;" if os.geteuid() == 0 else "", folder=self.folder, more=more)
+        temporary = "".join(f"  {name}_temp_path {self.folder}/{name};\n" for name in TEMPORARY if name in ("client_body", "proxy"))
+        text = top + f"http {{\n  access_log off;\n{temporary}{http}\n}}\n" + (f"stream {{\n{stream}\n}}\n" if stream else "")
+        self.configuration.write_text(text)
+        self.start()
+
+    def start(self):
+        with (self.folder / "output.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [PROGRAM, "-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.workers():
+            assert time.monotonic() < deadline and self._process.poll() is None, (self.folder / "error.log").read_text()
+            time.sleep(0.02)
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def titles(self):
+        """The titles of its processes besides the master, by process id."""
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(stat.read_text().rpartition(")")[2].split()[1]) == self.pid:
+                    found[int(stat.parent.name)] = (stat.parent / "cmdline").read_text().replace("\0", " ").strip()
+        return found
+
+    def workers(self):
+        """The ids of the workers that serve."""
+        return {pid for pid, title in self.titles().items() if title == "nginx: worker process"}
+
+    def leaving(self):
+        """The ids of the workers that are shutting down."""
+        return {pid for pid, title in self.titles().items() if title == "nginx: worker process is shutting down"}
+
+    def reload(self):
+        before = self.workers()
+        self._process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.workers() or self.workers() & before:
+            assert time.monotonic() < deadline, (self.folder / "error.log").read_text()
+            time.sleep(0.02)
+
+    def stop(self):
+        if self._process and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds on the host's own health answer: real files and commands, and kills at each boundary."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    KEPT,
+    Command,
+    File,
+    HealthAnswers,
+    ProbeError,
+    Refused,
+    action_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the code catches it."""
+
+
+class DyingStore(Store):
+    """Dies before or after the write of that number."""
+
+    def __init__(self, folder, at=None, after=False):
+        super().__init__(folder)
+        self.left, self.after = at, after
+
+    def replace(self, record, wanted):
+        if self.left == 0 and not self.after:
+            raise Killed
+        super().replace(record, wanted)
+        if self.left == 0:
+            raise Killed
+        if self.left is not None:
+            self.left -= 1
+
+
+def run_command(words, handle_exceptions=True):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Host:
+    """One host with a health answer, made to fail in one of the ways."""
+
+    def __init__(self, folder, kind):
+        self.folder, self.kind = folder, kind
+        self.state_dir = str(folder / "state")
+        self.switch = folder / "switch"
+        self.boot, self.now = "boot-1", 100.0
+        if kind == "in":
+            self.switch.write_text("serves\n")
+
+    def action(self):
+        if self.kind == "command":
+            return Command(f"touch {self.switch}", f"rm -f {self.switch}", run_command)
+        return File(str(self.switch), self.kind)
+
+    def hold(self, *events, state="present", store=None, dry=False):
+        store = store or Store(self.state_dir, dry=dry)
+        request = Request(state == "present", list(events) or None)
+        driver = HealthAnswers(
+            store, request, self.action() if state == "present" else None, lambda record: action_of(record, None, run_command),
+            self.boot, dry=dry, clock=lambda: self.now,
+        )  # fmt: skip
+        engine = Engine(driver, store, request)
+        engine.run()
+        self.conflicts = engine.conflicts
+        self.answers = [driver.describe(hold) for hold in engine.current]
+        return engine.changed
+
+    def release(self, *events, **more):
+        return self.hold(*events, state="absent", **more)
+
+    @property
+    def fails(self):
+        return self.switch.exists() == (self.kind != "in")
+
+    @property
+    def records(self):
+        return os.listdir(self.state_dir) if os.path.isdir(self.state_dir) else []
+
+
+@pytest.fixture(name="host", params=["out", "in", "command"])
+def make_host(tmp_path, request):
+    return Host(tmp_path, request.param)
+
+
+def test_out_and_back_as_it_was_found(host):
+    before = host.switch.stat().st_ino if host.kind == "in" else None
+    assert host.hold("A", dry=True) and not host.fails and not host.records
+    assert host.hold("A") and host.fails
+    assert host.answers[0]["condition"] == "held" and host.answers[0]["held_by"] == ["A"]
+    assert not host.hold("a") and host.hold("B")
+    assert host.release("A") and host.fails
+    assert host.release("B", dry=True) and host.fails
+    assert host.release("B") and not host.fails and not host.records
+    assert not host.release("B")
+    if before:
+        assert host.switch.stat().st_ino == before and host.switch.read_text() == "serves\n"
+        assert not os.path.exists(str(host.switch) + KEPT)
+
+
+@pytest.mark.parametrize("direction", ["out", "back"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_kill_at_each_write_is_put_right(host, at, after, direction):
+    if direction == "back":
+        host.hold("A")
+    act = host.hold if direction == "out" else host.release
+    try:
+        act("A", store=DyingStore(host.state_dir, at, after))
+    except Killed:
+        pass
+    act("A")
+    assert host.fails == (direction == "out") and not host.conflicts
+    host.release("A")
+    assert not host.fails and not host.records and not host.conflicts
+
+
+def test_a_kill_on_the_way_out_then_the_event_is_over(host):
+    for at in range(3):
+        for after in (False, True):
+            try:
+                host.hold("A", store=DyingStore(host.state_dir, at, after))
+            except Killed:
+                pass
+            host.release("A")
+            assert not host.fails and not host.records and not host.conflicts
+
+
+def test_a_release_that_was_cut_off_and_a_new_event(host):
+    for at in range(2):
+        for after in (False, True):
+            host.hold("A")
+            try:
+                host.release("A", store=DyingStore(host.state_dir, at, after))
+            except Killed:
+                pass
+            host.hold("B")
+            # A kill before the first write has released nothing.
+            assert host.fails and host.answers[0]["held_by"] == (["B"] if (at, after) != (0, False) else ["A", "B"])
+            host.release("A", "B")
+            assert not host.fails and not host.records
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_what_fails_already_is_left_alone(host):
+    if host.kind == "out":
+        host.switch.write_text("maintenance until noon\n")
+    else:
+        host.switch.unlink()
+    assert not host.hold("A") and not host.records
+    assert host.answers[0]["condition"] == "already_out"
+    assert not host.release("A") and host.fails
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_somebody_lets_it_pass_in_the_same_boot(host):
+    host.hold("A")
+    host.switch.unlink() if host.kind == "out" else host.switch.write_text("another\n")
+    assert not host.hold("A") and not host.fails
+    assert host.answers[0]["condition"] == "changed_meanwhile" and "somebody else changed it" in host.conflicts[0]
+    host.release("A")
+    assert not host.fails and not host.records and "somebody else changed it" in host.conflicts[0]
+    if host.kind == "in":
+        assert host.switch.read_text() == "another\n" and KEPT in host.conflicts[0]
+
+
+def test_a_reboot_that_lets_it_pass_is_no_conflict(host):
+    host.hold("A")
+    host.switch.write_text("") if host.kind == "in" else host.switch.unlink()
+    host.boot, host.now = "boot-2", 7.0
+    assert host.hold("A") and host.fails and not host.conflicts
+    assert host.answers[0]["failing_for"] == 0.0
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_a_reboot_resets_the_time_for_which_it_fails(host):
+    host.hold("A")
+    host.now = 130.0
+    host.hold("A")
+    assert host.answers[0]["failing_for"] == 30.0
+    host.boot, host.now = "boot-2", 7.0
+    host.hold("A")
+    assert host.answers[0]["failing_for"] == 7.0 and host.answers[0]["boot_noted"]
+    # From now on, whoever lets it pass has acted.
+    host.switch.unlink() if host.kind == "out" else host.switch.write_text("x")
+    host.hold("A")
+    assert host.conflicts
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_an_operators_file_in_place_of_ours_stays(host):
+    host.hold("A")
+    host.switch.write_text("maintenance until noon\n")
+    host.release("A")
+    assert host.fails and not host.records and "was written by somebody else" in host.conflicts[0]
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path):
+    host = Host(tmp_path, "out")
+    host.switch = tmp_path / "nowhere" / "maintenance"
+    with pytest.raises(ProbeError, match="there is no folder .*nowhere. Make the folder, or correct load_balancer_health_probe_file"):
+        host.hold("A")
+    assert not host.records
+
+
+def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(_health_probe, "RESPONDER_FOLDER", str(tmp_path / "none"))
+    with pytest.raises(ProbeError, match="The responder is not installed here"):
+        File(_health_probe.responder_file(8079), "out", "responder").check()
+
+
+def test_a_command_that_fails_is_run_again_and_undone(tmp_path):
+    host = Host(tmp_path, "command")
+    (tmp_path / "block").mkdir()
+    host.action = lambda: Command(f"sh -c 'touch {host.switch}; test ! -d {tmp_path}/block'", f"rm -f {host.switch}", run_command)
+    with pytest.raises(Refused, match="ended with 1"):
+        host.hold("A")
+    assert len(host.records) == 1
+    (tmp_path / "block").rmdir()
+    assert host.hold("A") and host.answers[0]["condition"] == "held"
+    host.release("A")
+    assert not host.fails and not host.records

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""New connections, counted in the real tables of the kernel."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+
+
+def listen():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(8)
+    return listener, listener.getsockname()[1]
+
+
+def connect(listener, port, source="127.0.0.1", server_closes_first=True):
+    client = socket.socket()
+    client.bind((source, 0))
+    client.connect(("127.0.0.1", port))
+    served, _peer = listener.accept()
+    for one in (served, client) if server_closes_first else (client, served):
+        one.close()
+
+
+def test_what_comes_between_two_readings_is_counted():
+    listener, port = listen()
+    with listener:
+        arrivals = Arrivals([port], [], time.monotonic)
+        arrivals.see()
+        assert arrivals.new == {}
+        connect(listener, port)
+        connect(listener, port)
+        arrivals.see()
+        assert arrivals.new == {port: 2} and arrivals.quiet_for == 0.0
+        time.sleep(0.05)
+        arrivals.see()
+        assert arrivals.new == {port: 2} and arrivals.quiet_for >= 0.05
+
+
+def test_the_probe_does_not_count():
+    listener, port = listen()
+    with listener:
+        arrivals = Arrivals([port], ["127.0.0.9"], time.monotonic)
+        connect(listener, port, "127.0.0.9")
+        arrivals.see()
+        assert arrivals.new == {}
+
+
+def test_a_connection_that_was_closed_a_moment_before_is_seen():
+    listener, port = listen()
+    with listener:
+        assert Arrivals([port], [], time.monotonic).closed_ago >= 60
+        connect(listener, port)
+        assert Arrivals([port], [], time.monotonic).closed_ago < 2

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The provider health_probe: what its options say, and what a look means."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
+
+FILE = {"health_probe_action": "file", "health_probe_file": "/run/maintenance"}
+HOST = {
+    "load_balancer_provider": "health_probe",
+    **{f"load_balancer_{key}": value for key, value in FILE.items()},
+    "drain_host_ports": [8080],
+    "restore_service_url": "http://localhost:8080/ready",
+}
+
+
+def mistakes(**changed):
+    variables = {key: value for key, value in {**HOST, **changed}.items() if value is not None}
+    return read_settings({"web1": variables}, {"web1"})[1]
+
+
+def test_what_is_right():
+    assert mistakes() == []
+    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    (balancer,) = settings["web1"]["load_balancers"]
+    assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], "168.63.129.16", "web1")
+    assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"load_balancer_health_probe_action": None}, "load_balancer_health_probe_action: not set; provider health_probe needs one of"),
+        ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; load_balancer_health_probe_action: file needs it"),
+        ({"load_balancer_health_probe_file": "maintenance"}, "load_balancer_health_probe_file: 'maintenance' is not an absolute path"),
+        ({"load_balancer_health_probe_action": "command"}, "load_balancer_health_probe_command_out: not set"),
+        ({"load_balancer_health_probe_interval": 0}, "load_balancer_health_probe_interval: 0 is not a number of seconds greater than 0"),
+        ({"load_balancer_health_probe_interval": "often"}, "load_balancer_health_probe_interval: 'often' is not a number of seconds"),
+        ({"load_balancer_health_probe_threshold": 0}, "load_balancer_health_probe_threshold: 0 is not a whole number from 1 up"),
+        ({"load_balancer_health_probe_margin": -1}, "load_balancer_health_probe_margin: -1 is not a number of seconds from 0 up"),
+        ({"load_balancer_health_probe_peer": "azure"}, "load_balancer_health_probe_peer: 'azure' is not an IP address"),
+        ({"load_balancer_health_probe_file_means": "in"}, "load_balancer_health_probe_url: not set"),
+        ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
+        ({"drain_host_ports": None}, "drain_host_ports: not set; provider health_probe needs the ports"),
+        (
+            {"load_balancer_health_probe_url": "http://127.0.0.1:8080/ready"},
+            "restore_service_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
+        ),
+        (
+            {
+                "load_balancer_health_probe_action": "responder",
+                "load_balancer_health_probe_responder_port": 8079,
+                "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+                "restore_service_url": "http://localhost:8079",
+            },
+            "restore_service_url: 'http://localhost:8079' is the health answer that is made to fail",
+        ),
+        (
+            {
+                "load_balancer_health_probe_action": "responder",
+                "load_balancer_health_probe_responder_port": 8079,
+                "load_balancer_health_probe_responder_url": "http://localhost:8079/",
+            },
+            "load_balancer_health_probe_responder_url: the responder itself answers there",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_changed(changed, said):
+    assert any(said in mistake for mistake in mistakes(**changed)), mistakes(**changed)
+
+
+def test_in_a_list_the_entry_is_named():
+    entry = {"provider": "health_probe", "health_probe_action": "service"}
+    told = read_settings({"web1": {"load_balancer_list": [entry], "drain_host_ports": [80]}}, {"web1"})[1]
+    assert told == ["web1: load_balancer_list[0].health_probe_service: not set; load_balancer_list[0].health_probe_action: service needs it"]
+
+
+def answer(**more):
+    return {
+        "action": "file", "on": "/run/maintenance", "state": "failing", "told": "/run/maintenance is there", "held_by": ["E1"], "condition": "held",
+        "failing_for": 3.0, "boot_noted": True, "restoring": False, **more,
+    }  # fmt: skip
+
+
+def look(notice_left=0.0, probe=None, new=(), **more):
+    return {"answer": answer(**more), "notice_left": notice_left, "probe": probe, "new_connections": list(new), "connections": [], "idle": True}
+
+
+SETTINGS = settings_of(dict(FILE, provider="health_probe", health_probe_url="http://localhost:8080/health"), "web1")
+
+
+def test_what_is_still_there():
+    assert words.still_there(SETTINGS, look()) == () and not words.may_send(look())
+    assert words.still_there(SETTINGS, look(notice_left=8.2)) == ("the balancer notices within 9 s",)
+    assert words.may_send(look(notice_left=8.2))
+    assert words.still_there(SETTINGS, look(new=[{"port": 8080, "count": 3}])) == ("3 new connections came to port 8080",)
+    wrong = look(probe={"passes": True, "said": None})
+    assert words.may_send(wrong) and "http://localhost:8080/health still passes although /run/maintenance is there" in words.still_there(SETTINGS, wrong)[0]
+    assert words.still_there(SETTINGS, look(state="passing")) == ("the health answer (/run/maintenance) passes",)
+
+
+def test_the_result_of_the_role():
+    out = judge(SETTINGS, "out", [{"answers": [answer()], "changed": True, "waiting_for": [], "conflicts": []}])
+    assert out == {
+        "done": True, "changed": True, "reason": "the health answer is held (/run/maintenance is there)", "failed_hosts": [], "conflicts": [],
+    }  # fmt: skip
+    back = judge(SETTINGS, "in", [{"answers": [], "changed": False, "waiting_for": [], "conflicts": []}])
+    assert back["done"] and back["reason"] == "no health answer is held"
+    failed = judge(SETTINGS, "out", [{"failed": True, "msg": "There is no folder."}])
+    assert not failed["done"] and failed["reason"] == "There is no folder." and failed["failed_hosts"] == ["web1"]

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan for hosts behind a health probe: what it does until the balancer must have noticed, and while a host is silent."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.health_probe import HealthProbe
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
+
+from tests.support.model import Model
+
+ENTRY = {"provider": "health_probe", "health_probe_action": "file", "health_probe_file": "/run/out", "health_probe_url": "http://localhost/health"}
+NOTICE = 12.0
+
+
+class Probed(Model):
+    """The model with a health answer on each host instead of HAProxy."""
+
+    def __init__(self, **settings):
+        super().__init__(balancers=(), **settings)
+        for name in self.names:
+            mine = dict(settings_of(ENTRY, name), quiet=1.0, ports=[80])
+            self.settings[name]["load_balancers"] = [mine]
+        self.answers = {name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "url_passes": None} for name in self.names}
+
+    def _condition(self, mine):
+        if not mine["events"]:
+            return "none" if mine["fails_since"] is None else "already_out"
+        if mine["fails_since"] is not None:
+            return "held"
+        return "lost" if mine["boot"] != mine["noted"] else "changed_meanwhile"
+
+    def observe_host(self, name):
+        seen = super().observe_host(name)
+        mine = self.answers[name]
+        if mine["events"] and seen.get("holds") is not None:
+            record = {"kind": "health_probe", "subject": {"action": "file", "on": "/run/out"}, "found": {}, "left": {}, "events": mine["events"]}
+            seen["holds"].append(record)
+        return seen
+
+    def look_at(self, name):
+        if self.hosts[name]["silent"]:
+            return {"reached": False, "error": "timed out", "machine": name, "began": self.now}
+        mine = self.answers[name]
+        fails = mine["fails_since"] is not None
+        condition = self._condition(mine)
+        elapsed = self.now - mine["fails_since"] if fails else None
+        answer = {
+            "action": "file", "on": "/run/out", "state": "failing" if fails else "passing", "told": "/run/out is there", "found": None,
+            "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed if condition == "held" else None,
+            "boot_noted": not mine["events"] or mine["boot"] == mine["noted"], "restoring": False,
+        }  # fmt: skip
+        left = None if not fails else max(0.0, NOTICE - elapsed) if condition == "held" else 0.0
+        passes = not fails if mine["url_passes"] is None else mine["url_passes"]
+        return {
+            "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
+            "notice_left": left, "probe": {"passes": passes, "said": None}, "connections": [], "new_connections": [], "quiet_for": 2.0,
+            "closed_ago": 60.0, "idle": False, "holds": [], "problem": None, "state_dir_problem": None,
+        }  # fmt: skip
+
+    def world(self):
+        return dict(super().world(), balancers={f"{name} health_probe-/run/out": self.look_at(name) for name in self.names})
+
+    def _load_balancer(self, name, step):
+        mine = self.answers[name]
+        condition = self._condition(mine)
+        if condition in ("none", "lost"):
+            mine.update(fails_since=self.now, noted=mine["boot"])
+        if condition != "already_out":
+            mine["events"] = dict(self._entries(step, name), **mine["events"])
+
+    def _give_back(self, name, step):
+        mine = self.answers[name]
+        left = {event_id: entry for event_id, entry in mine["events"].items() if event_id not in step["event_ids"]}
+        if mine["events"] and not left:
+            mine["fails_since"] = None
+        mine["events"] = left
+
+    def said(self, name):
+        return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
+
+
+def test_it_is_not_approved_before_the_balancer_must_have_noticed():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    since = site.answers["web1"]["fails_since"]
+    site.go()
+    assert site.said("web1") == ("draining", "the balancer notices within 10 s")
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert site.now - site.pass_seconds - since >= NOTICE
+
+
+def test_the_whole_life_with_a_silent_impact():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.go()
+    assert site.said("web1")[0] == "started"
+    site.hosts["web1"]["silent"] = True
+    for _pass in range(30):
+        outcome = site.go()
+        assert site.said("web1")[0] in ("started", "unobserved") and not outcome["finished"], outcome["hosts"]
+    assert not any(at > site.now - 50 and name == "web1" for at, name, _role, _events in site.steps), "nothing is tried at a silent host"
+    site.hosts["web1"]["silent"] = False
+    # The file was on a disk that the reboot emptied.
+    site.answers["web1"].update(fails_since=None, boot=2)
+    site.go()
+    assert site.answers["web1"]["fails_since"] is not None, "it goes out again"
+    site.over("e1")
+    outcome = site.finish()
+    assert not outcome["failed_run"], outcome["messages"]
+    assert site.answers["web1"]["fails_since"] is None and outcome["events"][0]["outcome"] == "completed"
+
+
+def test_an_answer_that_still_passes_is_said_at_once():
+    site = Probed()
+    site.answers["web1"]["url_passes"] = True
+    site.announce("e1", "web1")
+    for _pass in range(20):
+        site.go()
+    assert site.posted == [] and "http://localhost/health still passes although /run/out is there" in site.said("web1")[1]
+
+
+def test_somebody_lets_it_pass_again():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    site.answers["web1"]["fails_since"] = None
+    for _pass in range(20):
+        site.go()
+    assert site.said("web1") == ("needs_person", "somebody else let the health answer (/run/out) pass again: left as it is") and site.posted == []
+
+
+def test_an_operators_maintenance_is_left_alone():
+    site = Probed()
+    site.answers["web1"]["fails_since"] = site.now - 100
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.over("e1")
+    assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is not None and not site.answers["web1"]["events"]
+
+
+def test_a_run_that_was_killed_is_continued_from_the_record_on_the_host():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.killed()
+    site.over("e1")
+    assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is None
+
+
+def test_a_release_is_told_by_its_act():
+    seen = Probed().look_at("web1")
+    held = dict(seen, answer=dict(seen["answer"], held_by=["e1"]), holds=[{"subject": {"action": "file", "on": "/run/out"}}])
+    act = {"answers": [seen["answer"]], "waiting_for": []}
+    assert HealthProbe().after_release(held, act, ["e1"])["holds"] == []
+    assert HealthProbe().after_release(held, {"answers": [held["answer"]]}, ["e1"]) is None
+    assert HealthProbe().shows(held, {"answers": [dict(held["answer"], held_by=["E1"])]})
