@@ -15,11 +15,13 @@ balancer. So the pool is written only if nobody changed the pool or a record sin
 
 from __future__ import annotations
 
+import base64
 import collections
 import contextlib
 import copy
 import hashlib
 import json
+import zlib
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, ChangedError, RefusedError, check_id
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
@@ -158,15 +160,25 @@ class TagStore:
     def read(self, pool, name):
         return record_in(self._pools.tags(balancer_of(pool)), pool, name)
 
-    def named(self, pool, ip):
-        """The names of the addresses in a pool that have records about this IP address."""
+    def records(self, pool):
+        """All records about addresses in a pool, each with the place where it lies."""
+        tags = self._pools.tags(balancer_of(pool))
+        found = []
+        for name in self.named(pool):
+            key = key_of(pool, name)
+            if key + "0" in tags:
+                found.append(dict(record_in(tags, pool, name), path="the tags %s* of %s" % (key, balancer_of(pool))))
+        return found
+
+    def named(self, pool, ip=None):
+        """The names of the addresses in a pool that have records, or that have records about this IP address."""
         tags = self._pools.tags(balancer_of(pool))
         names = []
         for key in tags:
             if not key.startswith(PREFIX) or not key.endswith("-0"):
                 continue
             content = _content_at(tags, key[:-1], balancer_of(pool))
-            if content.get("p", "").lower() == pool.split("/")[-1].lower() and content.get("i") == ip:
+            if content.get("p", "").lower() == pool.split("/")[-1].lower() and ip in (None, content.get("i")):
                 names.append(content.get("a"))
         return names
 
@@ -177,11 +189,10 @@ class TagStore:
         pool, name = subject["pool"], subject["address"]
         balancer, key = balancer_of(pool), key_of(pool, name)
         if wanted is None:
-            # Only what was read is deleted. If another run has added an event meanwhile, the value is another one and stays.
-            tags = tags_of(record, key)
+            # Only what was read is deleted. If another run has added an event meanwhile, its record stays.
             now = self._pools.tags(balancer)
-            tags.update((each, now[each]) for each in now if each.startswith(key) and each not in tags and each != key + "0")
-            self._pools.change_tags(balancer, "Delete", tags)
+            if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(record))):
+                self._pools.change_tags(balancer, "Delete", {each: value for each, value in now.items() if each.startswith(key)})
             return
         tags = tags_of(wanted, key)
         now = self._pools.tags(balancer)
@@ -203,17 +214,21 @@ def key_of(pool, name):
     return "%s%s-" % (PREFIX, hashlib.sha256(identity.encode()).hexdigest()[:12])
 
 
-def tags_of(record, key):
-    content = {
+def _content_of(record):
+    return {
         "v": 1,
         "p": record["subject"]["pool"].split("/")[-1],
         "a": record["subject"]["address"],
         "i": record.get("ip"),
         "s": record["phase"],
         "f": record["found"]["admin_state"],
-        "e": {event_id: [entry["since"], entry["reason"][:REASON_LIMIT]] for event_id, entry in record["events"].items()},
+        "e": {event_id: [entry["since"], entry["reason"][:REASON_LIMIT], entry.get("details") or {}] for event_id, entry in record["events"].items()},
     }
-    text = json.dumps(content, separators=(",", ":"))
+
+
+def tags_of(record, key):
+    """The tags of a record, by name. Tags have little room, so the record is compressed."""
+    text = base64.b64encode(zlib.compress(json.dumps(_content_of(record), separators=(",", ":")).encode(), 9)).decode()
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     room = VALUE_LIMIT - 12
     pieces = [text[start:start + room] for start in range(0, len(text), room)]
@@ -227,7 +242,7 @@ def record_in(tags, pool, name):
     if key + "0" not in tags:
         return None
     content = _content_at(tags, key, balancer_of(pool))
-    events = {event_id: {"since": since, "reason": reason, "details": {}} for event_id, (since, reason) in content["e"].items()}
+    events = {event_id: {"since": since, "reason": reason, "details": details} for event_id, (since, reason, details) in content["e"].items()}
     record = new_record(KIND, {"pool": pool, "address": name}, {"admin_state": content["f"]}, {"admin_state": DOWN}, events, ip=content["i"])
     return dict(record, phase=content["s"])
 
@@ -236,11 +251,11 @@ def _content_at(tags, key, balancer):
     try:
         count, digest, text = tags[key + "0"].split(":", 2)
         text += "".join(tags["%s%d" % (key, number)] for number in range(1, int(count)))
-        content = json.loads(text)
+        content = json.loads(zlib.decompress(base64.b64decode(text)).decode())
         whole = hashlib.sha256(text.encode()).hexdigest()[:8] == digest
         if whole and content["s"] in PHASES and content["v"] == 1 and isinstance(content["f"], str) and isinstance(content["e"], dict):
             return content
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, zlib.error):
         pass
     raise HoldError(
         "The tags %s* of the load balancer %s are damaged: they are not a record of a hold as this release writes it. Nothing was touched because of them. "
@@ -417,7 +432,7 @@ class Addresses(Driver):
     def _not_there(self, pool, body):
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
         what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
-        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address." % (pool, what, names[:1000])
+        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address." % (pool, what, names[:1000])
 
     def _pool(self, hold):
         return hold.seen.pool if hold.seen else hold.shown["subject"]["pool"]

@@ -49,10 +49,17 @@ options:
       - Required for O(state=present). Without this option, O(state=absent) releases the hold for every event.
     type: list
     elements: str
+  event_details:
+    description: What else to record about the events, as a dictionary for each event id. Tags have little room.
+    type: dict
+    default: {}
   reason:
     description: The reason, for people who read the record. Its first 60 characters are recorded.
     type: str
     default: ""
+  state_dir:
+    description: Accepted because every module with holds has it. The records are tags, so it is not used.
+    type: path
 """
 
 EXAMPLES = r"""
@@ -139,8 +146,7 @@ STEP_SECONDS = 5.0
 
 
 def run(params, check_mode):
-    # The tags have no room for details.
-    request = Request.from_params(dict(params, event_details={}))
+    request = Request.from_params(params)
     timeout = check_timeout(params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
@@ -169,7 +175,9 @@ def main():
             ip_address={"type": "str"},
             state={"type": "str", "choices": ["present", "absent"], "default": "present"},
             event_ids={"type": "list", "elements": "str"},
+            event_details={"type": "dict", "default": {}},
             reason={"type": "str", "default": ""},
+            state_dir={"type": "path"},
             timeout={"type": "float", "default": 60},
         ),
         required_one_of=[("address", "ip_address")],

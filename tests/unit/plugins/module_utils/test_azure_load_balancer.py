@@ -91,7 +91,7 @@ class StandIn:
         known = dict.fromkeys(("subscription_id", "client_id", "secret", "tenant", "profile", "address", "ip_address"))
         known.update(auth_source="auto", cloud_environment="AzureCloud", client_id="app", secret="right", tenant="tenant")
         known.update(arm_url=self.url, login_url=self.url, identity_url=self.url, ca_file=self.ca_file)
-        known.update(pools=[POOL], state="present", event_ids=[EVENT], reason="a test", timeout=20.0)
+        known.update(pools=[POOL], state="present", event_ids=[EVENT], reason="a test", timeout=20.0, event_details={}, servers=[])
         return dict(known, **more)
 
     def hold(self, name="a", check_mode=False, **more):
