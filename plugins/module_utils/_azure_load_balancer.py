@@ -233,7 +233,8 @@ def tags_of(record, key):
     room = VALUE_LIMIT - 12
     pieces = [text[start:start + room] for start in range(0, len(text), room)]
     # Only the first says how many there are. Tags of a longer record from before are left over and count no more.
-    return {"%s%d" % (key, number): ("%d:%s:%s" % (len(pieces), digest, piece) if number == 0 else piece) for number, piece in enumerate(pieces)}
+    pieces[0] = "%d:%s:%s" % (len(pieces), digest, pieces[0])
+    return {"%s%d" % (key, number): piece for number, piece in enumerate(pieces)}
 
 
 def record_in(tags, pool, name):
@@ -432,7 +433,11 @@ class Addresses(Driver):
     def _not_there(self, pool, body):
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
         what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
-        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address." % (pool, what, names[:1000])
+        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address." % (
+            pool,
+            what,
+            names[:1000],
+        )
 
     def _pool(self, hold):
         return hold.seen.pool if hold.seen else hold.shown["subject"]["pool"]

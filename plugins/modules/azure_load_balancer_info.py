@@ -106,7 +106,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_timeout, holders, utc_now
 
-
 LOOK_SECONDS = 5.0
 
 

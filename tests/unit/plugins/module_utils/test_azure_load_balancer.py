@@ -9,14 +9,9 @@ from __future__ import annotations
 import concurrent.futures
 import copy
 import json
-import shutil
-import ssl
 import subprocess
-import sys
 import time
-import urllib.request
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
@@ -25,92 +20,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
+from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, NEEDED, OTHER_EVENT, POOL, stand_in
 
-SIMULATOR = Path(__file__).parents[4] / "roles/imds_simulator/files/azure_simulator.py"
-LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
-POOL = LB + "/backendAddressPools/web"
-EVENT, OTHER_EVENT = "602d9444-d2cd-49c7-8624-8643e7171297", "702d9444-d2cd-49c7-8624-8643e7171297"
-
-
-def member(name, ip, **more):
-    return {"name": name, "properties": {"ipAddress": ip, **more}}
-
-
-MEMBERS = [
-    member("a", "10.0.0.4"),
-    member("b", "10.0.0.5", adminState="None"),
-    member("c", "10.0.0.6", adminState="Down"),
-    member("d", "10.0.0.7", adminState="Up"),
-]
-BALANCER = {
-    "id": LB,
-    "name": "lb",
-    "tags": {"owner": "me"},
-    "properties": {"backendAddressPools": [{"name": "web", "properties": {"drainPeriodInSeconds": 7, "loadBalancerBackendAddresses": MEMBERS}}]},
-}
-
-
-class StandIn:
-    def __init__(self, process):
-        told = json.loads(process.stdout.readline())
-        self.url, self.ca_file = told["url"], told["ca_file"]
-
-    def control(self, method, path, body=None):
-        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
-        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
-            return json.load(answer)
-
-    def fault(self, fault, times=1, **more):
-        self.control("POST", "faults", {"Fault": fault, "Times": times, **more})
-
-    def settings(self, **settings):
-        self.control("POST", "settings", settings)
-
-    def balancer(self):
-        return self.control("GET", "load-balancers")[0]
-
-    def members(self):
-        return self.balancer()["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]
-
-    def state(self, name):
-        return next(each for each in self.members() if each["name"] == name)["properties"].get("adminState", "absent")
-
-    def act(self, name, state):
-        """What an operator does."""
-        resource = self.balancer()
-        for each in resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]:
-            if each["name"] == name:
-                each["properties"]["adminState"] = state
-        self.control("POST", "load-balancers", resource)
-
-    def writes(self):
-        return [(each["Method"], each["Status"]) for each in self.control("GET", "requests") if each["Method"] in ("PUT", "PATCH")]
-
-    def params(self, **more):
-        known = dict.fromkeys(("subscription_id", "client_id", "secret", "tenant", "profile", "address", "ip_address"))
-        known.update(auth_source="auto", cloud_environment="AzureCloud", client_id="app", secret="right", tenant="tenant")
-        known.update(arm_url=self.url, login_url=self.url, identity_url=self.url, ca_file=self.ca_file)
-        known.update(pools=[POOL], state="present", event_ids=[EVENT], reason="a test", timeout=20.0, event_details={}, servers=[])
-        return dict(known, **more)
-
-    def hold(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, **more), check_mode)
-
-    def release(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, state="absent", **more), check_mode)
+pytestmark = NEEDED
 
 
 @pytest.fixture(name="azure")
 def fixture_azure(tmp_path):
-    (tmp_path / "lbs.json").write_text(json.dumps([BALANCER]))
-    command = [sys.executable, SIMULATOR, "--load-balancers", tmp_path / "lbs.json", "--client", "app=right", "--certificate-dir", tmp_path]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield StandIn(process)
-        finally:
-            process.terminate()
-            process.wait(10)
+    with stand_in(tmp_path) as azure:
+        yield azure
 
 
 @pytest.mark.parametrize("name, found", [("a", "absent"), ("b", "None"), ("d", "Up")])

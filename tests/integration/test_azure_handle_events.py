@@ -1,0 +1,196 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbooks with hosts behind Azure Load Balancer, that is, its strict stand-in."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
+from tests.support.site import Site, wait_until
+
+pytestmark = NEEDED
+ADDRESS = {"web1": "a", "web2": "d"}
+
+
+class AzureSite(Site):
+    """The site with a pool of Azure in place of its HAProxy. web1 has no state there, and web2 has Up."""
+
+    def __init__(self, folder, azure, **more):
+        super().__init__(folder)
+        self.azure = azure
+        self.write(**more)
+
+    def write(self, **more):
+        options = {"load_balancer_provider": "azure_load_balancer", "load_balancer_hosts": [], "load_balancer_azure_pool": POOL, **self.azure.options()}
+        own = {name: {"load_balancer_azure_address": address} for name, address in ADDRESS.items()}
+        self.write_inventory({**options, **more}, **own)
+
+    def reboot(self, *names, **more):
+        return self.simulator.post_event(**{"EventType": "Reboot", "Resources": list(names), "ImpactSeconds": 1, "SettleSeconds": 1, **more})
+
+    def is_as_found(self):
+        return self.azure.members() == MEMBERS and self.azure.balancer()["tags"] == {"owner": "me"}
+
+    def requests(self, method):
+        return [each for each in self.azure.control("GET", "requests") if each["Method"] == method]
+
+
+@pytest.fixture(name="site")
+def make_site(tmp_path, monkeypatch):
+    with stand_in(tmp_path) as azure:
+        for name, value in azure.environment().items():
+            monkeypatch.setenv(name, value)
+        site = AzureSite(tmp_path, azure)
+        yield site
+        site.close()
+
+
+def test_a_reboot_is_seen_through(site):
+    event_id = site.reboot("web1")
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    assert site.azure.state("d") == "Up"
+    assert site.simulator.event(event_id)["Approvals"] == []
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.is_as_found()
+    assert site.records() == []
+
+
+def test_two_hosts_of_one_pool_at_once(site):
+    event_id = site.reboot("web1", "web2")
+    run = site.run(graceful_azure_min_in_service=0)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.is_as_found()
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(site, wiped):
+    event_id = site.reboot("web1", ImpactSeconds=600)
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    site.kill(process)
+    if wiped:
+        shutil.rmtree(site.folder / "state" / "web1", ignore_errors=True)
+    if site.simulator.event(event_id)["Approvals"]:
+        site.simulator.complete(event_id)
+    else:
+        site.simulator.cancel(event_id)
+    wait_until(lambda: site.simulator.statuses(event_id)[-1] in ("Completed", "Cancelled"), 20, "the event gone")
+    run = site.run()
+    assert run.status == 0, run.output
+    assert site.is_as_found(), run.output
+
+
+def test_the_playbook_holds_shows_and_releases(site):
+    site.reboot("web1", ImpactSeconds=600)
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    site.kill(process)
+    shown = site.run("holds")
+    assert shown.status == 0, shown.output
+    assert "azure_address a (web)" in shown.output
+    released = site.run("holds", holds_release=True)
+    assert released.status == 0, released.output
+    assert site.is_as_found()
+
+
+def test_check_mode_writes_nothing(site):
+    site.reboot("web1", NoticeSeconds=600)
+    run = site.run("handle_events", "--check", "--diff")
+    assert run.status == 0, run.output
+    assert site.requests("PUT") == site.requests("PATCH") == []
+
+
+@pytest.mark.parametrize(
+    "fault, settings",
+    [
+        ({"Fault": {"Status": 409, "Headers": {"Retry-After": "1"}}, "Method": "PUT", "Times": 2}, {}),
+        ({"Fault": {"Status": 429, "Headers": {"Retry-After": "2"}}, "Method": "PUT", "Times": 1}, {}),
+        ({"Fault": {"Status": 412}, "Method": "PUT", "Times": 2}, {}),
+        ({"Fault": {"Status": 503}, "Method": "GET", "Times": 3}, {}),
+        ({"Fault": {"Status": 500}, "Method": "PATCH", "Times": 2}, {"operation_seconds": 3}),
+    ],
+)
+def test_what_passes_is_outlasted(site, fault, settings):
+    site.azure.settings(**settings)
+    site.azure.control("POST", "faults", fault)
+    event_id = site.reboot("web1")
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.is_as_found()
+
+
+@pytest.mark.parametrize(
+    "denied, scope",
+    [("loadBalancers/backendAddressPools/read", POOL), ("loadBalancers/backendAddressPools/write", POOL)],
+)
+def test_a_lacking_right_is_named_with_its_scope(site, denied, scope):
+    site.azure.settings(denied=[f"Microsoft.Network/{denied}"])
+    event_id = site.reboot("web1", NoticeSeconds=600)
+    run = site.run(handle_events_timeout=15)
+    assert run.status != 0
+    assert f"lacks the action Microsoft.Network/{denied} on the scope {scope}" in run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert site.is_as_found()
+
+
+@pytest.mark.parametrize(
+    "options, environment, said",
+    [
+        ({"load_balancer_azure_pool": POOL + "x"}, {}, "webx does not exist"),
+        ({"load_balancer_azure_pool": "web"}, {}, "is not a resource id such as"),
+        ({"drain_host_ports": []}, {}, "drain_host_ports: not set; provider azure_load_balancer needs"),
+        ({}, {"AZURE_SECRET": "wrong"}, "The secret is wrong"),
+        ({}, {"AZURE_TENANT": "elsewhere"}, "The tenant does not exist"),
+        ({"load_balancer_azure_auth_source": "env"}, {"AZURE_SECRET": ""}, "secret is missing"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options, environment, said):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    event_id = site.reboot("web1", NoticeSeconds=600)
+    run = site.run(handle_events_timeout=8, **options)
+    assert run.status != 0
+    assert said in run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert site.is_as_found()
+    assert site.requests("PUT") == site.requests("PATCH") == []
+
+
+def test_an_address_that_is_missing_is_told(site):
+    site.write(load_balancer_azure_address=None)
+    event_id = site.reboot("web1", NoticeSeconds=600)
+    run = site.run(handle_events_timeout=8, load_balancer_azure_address="zz")
+    assert run.status != 0
+    assert "has no address 'zz'" in run.output or "is web" in run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+
+
+def test_an_entry_of_a_list_goes_out_with_the_others(site):
+    where = {name[len("load_balancer_"):]: value for name, value in site.azure.options().items()}
+    listed = [
+        {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "{{ azure_name }}", **where},
+        {"provider": "haproxy", "hosts": ["lb1"], "haproxy_socket": str(site.haproxy.socket)},
+    ]
+    own = {name: {"azure_name": address} for name, address in ADDRESS.items()}
+    single = dict.fromkeys(("load_balancer_hosts", "load_balancer_provider", "load_balancer_haproxy_socket"))
+    site.write_inventory({"load_balancer_list": listed, **single}, **own)
+    event_id = site.reboot("web1")
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down" and site.admin_states()["web1"] != "ready", 60, "web1 out of both")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.is_as_found()
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
