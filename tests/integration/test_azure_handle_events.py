@@ -25,10 +25,10 @@ class AzureSite(Site):
         self.azure = azure
         self.write(**more)
 
-    def write(self, **more):
+    def write(self, own=(), **more):
         options = {"load_balancer_provider": "azure_load_balancer", "load_balancer_hosts": [], "load_balancer_azure_pool": POOL, **self.azure.options()}
-        own = {name: {"load_balancer_azure_address": address} for name, address in ADDRESS.items()}
-        self.write_inventory({**options, **more}, **own)
+        addresses = {name: {"load_balancer_azure_address": address} for name, address in {**ADDRESS, **dict(own)}.items()}
+        self.write_inventory({**options, **more}, **addresses)
 
     def reboot(self, *names, **more):
         return self.simulator.post_event(**{"EventType": "Reboot", "Resources": list(names), "ImpactSeconds": 1, "SettleSeconds": 1, **more})
@@ -169,12 +169,35 @@ def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options
 
 
 def test_an_address_that_is_missing_is_told(site):
-    site.write(load_balancer_azure_address=None)
+    site.write(own={"web1": "zz"})
     event_id = site.reboot("web1", NoticeSeconds=600)
-    run = site.run(handle_events_timeout=8, load_balancer_azure_address="zz")
+    run = site.run(handle_events_timeout=8)
     assert run.status != 0
-    assert "has no address 'zz'" in run.output or "is web" in run.output
+    assert "the pool web has no address 'zz'" in run.output
+    assert "its addresses are a, b, c, d" in run.output
     assert site.simulator.event(event_id)["Approvals"] == []
+    assert site.requests("PUT") == site.requests("PATCH") == []
+
+
+def test_a_host_is_found_by_its_private_address(site):
+    site.write(load_balancer_azure_ip_address="{{ '10.0.0.4' if inventory_hostname == 'web1' else '10.0.0.7' }}", own={"web1": None, "web2": None})
+    event_id = site.reboot("web1")
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.is_as_found()
+
+
+def test_what_somebody_else_changed_is_reported_and_left(site):
+    event_id = site.reboot("web1", ImpactSeconds=8)
+    process = site.start("handle_events")
+    wait_until(lambda: bool(site.simulator.event(event_id)["Approvals"]), 60, "the approval")
+    site.azure.act("a", "Up")
+    run = site.finish(process)
+    assert "somebody else set" in run.output
+    assert site.azure.state("a") == "Up"
 
 
 def test_an_entry_of_a_list_goes_out_with_the_others(site):

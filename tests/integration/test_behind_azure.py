@@ -52,8 +52,8 @@ def test_the_commands_handle_an_event(tmp_path):
     commands = "".join(block for block in blocks("shell"))
     # The folder of an installed collection is this checkout's, and ctl has to be told another port.
     commands = re.sub(r"^SIMULATORS=.*$", f"SIMULATORS={ROOT}/roles/imds_simulator/files", commands, flags=re.MULTILINE)
-    commands = here(commands).replace("ctl add", f"ctl --control http://127.0.0.1:{ports['8169']} add")
-    environment = dict(os.environ, **ansible_settings(tmp_path))
+    commands = here(commands)
+    environment = dict(os.environ, IMDS_SIMULATOR_CONTROL=f"http://127.0.0.1:{ports['8169']}", **ansible_settings(tmp_path))
     command = ["bash", "-e", "-o", "pipefail", "-m", "-c", commands]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
