@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
+from tests.support.ports import free_port
 from tests.support.site import Site, wait_until
 
 pytestmark = NEEDED
@@ -217,3 +218,40 @@ def test_an_entry_of_a_list_goes_out_with_the_others(site):
     assert run.event(event_id)["outcome"] == "completed"
     assert site.is_as_found()
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
+
+
+def test_a_run_that_is_killed_while_azure_is_changing_is_continued(site):
+    site.azure.settings(operation_seconds=4)
+    event_id = site.reboot("web1", ImpactSeconds=3)
+    process = site.start("handle_events")
+    wait_until(lambda: bool(site.requests("PUT")), 60, "the first write")
+    site.kill(process)
+    assert site.azure.balancer()["tags"] != {"owner": "me"}
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.is_as_found()
+
+
+def test_two_controllers_at_once_are_harmless(site):
+    event_id = site.reboot("web1", "web2")
+    both = [site.start("handle_events", graceful_azure_min_in_service=0) for _number in range(2)]
+    runs = [site.finish(process) for process in both]
+    assert [run.status for run in runs] == [0, 0], runs[0].output + runs[1].output
+    assert {run.event(event_id)["outcome"] for run in runs} == {"completed"}
+    assert site.is_as_found()
+
+
+def test_the_address_of_a_vm_that_is_gone_for_good_is_given_back(site):
+    site.reboot("web1", ImpactSeconds=600)
+    process = site.start("handle_events")
+    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    site.kill(process)
+    gone = {"load_balancer_azure_address": "a", "ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+    options = {"load_balancer_provider": "azure_load_balancer", "load_balancer_hosts": [], "load_balancer_azure_pool": POOL, **site.azure.options()}
+    site.write_inventory(options, web1=gone, web2={"load_balancer_azure_address": "d"})
+    refused = site.run("holds", holds_release=True)
+    assert "cannot be reached" in refused.output
+    assert site.azure.state("a") == "Down"
+    released = site.run("holds", holds_release=True, holds_gone=True)
+    assert site.is_as_found(), released.output

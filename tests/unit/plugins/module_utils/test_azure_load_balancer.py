@@ -308,3 +308,43 @@ def test_a_member_on_a_network_interface_is_found_by_its_ip(azure):
     assert azure.state("x") == "Down"
     azure.release(None, ip_address="10.0.0.9")
     assert azure.members() == [{"name": "x", "properties": properties}]
+
+
+def test_a_later_run_learns_from_the_record_what_the_event_was(azure):
+    details = {"event_type": "Reboot", "resources": ["web_0", "web_1"], "not_before": "2026-11-24T12:00:00Z", "action": "prepare", "rule": "né"}
+    azure.hold(event_details={EVENT: details})
+    (record,) = azure_load_balancer_info.run(azure.params(servers=["10.0.0.4"]))["holds"]
+    assert record["events"][EVENT]["details"] == details
+    assert (record["subject"], record["for_server"]) == ({"pool": POOL, "address": "a"}, "10.0.0.4")
+    assert record["path"].startswith("the tags graceful-azure-") and record["path"].endswith(LB)
+    azure.release()
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_an_event_that_another_run_adds_during_a_release_stays(azure):
+    azure.hold()
+    client = arm.Client(azure.params(), 20.0)
+    pools = balancer.Pools(client)
+    store = balancer.TagStore(pools)
+    old = store.read(POOL, "a")
+    azure.hold(event_ids=[OTHER_EVENT])
+    store.replace(old, None)
+    assert set(store.read(POOL, "a")["events"]) == {EVENT, OTHER_EVENT}
+
+
+@pytest.mark.parametrize(
+    "fault, passing",
+    [({"Status": 503, "Headers": {"Retry-After": "60"}}, True), ({"Status": 403}, False), ({"Drop": True}, True)],
+)
+def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
+    azure.fault(fault, Method="GET", times=99)
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
+    task = {
+        "graceful.azure.azure_load_balancer_info": {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}},
+        "register": "told",
+    }
+    check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
+    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
