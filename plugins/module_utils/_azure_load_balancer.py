@@ -63,6 +63,8 @@ TO_RESTORE = "restoring"
 TAG_LIMIT = 50
 VALUE_LIMIT = 256
 PREFIX = "graceful-azure-"
+# How often a change is written before it is given up.
+WRITES = 2
 # A reason is for people. A longer one would cost a tag of its own.
 REASON_LIMIT = 60
 
@@ -383,6 +385,7 @@ class Addresses(Driver):
     def _change(self, hold, record, state):
         """Write the pool. Returns whether the address has this state and Azure is done."""
         pool, name = record["subject"]["pool"], record["subject"]["address"]
+        written = 0
         while True:
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
@@ -399,17 +402,22 @@ class Addresses(Driver):
                 if not address.settled:
                     hold.waiting_for = "Azure is still changing %s" % pool
                 return address.settled
+            if written == WRITES:
+                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, address.state))
             try:
-                done = self._pools.write(pool, body, name, state, self._seconds)
+                # Azure may keep a state that a write leaves out. None means the same, and says so.
+                done = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state, self._seconds)
             except ChangedError:
                 if self._pools.left <= 0:
                     raise
                 continue
             hold.acted = True
+            written += 1
             if not done:
                 hold.waiting_for = "Azure is still changing %s" % pool
-            hold.seen = address._replace(state=state, settled=done)
-            return done
+                hold.seen = address._replace(state=state, settled=False)
+                return False
+            # What counts is what Azure shows now.
 
     def _find(self, pool, body):
         addresses = self._pools.addresses(pool, body)

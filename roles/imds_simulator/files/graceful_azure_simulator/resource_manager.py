@@ -61,6 +61,7 @@ class LoadBalancers:
         self.tenant = tenant
         self.token_seconds = 3600
         self.denied = []
+        self.keep_states = False
         for resource in resources:
             self.set(resource)
 
@@ -134,6 +135,11 @@ class LoadBalancers:
             before = pool["properties"]
             pool["properties"] = dict(copy.deepcopy(properties), provisioningState="Updating")
             pool["properties"].update(kept)
+            if self.keep_states:
+                states = {entry["name"]: entry["properties"]["adminState"] for entry in old if "adminState" in entry.get("properties", {})}
+                for entry in pool["properties"].get("loadBalancerBackendAddresses", []):
+                    if entry["name"] in states:
+                        entry.setdefault("properties", {}).setdefault("adminState", states[entry["name"]])
             return self._begin(balancer, pool, before), copy.deepcopy(pool)
 
     def change_tags(self, scope, operation, tags):
@@ -415,7 +421,7 @@ class Handler(BaseHTTPRequestHandler):
             return 200, {}, {}
         if (method, path) == ("POST", "/control/settings"):
             for key, value in self.body(data).items():
-                if key not in ("operation_seconds", "fail_operations", "denied", "clients", "token_seconds"):
+                if key not in ("operation_seconds", "fail_operations", "denied", "clients", "token_seconds", "keep_states"):
                     raise Refusal(400, "Unknown", "There is no setting %s." % key)
                 setattr(balancers, key, value)
             return 200, {}, {}

@@ -348,3 +348,11 @@ def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, pa
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
     ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_state_that_azure_keeps_although_it_was_left_out_is_given_back_as_none(azure):
+    azure.settings(keep_states=True)
+    azure.hold()
+    assert azure.release()["done"]
+    assert azure.state("a") == "None"
+    assert azure.balancer()["tags"] == {"owner": "me"}
