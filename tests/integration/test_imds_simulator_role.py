@@ -99,6 +99,8 @@ def test_started_changed_killed_and_stopped(role):
 
     assert role() > 0
     assert role.listens() == role.ports
+    stand_in = subprocess.run([sys.executable, str(role.directory / "azure_simulator.py"), "--help"], capture_output=True, text=True, check=True)
+    assert "--load-balancers" in stand_in.stdout
     pid = role.pid()
     assert role() == 0
 

@@ -197,7 +197,10 @@ def test_several_balancers(bed):
 
 
 BAD = [
-    ({"load_balancer_provider": "varnish"}, "load_balancer_provider must be one of: haproxy, nginx, health_probe, custom, none, got: varnish"),
+    (
+        {"load_balancer_provider": "varnish"},
+        "load_balancer_provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: varnish",
+    ),
     ({"load_balancer_state": "away"}, "load_balancer_state must be one of: out, in, got: away"),
     ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state must be one of: drain, maint, got: stop"),
     ({"load_balancer_timeout": "soon"}, "load_balancer_timeout"),
@@ -226,7 +229,10 @@ def test_bad_input(bed):
 
 def test_bad_input_is_refused_without_argument_specs_too(bed):
     bad = [
-        ({"load_balancer_provider": "varnish"}, "value of load_balancer_provider must be one of: haproxy, nginx, health_probe, custom, none, got: varnish"),
+        (
+            {"load_balancer_provider": "varnish"},
+            "value of load_balancer_provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: varnish",
+        ),
         ({"load_balancer_state": "away"}, "value of load_balancer_state must be one of: out, in, got: away"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
     ]

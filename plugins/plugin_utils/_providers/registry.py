@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.azure_load_balancer import AzureLoadBalancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.custom import Custom
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.haproxy import Haproxy
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.health_probe import HealthProbe
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.nginx import Nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.none import NoBalancer
 
-PROVIDERS: dict[str, Provider] = {provider.name: provider for provider in (Haproxy(), Nginx(), HealthProbe(), Custom(), NoBalancer())}
+PROVIDERS: dict[str, Provider] = {provider.name: provider for provider in (Haproxy(), Nginx(), HealthProbe(), AzureLoadBalancer(), Custom(), NoBalancer())}
 """By the values of C(load_balancer_provider)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import AzureLoadBalancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom import Custom
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.haproxy import Haproxy
@@ -15,7 +16,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.health_probe
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.nginx import Nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
 
-BALANCERS = {"haproxy": Haproxy(), "nginx": Nginx(), "health_probe": HealthProbe(), "custom": Custom(), "none": Balancer()}
+BALANCERS = {
+    "haproxy": Haproxy(),
+    "nginx": Nginx(),
+    "health_probe": HealthProbe(),
+    "azure_load_balancer": AzureLoadBalancer(),
+    "custom": Custom(),
+    "none": Balancer(),
+}
 """By the values of C(load_balancer_provider)."""
 
 

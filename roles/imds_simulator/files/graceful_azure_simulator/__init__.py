@@ -20,4 +20,6 @@ A file imports only files above it in this list.
         play, metadata_service, control
     The command line and its files:
         option_types, options, scenario_files, serve, ctl, cli
+    A service of its own, with its own command:
+        resource_manager
 """

@@ -261,5 +261,6 @@ def test_none_has_no_places_and_serves():
 
 
 def test_an_unknown_provider_is_told_by_name():
-    with pytest.raises(DocumentError, match="settings of web1: 'paper' is no provider; there is haproxy, nginx, health_probe, custom, none"):
+    there = "haproxy, nginx, health_probe, azure_load_balancer, custom, none"
+    with pytest.raises(DocumentError, match=f"settings of web1: 'paper' is no provider; there is {there}"):
         plan(Model(load_balancer={"provider": "paper"}).world())

@@ -363,7 +363,10 @@ def test_a_list_of_balancers_has_the_shape_of_a_single_one():
         ({"provider": "haproxy", "hosts": []}, "load_balancer_list[1].hosts: empty; provider haproxy needs"),
         ({"provider": "haproxy", "hosts": ["lb9"]}, "load_balancer_list[1].hosts: 'lb9' is not in the inventory"),
         ({"provider": "haproxy", "hosts": "lb1"}, "load_balancer_list[1].hosts: 'lb1' is a text; it must be a list"),
-        ({"provider": "nothing"}, "value of load_balancer_list[1].provider must be one of: haproxy, nginx, health_probe, custom, none, got: nothing"),
+        (
+            {"provider": "nothing"},
+            "value of load_balancer_list[1].provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: nothing",
+        ),
         ({"hosts": ["lb1"]}, "missing required arguments: load_balancer_list[1].provider"),
         ({"provider": "custom"}, "load_balancer_list[1].custom_out and load_balancer_list[1].custom_in: both task files are needed"),
         ({"provider": "none", "quiet": "soon"}, "load_balancer_list[1].quiet: 'soon' is not a number of seconds from 0 up"),

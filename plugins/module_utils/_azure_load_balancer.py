@@ -1,0 +1,465 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Addresses in backend pools of Azure Load Balancer, and holds on them: the driver for the engine of holds.
+
+The records are tags of the load balancer. A run on any controller finds them, and asks no VM for them.
+
+A pool is written only with the ETag under which it was read, and its record is read after that. Azure changes the ETag with every write to the load
+balancer. So the pool is written only if nobody changed the pool or a record since both were seen.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import contextlib
+import copy
+import hashlib
+import json
+import zlib
+
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, ChangedError, RefusedError, check_id
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    CHANGING,
+    HELD,
+    PHASES,
+    RESTORING,
+    HoldError,
+    holders,
+    new_record,
+    same_content,
+)
+
+KIND = "azure_address"
+NETWORK_VERSION = "2024-05-01"
+TAGS_VERSION = "2021-04-01"
+
+POOL = (
+    r"(?P<balancer>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+)"
+    r"/backendAddressPools/(?P<name>[^/?#%\s]+)\Z"
+)
+POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
+INTERFACE = (
+    r"(?P<interface>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/networkInterfaces/[^/?#%\s]+)"
+    r"/ipConfigurations/(?P<name>[^/?#%\s]+)\Z"
+)
+
+DOWN = "Down"
+# The address has no adminState at all.
+NOT_SET = "absent"
+
+# Conditions of an address, besides those of every thing.
+ALREADY_OUT = "already_out"
+TO_CHANGE = "changing"
+TO_RESTORE = "restoring"
+
+# What Azure allows: tags of one resource, and characters of a tag's value.
+TAG_LIMIT = 50
+VALUE_LIMIT = 256
+PREFIX = "graceful-azure-"
+# How often a change is written before it is given up.
+WRITES = 2
+# A reason is for people. A longer one would cost a tag of its own.
+REASON_LIMIT = 60
+
+Address = collections.namedtuple("Address", "pool name ip state settled")
+
+
+class Pools:
+    """The pools of load balancers, as far as holds need them. With ``dry`` changes are kept in memory."""
+
+    def __init__(self, client, dry=False):
+        self._client = client
+        self._dry = dry
+        self._told = {}
+        self._tags = {}
+        self._ips = {}
+
+    @property
+    def left(self):
+        return self._client.left
+
+    def read(self, pool):
+        return self._client.get(pool, NETWORK_VERSION)
+
+    def addresses(self, pool, body):
+        """The addresses of a pool that was read."""
+        properties = body.get("properties") or {}
+        settled = properties.get("provisioningState", "Succeeded") == "Succeeded"
+        found = []
+        for entry in properties.get("loadBalancerBackendAddresses") or []:
+            name, of_entry = entry.get("name"), entry.get("properties") or {}
+            state = self._told.get((pool.lower(), name), of_entry.get("adminState", NOT_SET))
+            found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled))
+        return found
+
+    def ip_of_interface(self, entry):
+        """The private address of a member on a network interface, or None. Azure does not always show it in the pool."""
+        configuration = ((entry.get("properties") or {}).get("networkInterfaceIPConfiguration") or {}).get("id")
+        if not configuration or "/networkinterfaces/" not in configuration.lower() or "/virtualmachinescalesets/" in configuration.lower():
+            return None
+        if configuration not in self._ips:
+            parts = check_id("networkInterfaceIPConfiguration", configuration, INTERFACE, "that of an IP configuration")
+            interface = self._client.get(parts["interface"], NETWORK_VERSION)
+            for each in (interface.get("properties") or {}).get("ipConfigurations") or []:
+                if each.get("name", "").lower() == parts["name"].lower():
+                    self._ips[configuration] = (each.get("properties") or {}).get("privateIPAddress")
+        return self._ips.get(configuration)
+
+    def write(self, pool, body, name, state, seconds):
+        """Give one address a state, and write back everything else as it was read. Returns whether Azure is done."""
+        if self._dry:
+            self._told[pool.lower(), name] = state
+            return True
+        changed = copy.deepcopy(body)
+        for entry in changed["properties"]["loadBalancerBackendAddresses"]:
+            if entry.get("name") == name:
+                entry.setdefault("properties", {})
+                if state == NOT_SET:
+                    entry["properties"].pop("adminState", None)
+                else:
+                    entry["properties"]["adminState"] = state
+        changed["properties"].pop("provisioningState", None)
+        operation = self._client.put(pool, NETWORK_VERSION, changed, body["etag"])
+        return operation is None or self._client.follow(operation, pool, seconds)
+
+    def tags(self, balancer):
+        if balancer.lower() in self._tags:
+            return self._tags[balancer.lower()]
+        return self._client.get(balancer, NETWORK_VERSION).get("tags") or {}
+
+    def change_tags(self, balancer, operation, tags):
+        """Merge or delete these tags and leave all others alone, also those that another host writes now."""
+        if self._dry:
+            now = dict(self.tags(balancer))
+            for key, value in tags.items():
+                now.pop(key, None)
+                if operation == "Merge":
+                    now[key] = value
+            self._tags[balancer.lower()] = now
+            return
+        path = balancer + "/providers/Microsoft.Resources/tags/default"
+        self._client.patch(path, TAGS_VERSION, {"operation": operation, "properties": {"tags": tags}})
+
+
+class TagStore:
+    """The records as tags of the load balancers. Each tag's value has at most 256 characters, so a record may need several."""
+
+    def __init__(self, pools):
+        self._pools = pools
+
+    @contextlib.contextmanager
+    def locked(self, create=False):
+        # The ETag takes the place of a lock: there is no lock that all controllers know.
+        yield True
+
+    def read(self, pool, name):
+        return record_in(self._pools.tags(balancer_of(pool)), pool, name)
+
+    def records(self, pool):
+        """All records about addresses in a pool, each with the place where it lies."""
+        tags = self._pools.tags(balancer_of(pool))
+        found = []
+        for name in self.named(pool):
+            key = key_of(pool, name)
+            if key + "0" in tags:
+                found.append(dict(record_in(tags, pool, name), path="the tags %s* of %s" % (key, balancer_of(pool))))
+        return found
+
+    def named(self, pool, ip=None):
+        """The names of the addresses in a pool that have records, or that have records about this IP address."""
+        tags = self._pools.tags(balancer_of(pool))
+        names = []
+        for key in tags:
+            if not key.startswith(PREFIX) or not key.endswith("-0"):
+                continue
+            content = _content_at(tags, key[:-1], balancer_of(pool))
+            if content.get("p", "").lower() == pool.split("/")[-1].lower() and ip in (None, content.get("i")):
+                names.append(content.get("a"))
+        return names
+
+    def replace(self, record, wanted):
+        if same_content(record, wanted):
+            return
+        subject = (wanted or record)["subject"]
+        pool, name = subject["pool"], subject["address"]
+        balancer, key = balancer_of(pool), key_of(pool, name)
+        if wanted is None:
+            # Only what was read is deleted. If another run has added an event meanwhile, its record stays.
+            now = self._pools.tags(balancer)
+            if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(record))):
+                self._pools.change_tags(balancer, "Delete", {each: value for each, value in now.items() if each.startswith(key)})
+            return
+        tags = tags_of(wanted, key)
+        now = self._pools.tags(balancer)
+        if len(set(now) | set(tags)) > TAG_LIMIT:
+            raise HoldError(
+                "The load balancer %s has %d tags. The record of this hold needs %d more, and Azure allows %d. Nothing was changed. Remove tags that are no "
+                "longer needed." % (balancer, len(now), len(set(tags) - set(now)), TAG_LIMIT)
+            )
+        self._pools.change_tags(balancer, "Merge", tags)
+
+
+def balancer_of(pool):
+    return check_id("pool", pool, POOL, POOL_EXAMPLE)["balancer"]
+
+
+def key_of(pool, name):
+    """What the names of a record's tags begin with. It has only characters that Azure allows there."""
+    identity = json.dumps([pool.lower(), name])
+    return "%s%s-" % (PREFIX, hashlib.sha256(identity.encode()).hexdigest()[:12])
+
+
+def _content_of(record):
+    return {
+        "v": 1,
+        "p": record["subject"]["pool"].split("/")[-1],
+        "a": record["subject"]["address"],
+        "i": record.get("ip"),
+        "s": record["phase"],
+        "f": record["found"]["admin_state"],
+        "e": {event_id: [entry["since"], entry["reason"][:REASON_LIMIT], entry.get("details") or {}] for event_id, entry in record["events"].items()},
+    }
+
+
+def tags_of(record, key):
+    """The tags of a record, by name. Tags have little room, so the record is compressed."""
+    text = base64.b64encode(zlib.compress(json.dumps(_content_of(record), separators=(",", ":")).encode(), 9)).decode()
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    room = VALUE_LIMIT - 12
+    pieces = [text[start:start + room] for start in range(0, len(text), room)]
+    # Only the first says how many there are. Tags of a longer record from before are left over and count no more.
+    pieces[0] = "%d:%s:%s" % (len(pieces), digest, pieces[0])
+    return {"%s%d" % (key, number): piece for number, piece in enumerate(pieces)}
+
+
+def record_in(tags, pool, name):
+    """The record of this address in a load balancer's tags, or None."""
+    key = key_of(pool, name)
+    if key + "0" not in tags:
+        return None
+    content = _content_at(tags, key, balancer_of(pool))
+    events = {event_id: {"since": since, "reason": reason, "details": details} for event_id, (since, reason, details) in content["e"].items()}
+    record = new_record(KIND, {"pool": pool, "address": name}, {"admin_state": content["f"]}, {"admin_state": DOWN}, events, ip=content["i"])
+    return dict(record, phase=content["s"])
+
+
+def _content_at(tags, key, balancer):
+    try:
+        count, digest, text = tags[key + "0"].split(":", 2)
+        text += "".join(tags["%s%d" % (key, number)] for number in range(1, int(count)))
+        content = json.loads(zlib.decompress(base64.b64decode(text)).decode())
+        whole = hashlib.sha256(text.encode()).hexdigest()[:8] == digest
+        if whole and content["s"] in PHASES and content["v"] == 1 and isinstance(content["f"], str) and isinstance(content["e"], dict):
+            return content
+    except (ValueError, KeyError, TypeError, zlib.error):
+        pass
+    raise HoldError(
+        "The tags %s* of the load balancer %s are damaged: they are not a record of a hold as this release writes it. Nothing was touched because of them. "
+        "Delete them, and see to the administrative state of the address by hand." % (key, balancer)
+    )
+
+
+class Addresses(Driver):
+    """One host's addresses, one in each pool. ``name`` or ``ip`` says which."""
+
+    Refused = RefusedError
+
+    def __init__(self, pools, store, request, ids, name=None, ip=None, seconds=0.0):
+        self._pools = pools
+        self._store = store
+        self._request = request
+        self._ids = ids
+        self._name = name
+        self._ip = ip
+        self._seconds = seconds
+
+    def check(self):
+        for pool in self._ids:
+            balancer_of(pool)
+
+    def look(self):
+        found = []
+        # Pools of several load balancers may bear one name.
+        unique = len({each.split("/")[-1].lower() for each in self._ids}) == len(self._ids)
+        for pool in self._ids:
+            short = pool.split("/")[-1]
+            body = self._pools.read(pool)
+            address = self._find(pool, body)
+            name = address.name if address else self._name or self._recorded(pool)
+            if name is None:
+                raise AzureError(self._not_there(pool, body))
+            record = self._store.read(pool, name)
+            if address is None and record is None:
+                raise AzureError(self._not_there(pool, body))
+            found.append(("%s %s" % (short if unique else pool, name), address, record))
+        return found
+
+    def condition(self, record, seen):
+        """What became of a hold.
+
+        none               is not held, and nobody took it out
+        already_out        was Down before we came: it is somebody else's, and not touched
+        changing           is to be set to Down, or Azure is doing it
+        held               is Down, as we left it
+        restoring          is to be given back, or Azure is doing it
+        changed_meanwhile  somebody else set it to another state
+        """
+        if seen is None:
+            return NONE
+        if record is None:
+            return ALREADY_OUT if seen.state == DOWN else NONE
+        found = record["found"]["admin_state"]
+        if record["phase"] == RESTORING:
+            if _is_state(seen.state, found):
+                return NONE if seen.settled else TO_RESTORE
+            return TO_RESTORE if seen.state == DOWN else CHANGED_MEANWHILE
+        if seen.state == DOWN:
+            return HELD if record["phase"] == HELD or seen.settled else TO_CHANGE
+        return TO_CHANGE if record["phase"] == CHANGING and _is_state(seen.state, found) else CHANGED_MEANWHILE
+
+    def view(self, record, seen):
+        return {"admin_state": seen.state if seen else None, "held_by": holders(record)}
+
+    def describe(self, hold):
+        return {
+            "pool": self._pool(hold),
+            "name": hold.seen.name if hold.seen else hold.shown["subject"]["address"],
+            "admin_state": hold.seen.state if hold.seen else None,
+            "found": hold.shown["found"] if hold.shown else None,
+            "held_by": holders(hold.record),
+            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+        }
+
+    def untouched(self, hold):
+        return self._request.present
+
+    def put(self, hold, events):
+        record, seen = hold.record, hold.seen
+        condition = self.condition(record, seen)
+        if condition == ALREADY_OUT:
+            return
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(hold))
+            yield dict(record, events=events)
+            return
+        if record is None:
+            subject = {"pool": seen.pool, "address": seen.name}
+            record = new_record(KIND, subject, {"admin_state": seen.state}, {"admin_state": DOWN}, events, ip=seen.ip or self._ip)
+        else:
+            record = dict(record, events=events, phase=CHANGING if record["phase"] == RESTORING else record["phase"])
+        yield record
+        if record["phase"] == CHANGING and self._change(hold, record, DOWN):
+            yield dict(record, phase=HELD)
+
+    def give_back(self, hold):
+        record, seen = hold.record, hold.seen
+        condition = self.condition(record, seen)
+        if condition == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(hold))
+            yield None
+            return
+        found = record["found"]["admin_state"]
+        if _is_state(seen.state, found) and seen.settled:
+            # Nothing was changed yet, or everything is back.
+            yield None
+            return
+        record = dict(record, phase=RESTORING)
+        yield record
+        if self._change(hold, record, found):
+            yield None
+
+    def gone(self, hold):
+        subject = hold.record["subject"]
+        return "%s is not in the pool %s any more: there is nothing to give back." % (subject["address"], subject["pool"])
+
+    def stuck(self):
+        return AzureError("The addresses were changed again and again while this ran. Does another program change them?")
+
+    def _change(self, hold, record, state):
+        """Write the pool. Returns whether the address has this state and Azure is done."""
+        pool, name = record["subject"]["pool"], record["subject"]["address"]
+        written = 0
+        while True:
+            body = self._pools.read(pool)
+            # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
+            if not _is_same_hold(self._store.read(pool, name), record):
+                hold.waiting_for = "another run changes the hold on %s in %s" % (name, pool)
+                return False
+            address = next((each for each in self._pools.addresses(pool, body) if each.name == name), None)
+            if address is None or not _is_state(address.state, hold.seen.state) and not _is_state(address.state, state):
+                # Somebody acted since it was looked at. The next look judges.
+                hold.told = True
+                return False
+            hold.seen = address
+            if _is_state(address.state, state):
+                if not address.settled:
+                    hold.waiting_for = "Azure is still changing %s" % pool
+                return address.settled
+            if written == WRITES:
+                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, address.state))
+            try:
+                # Azure may keep a state that a write leaves out. None means the same, and says so.
+                done = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state, self._seconds)
+            except ChangedError:
+                if self._pools.left <= 0:
+                    raise
+                continue
+            hold.acted = True
+            written += 1
+            if not done:
+                hold.waiting_for = "Azure is still changing %s" % pool
+                hold.seen = address._replace(state=state, settled=False)
+                return False
+            # What counts is what Azure shows now.
+
+    def _find(self, pool, body):
+        addresses = self._pools.addresses(pool, body)
+        if self._name is not None:
+            found = [each for each in addresses if each.name == self._name]
+        else:
+            found = [each for each in addresses if each.ip == self._ip]
+            if not found:
+                entries = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
+                names = [each.get("name") for each in entries if self._pools.ip_of_interface(each) == self._ip]
+                found = [each for each in addresses if each.name in names]
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found)
+            raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), names))
+        return found[0] if found else None
+
+    def _recorded(self, pool):
+        names = self._store.named(pool, self._ip)
+        return names[0] if len(names) == 1 else None
+
+    def _not_there(self, pool, body):
+        names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
+        what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
+        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address." % (
+            pool,
+            what,
+            names[:1000],
+        )
+
+    def _pool(self, hold):
+        return hold.seen.pool if hold.seen else hold.shown["subject"]["pool"]
+
+    def _conflict(self, hold):
+        return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
+
+
+def _is_state(one, other):
+    """Azure may show a state that is not set as None."""
+    return one == other or {one, other} == {NOT_SET, "None"}
+
+
+def _is_same_hold(read, written):
+    if read is None:
+        return False
+    return (read["phase"], read["found"], set(read["events"])) == (written["phase"], written["found"], set(written["events"]))

@@ -1,0 +1,421 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The client of Azure Resource Manager: tokens, requests that are repeated where that may help, and operations that take time.
+
+It knows no kind of resource. Every error says which resource was asked for, and what would be right.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import random
+import re
+import time
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from ansible.module_utils.basic import missing_required_lib
+
+HAS_REQUESTS = True
+try:
+    import requests
+except ImportError:
+    HAS_REQUESTS = False
+
+# For each cloud the address of the resource manager and that of the service that gives tokens.
+CLOUDS = {
+    "AzureCloud": ("https://management.azure.com", "https://login.microsoftonline.com"),
+    "AzureChinaCloud": ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
+    "AzureUSGovernment": ("https://management.usgovcloudapi.net", "https://login.microsoftonline.us"),
+}
+IDENTITY_URL = "http://169.254.169.254"
+AUTH_SOURCES = ("auto", "cli", "credential_file", "env", "msi")
+CREDENTIALS_FILE = "~/.azure/credentials"
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+PAUSE_MOST = 30.0
+# A token is not used any more so many seconds before it ends.
+TOKEN_MARGIN = 60.0
+PASSING = (408, 409, 429, 500, 502, 503, 504)
+ENDED = ("Succeeded", "Failed", "Canceled")
+_LACKING = re.compile(r"perform action '([^']+)'.*? (?:over scope|on the linked scope\(s\)|on scope) '([^']+)'", re.DOTALL)
+
+
+class AzureError(Exception):
+    """A request failed; the text is one or more full sentences."""
+
+    def __init__(self, message, status=None, code=None):
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class AuthenticationError(AzureError):
+    """There are no credentials, or Azure does not accept them."""
+
+
+class RefusedError(AzureError):
+    """Azure refused the request, and changed nothing because of it."""
+
+
+class NotPermittedError(RefusedError):
+    """The identity lacks an action on a scope."""
+
+
+class NotFoundError(RefusedError):
+    """The resource does not exist."""
+
+
+class ChangedError(AzureError):
+    """Somebody else changed the resource since it was read (412)."""
+
+
+class TimeOverError(AzureError):
+    """The time was over before Azure did what it was asked for. The same request may succeed later."""
+
+
+def azure_argument_spec():
+    """The options of every module that speaks to Azure, with the names that azure.azcollection uses."""
+    return {
+        "auth_source": {"type": "str", "choices": list(AUTH_SOURCES), "default": "auto"},
+        "subscription_id": {"type": "str"},
+        "client_id": {"type": "str"},
+        "secret": {"type": "str", "no_log": True},
+        "tenant": {"type": "str"},
+        "profile": {"type": "str"},
+        "cloud_environment": {"type": "str", "choices": sorted(CLOUDS), "default": "AzureCloud"},
+        "arm_url": {"type": "str"},
+        "login_url": {"type": "str"},
+        "identity_url": {"type": "str", "default": IDENTITY_URL},
+        "ca_file": {"type": "path"},
+    }
+
+
+class Client:
+    """Requests to one resource manager. ``seconds``: how long all requests together may take."""
+
+    def __init__(self, params, seconds=60.0, monotonic=time.monotonic, sleep=time.sleep, environ=os.environ):
+        if not HAS_REQUESTS:
+            raise AzureError(missing_required_lib("requests"))
+        arm_url, login_url = CLOUDS[params["cloud_environment"]]
+        self.arm_url = _checked_url("arm_url", params.get("arm_url") or arm_url)
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._deadline = monotonic() + seconds
+        self._session = requests.Session()
+        # Otherwise requests would send what ~/.netrc has for the host in place of the token.
+        self._session.auth = lambda request: request
+        # It is given to every request, because requests prefers REQUESTS_CA_BUNDLE to what a session has.
+        self._verify = params.get("ca_file") or None
+        if params.get("ca_file"):
+            if not os.path.isfile(params["ca_file"]):
+                raise AzureError(
+                    "ca_file %s is not a file. Name the file of the certificates that the resource manager's one is signed with." % params["ca_file"]
+                )
+        self._tokens = Tokens(params, _checked_url("login_url", params.get("login_url") or login_url), self.arm_url, self._send, environ)
+        self._token = (None, 0.0)
+
+    @property
+    def left(self):
+        return self._deadline - self._monotonic()
+
+    def get(self, path, api_version):
+        return self._call("GET", path, api_version).json()
+
+    def patch(self, path, api_version, body):
+        return self._call("PATCH", path, api_version, body).json()
+
+    def put(self, path, api_version, body, etag):
+        """Write a resource that was read with this ETag. Returns the address of the operation, or None if it is done."""
+        answer = self._call("PUT", path, api_version, body, {"If-Match": etag})
+        return answer.headers.get("Azure-AsyncOperation")
+
+    def follow(self, operation, what, seconds):
+        """Whether the operation succeeded within so many seconds. It is an error if it failed or was cancelled."""
+        here, there = urlsplit(self.arm_url), urlsplit(operation)
+        if (here.scheme, here.netloc.lower()) != (there.scheme, there.netloc.lower()):
+            raise AzureError(
+                "Azure named %s as the address of an operation, which does not lie on %s. It gets no token of ours." % (operation[:200], self.arm_url)
+            )
+        # What the caller writes afterwards needs time as well.
+        ends = min(self._monotonic() + seconds, self._deadline - 2)
+        pause = 0.2
+        while True:
+            answer = self._call("GET", operation, None)
+            status = (_json_of(answer) or {}).get("status")
+            if status == "Succeeded":
+                return True
+            if status in ENDED:
+                error = (_json_of(answer) or {}).get("error") or {}
+                raise AzureError(
+                    "Azure accepted the change of %s, and then it ended as %s: %s %s" % (what, status, error.get("code", "no code"), error.get("message", "")),
+                    code=error.get("code"),
+                )
+            # Retry-After says how often Azure wants to be asked. A short first pause costs it one request.
+            wait = min(pause, PAUSE_MOST)
+            if self._monotonic() + wait >= ends:
+                return False
+            self._sleep(wait)
+            pause = min(pause * 2, max(_retry_after(answer, 2.0), 1.0))
+
+    def _call(self, method, path, api_version, body=None, headers=None):
+        url = path if path.startswith("http") else self.arm_url + path
+        if api_version:
+            url += "?api-version=" + api_version
+        renewed = False
+        while True:
+            sent = dict(headers or {}, Authorization="Bearer " + self._bearer(), Accept="application/json")
+            answer = self._send(method, url, json=body, headers=sent)
+            if answer.status_code == 401 and not renewed:
+                renewed, self._token = True, (None, 0.0)
+                continue
+            if answer.status_code >= 400:
+                raise _error_of(method, path, answer)
+            if api_version and not isinstance(_json_of(answer), dict):
+                raise AzureError("%s %s was answered with %d and no JSON object. Is this the resource manager?" % (method, url, answer.status_code))
+            return answer
+
+    def _bearer(self):
+        token, ends = self._token
+        if token is None or self._monotonic() >= ends:
+            token, seconds = self._tokens.new()
+            ends = self._monotonic() + max(seconds - TOKEN_MARGIN, seconds / 2)
+            self._token = (token, ends)
+        return token
+
+    def _send(self, method, url, passing=PASSING, session=None, **more):
+        """One request, repeated while a failure may pass and there is time."""
+        pause = 0.25
+        while True:
+            left = self.left
+            if left <= 0:
+                raise TimeOverError("The time was over before %s was asked." % url)
+            answer = error = None
+            try:
+                answer = (session or self._session).request(
+                    method,
+                    url,
+                    timeout=(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, max(left, 0.5))),
+                    allow_redirects=False,
+                    verify=self._verify,
+                    **more
+                )
+                if answer.status_code not in passing:
+                    return answer
+            except requests.exceptions.SSLError as raised:
+                raise AzureError(
+                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _short(raised))
+                ) from raised
+            except requests.exceptions.RequestException as raised:
+                error = raised
+            # Two hosts that were refused together do not come again together.
+            wait = _retry_after(answer, pause * (1 + random.random()))
+            if wait >= self.left:
+                if answer is None:
+                    raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _short(error)))
+                code, message = _said(answer)
+                raise TimeOverError(
+                    "%s %s was still refused with %d %s when the time was over: %s" % (method, url, answer.status_code, code, message), answer.status_code, code
+                )
+            self._sleep(wait)
+            pause = min(pause * 2, 8.0)
+
+
+class Tokens:
+    """Where tokens come from: a service principal, azure-identity, or a managed identity."""
+
+    def __init__(self, params, login_url, audience, send, environ):
+        self._params = params
+        self._login_url = login_url
+        self._audience = audience
+        self._send = send
+        self._environ = environ
+        self._credential = None
+
+    def new(self):
+        """A token, and the seconds for which it can be used."""
+        source = self._params["auth_source"]
+        if source == "msi":
+            return self._managed_identity()
+        if source == "cli":
+            return self._azure_identity("AzureCliCredential")
+        known, lacking = self._principal(source)
+        if not lacking:
+            return self._service_principal(**known)
+        if source != "auto" or any(self._params.get(key) for key in ("secret", "tenant")):
+            raise AuthenticationError(
+                "The credentials of the service principal are not complete: %s is missing (auth_source %s)." % (", ".join(lacking), source)
+            )
+        try:
+            import azure.identity  # noqa: F401  pylint: disable=unused-import
+        except ImportError:
+            return self._managed_identity()
+        return self._azure_identity("DefaultAzureCredential")
+
+    def _principal(self, source):
+        environ = self._environ
+        of_environment = {
+            "client_id": environ.get("AZURE_CLIENT_ID"),
+            "secret": environ.get("AZURE_SECRET") or environ.get("AZURE_CLIENT_SECRET"),
+            "tenant": environ.get("AZURE_TENANT") or environ.get("AZURE_TENANT_ID"),
+        }
+        of_options = {key: self._params.get(key) for key in of_environment}
+        ways = {"env": [of_environment], "credential_file": [self._of_file()] if source == "credential_file" else []}
+        lacking = None
+        for found in ways.get(source) or [of_options, of_environment, self._of_file()]:
+            missing = sorted(key for key, value in found.items() if not value)
+            if not missing:
+                return found, []
+            lacking = lacking or missing
+        return {}, lacking
+
+    def _of_file(self):
+        profile = self._params.get("profile") or self._environ.get("AZURE_PROFILE") or "default"
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(os.path.expanduser(CREDENTIALS_FILE))
+        except configparser.Error as error:
+            raise AuthenticationError("%s cannot be read: %s." % (CREDENTIALS_FILE, _short(error))) from error
+        found = dict(parser.items(profile)) if parser.has_section(profile) else {}
+        return {key: found.get(key) for key in ("client_id", "secret", "tenant")}
+
+    def _service_principal(self, client_id, secret, tenant):
+        if not re.match(r"[A-Za-z0-9.-]+\Z", tenant):
+            raise AuthenticationError("tenant is %r; it must be the id or the domain of a tenant." % tenant)
+        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, "scope": self._audience + "/.default"}
+        answer = self._send("POST", "%s/%s/oauth2/v2.0/token" % (self._login_url, tenant), data=form)
+        return _token_of(answer, "service principal %s of tenant %s" % (client_id, tenant))
+
+    def _managed_identity(self):
+        url = _checked_url("identity_url", self._params.get("identity_url") or IDENTITY_URL) + "/metadata/identity/oauth2/token"
+        asked = {"api-version": "2018-02-01", "resource": self._audience + "/"}
+        if self._params.get("client_id"):
+            asked["client_id"] = self._params["client_id"]
+        # The address is link-local: a proxy would ask for another machine's identity.
+        with requests.Session() as session:
+            session.trust_env = False
+            try:
+                answer = self._send("GET", url, passing=PASSING + (404, 410), session=session, params=asked, headers={"Metadata": "true"})
+            except TimeOverError as error:
+                raise AuthenticationError(
+                    "There are no credentials: no service principal is given, azure-identity is not used, and no managed identity answers. %s" % error
+                ) from error
+        return _token_of(answer, "managed identity")
+
+    def _azure_identity(self, kind):
+        try:
+            import azure.identity
+        except ImportError as error:
+            raise AuthenticationError("auth_source is cli: " + missing_required_lib("azure-identity")) from error
+        try:
+            if self._credential is None:
+                options = {} if kind == "AzureCliCredential" else {"authority": self._login_url}
+                if options and self._params.get("client_id"):
+                    options["managed_identity_client_id"] = self._params["client_id"]
+                self._credential = getattr(azure.identity, kind)(**options)
+            token = self._credential.get_token(self._audience + "/.default")
+        except Exception as error:  # azure-identity raises errors of many libraries  # pylint: disable=broad-exception-caught
+            raise AuthenticationError("azure-identity (%s) got no token: %s" % (kind, _short(error))) from error
+        return token.token, token.expires_on - time.time()
+
+
+def check_id(option, value, pattern, example):
+    """The parts of a resource id, or an error that says what an id looks like. It becomes part of a URL."""
+    found = re.match(pattern, value, re.IGNORECASE)
+    if not found:
+        raise AzureError("%s is %r; it must be a resource id such as %s." % (option, value, example))
+    return found.groupdict()
+
+
+def _checked_url(option, url):
+    parts = urlsplit(url)
+    secure = parts.scheme == "https" or option == "identity_url" and parts.scheme == "http"
+    if not secure or not parts.netloc or parts.query or "@" in parts.netloc:
+        raise AzureError("%s is %r; it must be an address such as https://management.azure.com. Tokens are sent there, so http is refused." % (option, url))
+    return url.rstrip("/")
+
+
+def _token_of(answer, whose):
+    body = _json_of(answer)
+    if answer.status_code == 200 and isinstance(body, dict) and isinstance(body.get("access_token"), str):
+        try:
+            return body["access_token"], float(body.get("expires_in", 300))
+        except (TypeError, ValueError):
+            return body["access_token"], 300.0
+    of_error = body if isinstance(body, dict) else {}
+    said = str(of_error.get("error_description") or of_error.get("error") or "HTTP %d" % answer.status_code)
+    hints = {
+        "AADSTS7000222": "The secret has expired: make a new one.",
+        "AADSTS7000215": "The secret is wrong.",
+        "AADSTS90002": "The tenant does not exist in this cloud: check tenant and cloud_environment.",
+        "AADSTS700016": "The tenant does not know this client_id: check tenant and client_id.",
+        "Identity not found": "This machine has no such managed identity: assign one, or check client_id.",
+    }
+    hint = next((text for key, text in hints.items() if re.search(key + r"(?!\d)", said)), "")
+    raise AuthenticationError("The %s gets no token. %s Azure says: %s" % (whose, hint, said[:300]), answer.status_code)
+
+
+def _error_of(method, path, answer):
+    status = answer.status_code
+    code, message = _said(answer)
+    if status == 401:
+        hint = "The token is not accepted."
+        if "Tenant" in code:
+            hint = "The token is of the wrong tenant: check tenant and the subscription in the resource id."
+        return AuthenticationError("%s %s: %s Azure says: %s: %s" % (method, path, hint, code, message), status, code)
+    if status == 403:
+        found = _LACKING.search(message)
+        if found:
+            text = "The identity lacks the action %s on the scope %s. Give it a role that has this action." % found.groups()
+        else:
+            text = "%s %s is not permitted. Azure says: %s: %s" % (method, path, code, message)
+        return NotPermittedError(text, status, code)
+    if status == 404:
+        return NotFoundError("%s does not exist, or the identity may not know of it. Azure says: %s: %s" % (path, code, message), status, code)
+    if status == 412:
+        return ChangedError("%s was changed by somebody else since it was read." % path, status, code)
+    kind = RefusedError if 400 <= status < 500 else AzureError
+    return kind("%s %s was refused with %d. Azure says: %s: %s" % (method, path, status, code, message), status, code)
+
+
+def _said(answer):
+    body = _json_of(answer)
+    error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, dict):
+        return str(error.get("code", "no code")), str(error.get("message", ""))[:1000]
+    return "no code", (answer.text or "")[:200]
+
+
+def _json_of(answer):
+    try:
+        return answer.json()
+    except ValueError:
+        return None
+
+
+def _retry_after(answer, otherwise):
+    """Seconds to wait, by the answer's Retry-After in seconds or as a date."""
+    text = "" if answer is None else (answer.headers.get("Retry-After") or "").strip()
+    if re.match(r"\d{1,9}\Z", text):
+        return max(float(text), otherwise if text == "0" else 0.0)
+    if text:
+        try:
+            then = parsedate_to_datetime(text)
+            # The answer's own clock counts, because ours may be wrong.
+            now = parsedate_to_datetime(answer.headers["Date"]) if answer.headers.get("Date") else datetime.now(timezone.utc)
+            return max((then - now).total_seconds(), 0.1)
+        except (TypeError, ValueError, IndexError):
+            pass
+    return otherwise
+
+
+def _short(error):
+    return " ".join(str(error).split())[:300]

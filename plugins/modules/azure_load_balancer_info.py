@@ -1,0 +1,177 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: azure_load_balancer_info
+short_description: Show the administrative states in a backend pool of Azure Load Balancer, and who holds them
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Reads backend address pools and the records that M(graceful.azure.azure_load_balancer_hold) keeps as tags of the load balancer. It changes nothing.
+  - Azure does not tell how many connections an address still has. Count them on the host.
+  - It has been tried against the stand-in of this collection only, not against Azure.
+extends_documentation_fragment:
+  - graceful.azure._azure
+  - graceful.azure._attributes
+options:
+  pools:
+    description: Resource ids of the backend address pools.
+    type: list
+    elements: str
+    required: true
+  servers:
+    description:
+      - Names or IP addresses by which hosts are known in the pools. RV(holds) says for which of them each record is.
+    type: list
+    elements: str
+    default: []
+  errors_as_result:
+    description: Whether what goes wrong is returned as RV(problem), and is no failure. The passes of handle_events need that.
+    type: bool
+    default: false
+  wait_for:
+    description: Accepted because every module that looks at a load balancer has it. There is nothing to wait for, as Azure counts nothing.
+    type: list
+    elements: str
+    default: []
+  quiet:
+    description: Accepted for the same reason as O(wait_for), and not used.
+    type: float
+    default: 0
+  timeout:
+    description:
+      - Seconds for the whole call. Requests that Azure refuses for now are repeated in this time. V(0) stands for 5 seconds.
+    type: float
+    default: 60
+  state_dir:
+    description: Accepted because every module with holds has it. The records are tags, so it is not used.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: See what is out
+  graceful.azure.azure_load_balancer_info:
+    pools: ["{{ pool_id }}"]
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+addresses:
+  description: All addresses of the pools, with the keys that M(graceful.azure.azure_load_balancer_hold) returns, and C(ip_address).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - pool: /subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL
+      name: web1
+      ip_address: 10.0.0.4
+      admin_state: Down
+      found: {admin_state: None}
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      condition: held
+holds:
+  description: The records about addresses in the pools, with C(kind), C(subject), C(found), C(left), C(events), C(path) and C(for_server).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+time:
+  description: The clock of the machine that asked Azure.
+  returned: success
+  type: str
+  sample: "2026-11-24T12:00:00Z"
+problem:
+  description: What went wrong, if O(errors_as_result=true). RV(addresses) and RV(holds) are then null.
+  returned: success
+  type: str
+passing:
+  description: Whether the problem may be over soon, as when Azure does not answer.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
+    AzureError,
+    Client,
+    TimeOverError,
+    azure_argument_spec,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_timeout, holders, utc_now
+
+LOOK_SECONDS = 5.0
+
+
+def run(params):
+    pools = Pools(Client(params, check_timeout(params["timeout"]) or LOOK_SECONDS))
+    store = TagStore(pools)
+    driver = Addresses(pools, store, None, params["pools"])
+    driver.check()
+    found, holds = [], []
+    for pool in params["pools"]:
+        body = pools.read(pool)
+        records = {record["subject"]["address"]: record for record in store.records(pool)}
+        addresses = _with_ips(pools, pools.addresses(pool, body), body, params["servers"])
+        for address in addresses:
+            record = records.get(address.name)
+            found.append(
+                {
+                    "pool": pool,
+                    "name": address.name,
+                    "ip_address": address.ip or (record or {}).get("ip"),
+                    "admin_state": address.state,
+                    "settled": address.settled,
+                    "found": record["found"] if record else None,
+                    "held_by": holders(record),
+                    "condition": driver.condition(record, address),
+                }
+            )
+        for name, record in sorted(records.items()):
+            known = next((server for server in params["servers"] if server in (name, record.get("ip"))), name)
+            shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
+            holds.append(dict(shown, for_server=known))
+    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False}
+
+
+def _with_ips(pools, addresses, body, servers):
+    """The addresses, and the IP addresses that only network interfaces know, if one of the servers is not found without them."""
+    known = {text for address in addresses for text in (address.name, address.ip)}
+    if known.issuperset(servers):
+        return addresses
+    entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
+    return [address if address.ip else address._replace(ip=pools.ip_of_interface(entries[address.name])) for address in addresses]
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            azure_argument_spec(),
+            pools={"type": "list", "elements": "str", "required": True},
+            servers={"type": "list", "elements": "str", "default": []},
+            errors_as_result={"type": "bool", "default": False},
+            wait_for={"type": "list", "elements": "str", "default": []},
+            quiet={"type": "float", "default": 0},
+            timeout={"type": "float", "default": 60},
+            state_dir={"type": "path"},
+        ),
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params)
+    except (AzureError, HoldError, ValueError) as error:
+        if not module.params["errors_as_result"]:
+            module.fail_json(msg=str(error))
+        passing = isinstance(error, TimeOverError) or (getattr(error, "status", None) or 0) >= 500
+        result = {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing}
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Azure Load Balancer: what an observation of a pool (module azure_load_balancer_info) means for the hosts in it. Private to the collection; pure.
+
+Azure is asked and changed from the controller. The records are tags of the load balancer, so neither the VM nor a file of the controller is needed.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
+
+KIND = "azure_address"
+CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "restoring": HELD, "changed_meanwhile": CHANGED}
+NOT_LOOKED_AT = MachineObservation("", {}, None)
+STEP_SECONDS = 20.0
+"""Seconds that one step may take. Azure refuses a write while another one of the same load balancer goes on, so hosts of one pool wait for each other."""
+
+
+def _key(settings):
+    return f"{words.CONTROLLER} {settings['pool'].lower()}"
+
+
+class AzureLoadBalancer(Provider):
+    name = "azure_load_balancer"
+    title = "Azure Load Balancer"
+    where = ("azure_pool", "azure_address", "azure_ip_address", *(f"azure_{name}" for name in words.ACCESS))
+    unclaimed = "is of no pool that was looked at. It is not released."
+
+    def traffic(self, settings, host, hosts, machines, addresses):
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        result = machine.result
+        if result.get("addresses") is None:
+            why = f"{words.place_name(settings)}: {result.get('fatal') or result.get('error') or 'not observed'}"
+            return Traffic(serves=False, unread=(why,), helpless=bool(result.get("fatal")))
+        mine = [address for address in result["addresses"] if words.is_mine(settings, address)]
+        mistakes = tuple(words.mistakes_in(settings, result))
+        places = () if mistakes else tuple(_place(settings, machine, address) for address in mine)
+        return Traffic(places, any(place.serves for place in places), mistakes=mistakes)
+
+    def records(self, settings, machines):
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        for record in machine.records or ():
+            of_pool = record.kind == KIND and record.subject.get("pool", "").lower() == settings["pool"].lower()
+            if of_pool and settings["server"] in (record.for_server, record.subject.get("address")):
+                yield record, machine
+
+    def out_since(self, record, entry, is_new):
+        return (entry.since,) if record.kind == KIND else None
+
+    def looks(self, settings, waits, searched):
+        found = {}
+        for _name, values in settings:
+            options = found.setdefault(_key(values), {"pools": [values["pool"]], "servers": [], "errors_as_result": True, **values["access"]})
+            if values["server"] not in options["servers"]:
+                options["servers"].append(values["server"])
+        for key, options in found.items():
+            # Azure counts no connections, so there is nothing to wait for.
+            yield NextLook(key, words.CONTROLLER, "azure_load_balancer_info", options)
+
+    def read(self, result, options):
+        if not result.get("problem"):
+            return result
+        return dict(result, addresses=None, holds=None, **{"error" if result.get("passing") else "fatal": result["problem"]})
+
+    def acts(self, settings, direction, hold, step):
+        known = dict(settings["access"], pools=[settings["pool"]], timeout=STEP_SECONDS, **settings["known_as"])
+        yield words.CONTROLLER, "azure_load_balancer_hold", dict(known, **hold)
+
+    def shows(self, result, act):
+        def states(addresses):
+            return {(each["pool"].lower(), each["name"]): (each["admin_state"], set(map(fold, each["held_by"]))) for each in addresses or ()}
+
+        told, seen = states(act.get("addresses")), states(result.get("addresses"))
+        return bool(told) and all(seen.get(key) == state for key, state in told.items())
+
+    def names(self, record):
+        name = record.get("for_server") or record["subject"]["address"]
+        return name, name
+
+    def shown(self, record):
+        subject = record["subject"]
+        return {"held": f"{KIND} {subject['address']} ({subject['pool'].split('/')[-1]})", "socket": "none"}
+
+    def give_back(self, record, options):
+        access = {name: options[name] for name in words.ACCESS if options.get(name)}
+        subject = record["subject"]
+        return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
+
+
+def _place(settings, machine, address):
+    label = words.place_name(settings)
+    condition = CONDITIONS[address["condition"]]
+    in_rotation = words.may_send(address)
+    others = [each for each in machine.result["addresses"] if each["pool"] == address["pool"]]
+    return Place(
+        name=label,
+        machine=words.CONTROLLER,
+        in_rotation=in_rotation,
+        state=address["admin_state"],
+        serves=address["admin_state"] != words.DOWN,
+        busy=words.still_there(settings, address),
+        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
+        # Azure has said that it is done. Only the host itself can tell more.
+        looks=0 if not machine.is_new else 1 if in_rotation else 2,
+        condition=condition,
+        held_by=frozenset(map(fold, address["held_by"])),
+        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring")),
+        group=Group(
+            (machine.key, address["pool"].lower()),
+            f"pool {words.pool_name(settings)}",
+            tuple({"server": each["name"], "in_service": each["admin_state"] != words.DOWN, "backup": False} for each in others),
+        ),
+        member=address["name"],
+        # The probe's own connections are no requests.
+        pool_address=words.PEER,
+        # With Up, Azure does not ask the probe.
+        checked=(address["found"] or {}).get("admin_state") != "Up",
+        conflict=f"somebody else set {label} to {address['admin_state']}: left as it is" if condition == CHANGED else "",
+    )

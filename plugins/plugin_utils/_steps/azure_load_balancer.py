@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Azure Load Balancer: what its options say, and what the results of its modules mean, in words. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable
+
+CONTROLLER = "localhost"
+"""The machine that asks Azure."""
+PEER = "168.63.129.16"
+"""The address from which the probes of Azure Load Balancer come."""
+DOWN = "Down"
+ACCESS = ("auth_source", "client_id", "profile", "cloud_environment", "arm_url", "login_url", "identity_url", "ca_file")
+"""How Azure is reached: options of the modules, and of the role with the prefix C(azure_). No secret is among them, because settings go into the journal."""
+POOL = re.compile(
+    r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+/backendAddressPools/[^/?#%\s]+\Z", re.IGNORECASE
+)
+POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
+
+
+def pool_name(settings):
+    return settings["pool"].split("/")[-1]
+
+
+def place_name(settings):
+    return f"{settings['server']} in pool {pool_name(settings)}"
+
+
+def is_mine(settings, address):
+    """Whether an address in the result of azure_load_balancer_info is the host's."""
+    return address["pool"].lower() == settings["pool"].lower() and settings["server"] in (address["name"], address["ip_address"])
+
+
+def may_send(address):
+    """Whether Azure may still send new connections there. A change counts when Azure has finished it."""
+    return address["admin_state"] != DOWN or not address["settled"]
+
+
+def still_there(settings, address):
+    """Sentences: what keeps the host from being out."""
+    if address["admin_state"] == DOWN and not address["settled"]:
+        return (f"{place_name(settings)}: Azure has not finished the change yet",)
+    return (f"{place_name(settings)} is in rotation",) if may_send(address) else ()
+
+
+def mistakes_in(settings, result):
+    """Sentences: why a host cannot be taken out there."""
+    mine = [address for address in result["addresses"] if is_mine(settings, address)]
+    if len(mine) > 1:
+        yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in load_balancer_azure_address"
+    if not mine:
+        there = ", ".join(each["name"] for each in result["addresses"] if each["pool"].lower() == settings["pool"].lower()) or "none"
+        yield (
+            f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address);"
+            f" its addresses are {there[:1000]}"
+        )
+
+
+class AzureLoadBalancer(Balancer):
+    def settings(self, entry, host):
+        address, ip_address = str(entry.get("azure_address") or ""), str(entry.get("azure_ip_address") or "")
+        return {
+            "hosts": [],
+            "host": host,
+            "server": address or ip_address or host,
+            "pool": str(entry.get("azure_pool") or ""),
+            "known_as": {"address": address} if address else {"ip_address": ip_address},
+            "access": {name: str(entry[f"azure_{name}"]) for name in ACCESS if entry.get(f"azure_{name}")},
+        }
+
+    def paths(self, entry):
+        return ("azure_ca_file",)
+
+    def mistakes(self, entry):
+        pool, address, ip_address = (entry.get(f"azure_{name}") for name in ("pool", "address", "ip_address"))
+        if not pool:
+            yield "load_balancer_azure_pool: not set; provider azure_load_balancer needs the resource id of the backend address pool"
+        elif not POOL.match(str(pool)):
+            yield f"load_balancer_azure_pool: {pool!r} is not a resource id such as {POOL_EXAMPLE}"
+        if not address and not ip_address:
+            yield (
+                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address; give the name of this host's address in the pool, or its"
+                " private IP address"
+            )
+        if address and ip_address:
+            yield "load_balancer_azure_address: excludes load_balancer_azure_ip_address; give one of them"
+        try:
+            ipaddress.ip_address(str(ip_address or PEER))
+        except ValueError:
+            yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
+        for name in ("arm_url", "login_url"):
+            url = entry.get(f"azure_{name}")
+            if url and not str(url).startswith("https://"):
+                yield f"load_balancer_azure_{name}: {url!r} does not begin with https://; tokens are sent there"
+
+    def beside(self, settings, ports=None, asked=None):
+        if ports is not None and not ports:
+            yield (
+                "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"
+                " connections are left, so they are counted on the host"
+            )
+
+    def claims(self, settings):
+        yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None
+
+    def judge(self, settings, direction, acts, check_mode=False):
+        act = acts[0] if acts else {}
+        failed = not acts or is_failed(act) or is_unreachable(act)
+        addresses = act.get("addresses") or ()
+        out = direction == "out"
+        in_rotation = out and not check_mode and any(address["admin_state"] != DOWN for address in addresses)
+        conflicts = gathered(acts, "conflicts")
+        if failed:
+            reason = str(act.get("msg") or "Azure was not asked")
+        else:
+            reason = "; ".join([*([act["waiting_for"]] if act.get("waiting_for") else []), *conflicts]) or _state(settings, addresses)
+        return {
+            "done": not failed and bool(act.get("done")) and not in_rotation,
+            "changed": any(map(is_changed, acts)),
+            "reason": reason,
+            "failed_hosts": [CONTROLLER] if failed else [],
+            "conflicts": conflicts,
+        }
+
+    def looks_at(self, settings):
+        return [CONTROLLER]
+
+    def busy(self, settings, looks):
+        return [sentence for look in looks for sentence in _busy(settings, look)]
+
+    def pool_addresses(self, settings, looks):
+        return [PEER]
+
+
+def _busy(settings, look):
+    if is_unreachable(look) or is_failed(look):
+        return [str(look.get("msg") or "Azure was not asked")]
+    if is_skipped(look):
+        return []
+    mine = [address for address in look["addresses"] if is_mine(settings, address)]
+    return [sentence for address in mine for sentence in still_there(settings, address)] if mine else list(mistakes_in(settings, look))
+
+
+def _state(settings, addresses):
+    said = ", ".join(f"{address['admin_state'] or 'not there'}" for address in addresses) or "not there"
+    held = any(address["held_by"] for address in addresses)
+    return f"{place_name(settings)} is {'held' if held else 'not held'} ({said})"

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roles load_balancer, drain_host and restore_service alone, with the stand-in for Azure Resource Manager."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
+from tests.support.roles import RoleBed
+
+pytestmark = NEEDED
+
+
+@pytest.fixture(name="azure")
+def make_azure(tmp_path, monkeypatch):
+    (tmp_path / "azure").mkdir()
+    with stand_in(tmp_path / "azure") as azure:
+        for name, value in azure.environment().items():
+            monkeypatch.setenv(name, value)
+        yield azure
+
+
+@pytest.fixture(name="bed")
+def make_bed(tmp_path, azure):
+    bed = RoleBed(tmp_path)
+    bed.reset()
+    yield bed
+    bed.close()
+
+
+def out(event_id, more):
+    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": [event_id], **more}
+
+
+def test_out_drained_and_back(bed, azure):
+    known = {"load_balancer_provider": "azure_load_balancer", "load_balancer_azure_pool": POOL, "load_balancer_azure_address": "a", **azure.options()}
+
+    def is_out():
+        assert azure.state("a") == "Down"
+
+    back = "restore_service", {"restore_service_event_ids": ["E1"], **known}
+    drain = "drain_host", {**known, "drain_host_ports": [bed.webs["web1"].port]}
+    unported = "drain_host", {**known, "drain_host_ports": []}
+    nowhere = out("E1", dict(known, load_balancer_azure_address="z"))
+    run = bed.run(out("E1", known), is_out, out("E1", known), drain, back, unported, nowhere)
+    first, second, drained, last, refused, missing = run.steps
+    assert (first.result["done"], first.result["changed"], first.result["reason"]) == (True, True, "a in pool web is held (Down)"), run.output
+    assert (second.result["done"], second.result["changed"]) == (True, False)
+    assert drained.result["done"], run.output
+    assert last.result["done"], run.output
+    assert "drain_host_ports: not set; provider azure_load_balancer needs" in refused.failure
+    assert "has no address named z. Its addresses are: a, b, c, d" in missing.failure
+    assert azure.members() == MEMBERS
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+    writes = azure.writes()
+    predicted = bed.run(out("E1", known), check=True, arguments=["--diff"])
+    assert predicted.step.result["done"] and predicted.step.result["changed"]
+    assert azure.writes() == writes

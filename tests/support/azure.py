@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-in for Azure Resource Manager as a process, with one load balancer whose pool has four addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+
+NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
+
+SIMULATOR = Path(__file__).parents[2] / "roles/imds_simulator/files/azure_simulator.py"
+LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
+POOL = LB + "/backendAddressPools/web"
+EVENT, OTHER_EVENT = "602d9444-d2cd-49c7-8624-8643e7171297", "702d9444-d2cd-49c7-8624-8643e7171297"
+
+
+def member(name, ip, **more):
+    return {"name": name, "properties": {"ipAddress": ip, **more}}
+
+
+MEMBERS = [
+    member("a", "10.0.0.4"),
+    member("b", "10.0.0.5", adminState="None"),
+    member("c", "10.0.0.6", adminState="Down"),
+    member("d", "10.0.0.7", adminState="Up"),
+]
+BALANCER = {
+    "id": LB,
+    "name": "lb",
+    "tags": {"owner": "me"},
+    "properties": {"backendAddressPools": [{"name": "web", "properties": {"drainPeriodInSeconds": 7, "loadBalancerBackendAddresses": MEMBERS}}]},
+}
+
+
+class StandIn:
+    def __init__(self, process):
+        told = json.loads(process.stdout.readline())
+        self.url, self.ca_file = told["url"], told["ca_file"]
+
+    def environment(self):
+        """The credentials, as the environment of the controller has them."""
+        return {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "right", "AZURE_TENANT": "tenant"}
+
+    def options(self):
+        """Where it is, as the roles are told."""
+        return {f"load_balancer_azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
+
+    def control(self, method, path, body=None):
+        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
+        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
+            return json.load(answer)
+
+    def fault(self, fault, times=1, **more):
+        self.control("POST", "faults", {"Fault": fault, "Times": times, **more})
+
+    def settings(self, **settings):
+        self.control("POST", "settings", settings)
+
+    def balancer(self):
+        return self.control("GET", "load-balancers")[0]
+
+    def members(self):
+        return self.balancer()["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]
+
+    def state(self, name):
+        return next(each for each in self.members() if each["name"] == name)["properties"].get("adminState", "absent")
+
+    def act(self, name, state):
+        """What an operator does."""
+        resource = self.balancer()
+        for each in resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]:
+            if each["name"] == name:
+                each["properties"]["adminState"] = state
+        self.control("POST", "load-balancers", resource)
+
+    def writes(self):
+        return [(each["Method"], each["Status"]) for each in self.control("GET", "requests") if each["Method"] in ("PUT", "PATCH")]
+
+    def params(self, **more):
+        known = dict.fromkeys(("subscription_id", "client_id", "secret", "tenant", "profile", "address", "ip_address"))
+        known.update(auth_source="auto", cloud_environment="AzureCloud", client_id="app", secret="right", tenant="tenant")
+        known.update(arm_url=self.url, login_url=self.url, identity_url=self.url, ca_file=self.ca_file)
+        known.update(pools=[POOL], state="present", event_ids=[EVENT], reason="a test", timeout=20.0, event_details={}, servers=[])
+        return dict(known, **more)
+
+    def hold(self, name="a", check_mode=False, **more):
+        return run(self.params(address=name, **more), check_mode)
+
+    def release(self, name="a", check_mode=False, **more):
+        return run(self.params(address=name, state="absent", **more), check_mode)
+
+
+@contextlib.contextmanager
+def stand_in(folder, *arguments, resources=(BALANCER,)):
+    (folder / "lbs.json").write_text(json.dumps(list(resources)))
+    command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield StandIn(process)
+        finally:
+            process.terminate()
+            process.wait(10)

@@ -1,0 +1,358 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds on addresses of Azure Load Balancer, against the stand-in for the resource manager, as a process that serves TLS."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import json
+import subprocess
+import time
+from email.utils import formatdate
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
+from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
+from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
+from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+
+from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, NEEDED, OTHER_EVENT, POOL, stand_in
+
+pytestmark = NEEDED
+
+
+@pytest.fixture(name="azure")
+def fixture_azure(tmp_path):
+    with stand_in(tmp_path) as azure:
+        yield azure
+
+
+@pytest.mark.parametrize("name, found", [("a", "absent"), ("b", "None"), ("d", "Up")])
+def test_an_address_goes_out_and_comes_back_exactly_as_it_was(azure, name, found):
+    before = azure.balancer()
+    out = azure.hold(name)
+    assert (out["changed"], out["done"], out["addresses"][0]["condition"]) == (True, True, "held")
+    assert out["addresses"][0]["found"] == {"admin_state": found}
+    assert azure.state(name) == "Down"
+    back = azure.release(name)
+    assert (back["changed"], back["done"], back["addresses"][0]["condition"]) == (True, True, "none")
+    after = azure.balancer()
+    assert azure.members() == MEMBERS
+    assert after["tags"] == before["tags"] == {"owner": "me"}
+    assert after["properties"]["backendAddressPools"][0]["properties"]["drainPeriodInSeconds"] == 7
+
+
+def test_a_second_call_changes_and_writes_nothing(azure):
+    azure.hold()
+    writes = azure.writes()
+    assert not azure.hold()["changed"]
+    assert azure.writes() == writes
+    azure.release()
+    writes = azure.writes()
+    assert not azure.release()["changed"]
+    assert azure.writes() == writes
+
+
+def test_the_record_is_written_before_the_pool(azure):
+    azure.hold()
+    assert [method for method, _status in azure.writes()] == ["PATCH", "PUT", "PATCH"]
+
+
+def test_check_mode_predicts_and_writes_nothing(azure):
+    told = azure.hold(check_mode=True)
+    assert told["changed"] and told["diff"]["after"]["web a"] == {"admin_state": "Down", "held_by": [EVENT]}
+    assert told["diff"]["before"]["web a"] == {"admin_state": "absent", "held_by": []}
+    assert not azure.writes()
+    azure.hold()
+    writes = azure.writes()
+    assert azure.release(check_mode=True)["diff"]["after"]["web a"] == {"admin_state": "absent", "held_by": []}
+    assert azure.writes() == writes
+
+
+def test_it_stays_out_until_the_last_event_is_released(azure):
+    azure.hold()
+    azure.hold(event_ids=[OTHER_EVENT])
+    assert azure.release()["addresses"][0]["held_by"] == [OTHER_EVENT]
+    assert azure.state("a") == "Down"
+    azure.release(event_ids=[OTHER_EVENT.upper()])
+    assert azure.state("a") == "absent"
+
+
+def test_many_events_need_several_tags_and_leave_none(azure):
+    events = ["%08d-d2cd-49c7-8624-8643e7171297" % number for number in range(9)]
+    azure.hold(event_ids=events)
+    assert all(len(value) <= 256 for value in azure.balancer()["tags"].values())
+    azure.release(event_ids=events[1:])
+    assert azure.hold(event_ids=events[:1])["addresses"][0]["held_by"] == events[:1]
+    azure.release(event_ids=None)
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_what_an_operator_took_out_is_not_touched(azure):
+    assert azure.hold("c")["addresses"][0]["condition"] == "already_out"
+    assert azure.release("c")["changed"] is False
+    assert azure.state("c") == "Down" and not azure.writes()
+
+
+def test_what_an_operator_changed_meanwhile_is_reported_and_left(azure):
+    azure.hold()
+    azure.act("a", "Up")
+    assert azure.hold()["conflicts"] and azure.state("a") == "Up"
+    told = azure.release()
+    assert "somebody else set a" in told["conflicts"][0]
+    assert azure.state("a") == "Up" and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_hosts_of_one_pool_do_not_overwrite_each_other(azure):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        told = list(pool.map(azure.hold, "abd", timeout=60))
+    assert [each["addresses"][0]["condition"] for each in told] == ["held"] * 3
+    assert [azure.state(name) for name in "abcd"] == ["Down"] * 4
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(azure.release, "abd", timeout=60))
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_two_controllers_that_act_at_once_are_harmless(azure):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: azure.hold(), range(2), timeout=60))
+    assert azure.state("a") == "Down"
+    azure.release()
+    assert azure.members() == MEMBERS
+
+
+def test_a_change_that_was_cut_off_is_continued(azure):
+    azure.fault({"Status": 400}, Method="PUT")
+    with pytest.raises(arm.RefusedError):
+        azure.hold()
+    assert azure.balancer()["tags"] == {"owner": "me"}, "a refused change leaves no record"
+    # The record is there, and the pool was not written.
+    azure.fault({"Drop": True}, Method="PUT", times=99)
+    with pytest.raises(arm.TimeOverError):
+        azure.hold(timeout=2.0)
+    assert len(azure.balancer()["tags"]) == 2 and azure.state("a") == "absent"
+    azure.control("DELETE", "faults")
+    assert azure.hold()["addresses"][0]["condition"] == "held"
+
+
+def test_an_operation_that_lasts_is_continued_by_a_later_call(azure):
+    azure.settings(operation_seconds=4)
+    told = azure.hold(timeout=3.0)
+    assert (told["done"], told["changed"]) == (False, True) and "still changing" in told["waiting_for"]
+    assert azure.hold(timeout=20.0)["done"]
+    azure.release(timeout=20.0)
+    assert azure.members() == MEMBERS
+
+
+def test_an_operation_that_fails_is_told(azure):
+    azure.settings(fail_operations=1)
+    with pytest.raises(arm.AzureError, match="ended as Failed: InternalServerError"):
+        azure.hold()
+    assert azure.state("a") == "absent"
+    assert azure.hold()["addresses"][0]["condition"] == "held"
+
+
+@pytest.mark.parametrize("status", [409, 429, 503])
+def test_what_passes_is_tried_again(azure, status):
+    azure.fault({"Status": status, "Headers": {"Retry-After": "1"}}, Method="PUT")
+    begun = time.monotonic()
+    assert azure.hold()["done"]
+    assert time.monotonic() - begun >= 1
+
+
+def test_retry_after_may_be_a_date(azure):
+    azure.fault({"Status": 429, "Headers": {"Retry-After": formatdate(time.time() + 2, usegmt=True)}}, Method="GET")
+    begun = time.monotonic()
+    assert azure.hold()["done"]
+    assert time.monotonic() - begun >= 0.9
+
+
+def test_a_retry_that_does_not_fit_is_told_at_once(azure):
+    azure.fault({"Status": 429, "Code": "TooManyRequests", "Headers": {"Retry-After": "300"}}, Method="GET")
+    begun = time.monotonic()
+    with pytest.raises(arm.TimeOverError, match="429 TooManyRequests"):
+        azure.hold(timeout=10.0)
+    assert time.monotonic() - begun < 3
+
+
+def test_a_lacking_right_is_named(azure):
+    azure.settings(denied=["Microsoft.Network/loadBalancers/backendAddressPools/write"])
+    with pytest.raises(arm.NotPermittedError, match="lacks the action Microsoft.Network/loadBalancers/backendAddressPools/write on the scope " + POOL):
+        azure.hold()
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"secret": "wrong"}, "The secret is wrong"),
+        ({"tenant": "elsewhere"}, "The tenant does not exist"),
+        ({"client_id": "nobody"}, "does not know this client_id"),
+        ({"secret": None}, "secret is missing"),
+        ({"tenant": "a/b"}, "id or the domain"),
+        ({"arm_url": "http://127.0.0.1"}, "http is refused"),
+        ({"ca_file": "/missing"}, "is not a file"),
+        ({"pools": [LB]}, "must be a resource id such as"),
+        ({"pools": [POOL + "x"]}, "does not exist"),
+        ({"address": "z"}, "has no address named z. Its addresses are: a, b, c, d"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_changed(azure, wrong, said):
+    with pytest.raises((arm.AzureError, ValueError), match=said):
+        run(azure.params(**{"address": "a", **wrong}), False)
+    assert not azure.writes()
+
+
+def test_an_expired_secret_is_told(azure):
+    azure.settings(clients={"app": None})
+    with pytest.raises(arm.AuthenticationError, match="has expired"):
+        azure.hold()
+
+
+def test_an_expired_token_is_renewed(azure):
+    azure.fault({"Status": 401, "Code": "ExpiredAuthenticationToken"}, Method="GET")
+    assert azure.hold()["done"]
+
+
+def test_a_managed_identity_gives_the_token(azure):
+    assert azure.hold(auth_source="msi", client_id=None, secret=None, tenant=None)["done"]
+    with pytest.raises(arm.AuthenticationError, match="no such managed identity"):
+        azure.release(auth_source="msi", client_id="other")
+
+
+def test_a_certificate_that_is_not_known_is_refused(azure):
+    with pytest.raises(arm.AzureError, match="certificate"):
+        azure.hold(ca_file=None)
+
+
+def test_the_address_is_found_by_its_ip_also_when_it_is_gone(azure):
+    azure.hold(None, ip_address="10.0.0.5")
+    assert azure.state("b") == "Down"
+    resource = azure.balancer()
+    addresses = resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]
+    addresses[:] = [each for each in addresses if each["name"] != "b"]
+    azure.control("POST", "load-balancers", resource)
+    told = azure.release(None, ip_address="10.0.0.5")
+    assert "not in the pool" in told["conflicts"][0] and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_members_on_network_interfaces_keep_their_fields(azure):
+    resource = copy.deepcopy(BALANCER)
+    members = resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]
+    for each in members:
+        each["properties"]["networkInterfaceIPConfiguration"] = {"id": "/subscriptions/s/nic/" + each["name"]}
+    azure.control("POST", "load-balancers", resource)
+    azure.hold()
+    azure.release()
+    assert azure.members() == members
+
+
+def test_a_damaged_record_is_told_and_nothing_is_touched(azure):
+    azure.hold()
+    resource = azure.balancer()
+    key = balancer.key_of(POOL, "a") + "0"
+    resource["tags"][key] = resource["tags"][key][:-3]
+    azure.control("POST", "load-balancers", resource)
+    writes = azure.writes()
+    for act in (azure.hold, azure.release):
+        with pytest.raises(HoldError, match="are damaged"):
+            act()
+    assert azure.writes() == writes
+
+
+def test_no_room_for_another_tag_is_told_before_the_change(azure):
+    resource = azure.balancer()
+    resource["tags"] = {"tag%d" % number: "" for number in range(50)}
+    azure.control("POST", "load-balancers", resource)
+    with pytest.raises(HoldError, match="Azure allows 50"):
+        azure.hold()
+    assert not azure.writes() and azure.state("a") == "absent"
+
+
+def test_info_shows_all_addresses_and_who_holds_them(azure):
+    azure.hold()
+    writes = azure.writes()
+    told = azure_load_balancer_info.run(azure.params())
+    assert [(each["name"], each["admin_state"], each["condition"], each["held_by"]) for each in told["addresses"]] == [
+        ("a", "Down", "held", [EVENT]),
+        ("b", "None", "none", []),
+        ("c", "Down", "already_out", []),
+        ("d", "Up", "none", []),
+    ]
+    assert azure.writes() == writes
+
+
+def test_the_module_runs_under_ansible(azure, tmp_path):
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
+    task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "changed=1" in ran.stdout and azure.state("a") == "Down"
+
+
+def test_a_member_on_a_network_interface_is_found_by_its_ip(azure):
+    interface = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/networkInterfaces/nic"
+    resource = copy.deepcopy(BALANCER)
+    properties = {"networkInterfaceIPConfiguration": {"id": interface + "/ipConfigurations/first"}}
+    resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"] = [{"name": "x", "properties": properties}]
+    azure.control("POST", "load-balancers", resource)
+    configurations = [{"name": "first", "properties": {"privateIPAddress": "10.0.0.9"}}]
+    azure.control("POST", "load-balancers", {"id": interface, "properties": {"ipConfigurations": configurations}})
+    azure.hold(None, ip_address="10.0.0.9")
+    assert azure.state("x") == "Down"
+    azure.release(None, ip_address="10.0.0.9")
+    assert azure.members() == [{"name": "x", "properties": properties}]
+
+
+def test_a_later_run_learns_from_the_record_what_the_event_was(azure):
+    details = {"event_type": "Reboot", "resources": ["web_0", "web_1"], "not_before": "2026-11-24T12:00:00Z", "action": "prepare", "rule": "né"}
+    azure.hold(event_details={EVENT: details})
+    (record,) = azure_load_balancer_info.run(azure.params(servers=["10.0.0.4"]))["holds"]
+    assert record["events"][EVENT]["details"] == details
+    assert (record["subject"], record["for_server"]) == ({"pool": POOL, "address": "a"}, "10.0.0.4")
+    assert record["path"].startswith("the tags graceful-azure-") and record["path"].endswith(LB)
+    azure.release()
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_an_event_that_another_run_adds_during_a_release_stays(azure):
+    azure.hold()
+    client = arm.Client(azure.params(), 20.0)
+    pools = balancer.Pools(client)
+    store = balancer.TagStore(pools)
+    old = store.read(POOL, "a")
+    azure.hold(event_ids=[OTHER_EVENT])
+    store.replace(old, None)
+    assert set(store.read(POOL, "a")["events"]) == {EVENT, OTHER_EVENT}
+
+
+@pytest.mark.parametrize(
+    "fault, passing",
+    [({"Status": 503, "Headers": {"Retry-After": "60"}}, True), ({"Status": 403}, False), ({"Drop": True}, True)],
+)
+def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
+    azure.fault(fault, Method="GET", times=99)
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
+    task = {
+        "graceful.azure.azure_load_balancer_info": {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}},
+        "register": "told",
+    }
+    check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
+    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_state_that_azure_keeps_although_it_was_left_out_is_given_back_as_none(azure):
+    azure.settings(keep_states=True)
+    azure.hold()
+    assert azure.release()["done"]
+    assert azure.state("a") == "None"
+    assert azure.balancer()["tags"] == {"owner": "me"}

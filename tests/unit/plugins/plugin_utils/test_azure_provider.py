@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the provider azure_load_balancer makes of a look, and what its options may be."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
+
+POOL = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/web"
+PROVIDER = PROVIDERS["azure_load_balancer"]
+ENTRY = {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "a", "azure_arm_url": "https://arm.example"}
+SETTINGS = settings_of(ENTRY, "web1")
+KEY = f"localhost {POOL.lower()}"
+
+
+def address(name="a", state="absent", condition="none", settled=True, **more):
+    known = {"pool": POOL, "name": name, "ip_address": "10.0.0.4", "admin_state": state, "settled": settled, "found": None, "held_by": []}
+    return {**known, "condition": condition, **more}
+
+
+def traffic(*addresses, settings=SETTINGS, **more):
+    result = {"addresses": list(addresses), "at": 5.0, **more}
+    return PROVIDER.traffic(settings, None, {}, {KEY: MachineObservation(KEY, result, None)}, None)
+
+
+@pytest.mark.parametrize(
+    "seen, rotates, condition, must_go_out",
+    [
+        (address(), True, FREE, True),
+        (address(state="Up"), True, FREE, True),
+        (address(state="Down", condition="already_out"), False, FREE, False),
+        (address(state="Down", condition="held", held_by=["E1"]), False, HELD, False),
+        # Azure has not finished: nobody knows whether connections still come.
+        (address(state="Down", condition="changing", settled=False), True, HELD, True),
+        # Another event begins while the address is given back.
+        (address(state="Down", condition="restoring"), False, HELD, True),
+        (address(state="Up", condition="changed_meanwhile", held_by=["E1"]), True, CHANGED, False),
+    ],
+)
+def test_what_a_state_means(seen, rotates, condition, must_go_out):
+    (place,) = traffic(seen).places
+    assert (place.in_rotation, place.condition, place.must_go_out) == (rotates, condition, must_go_out)
+    assert bool(place.busy) == rotates
+    assert bool(place.conflict) == (condition == CHANGED)
+
+
+def test_a_host_may_be_known_by_its_ip_address():
+    settings = settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.4"), "web1")
+    assert [place.member for place in traffic(address("x"), settings=settings).places] == ["x"]
+    ((_machine, module, options),) = PROVIDER.acts(settings, "out", {"state": "present"}, {})
+    assert (module, options["ip_address"], "address" in options) == ("azure_load_balancer_hold", "10.0.0.4", False)
+    twice = traffic(address("x"), address("y"), settings=settings)
+    assert not twice.places and "2 addresses have it (x, y)" in twice.mistakes[0]
+
+
+def test_an_address_that_is_not_there_forbids_every_step():
+    told = traffic(address("b"))
+    assert told.mistakes == (
+        "the pool web has no address 'a' (load_balancer_azure_address or load_balancer_azure_ip_address); its addresses are b",
+    )
+    assert not told.serves
+
+
+@pytest.mark.parametrize("passing", [False, True])
+def test_what_cannot_be_read_is_no_observation(passing):
+    result = PROVIDER.read({"reached": True, "addresses": None, "holds": None, "problem": "No.", "passing": passing}, {})
+    told = PROVIDER.traffic(SETTINGS, None, {}, {KEY: MachineObservation(KEY, result, None)}, None)
+    assert told.unread == ("a in pool web: No.",)
+    assert told.helpless is not passing
+    assert not told.serves and not told.places
+
+
+def test_hosts_of_one_pool_share_one_look_and_no_secret_is_in_it():
+    other = settings_of(dict(ENTRY, azure_address="b"), "web2")
+    (look,) = PROVIDER.looks([("web1", SETTINGS), ("web2", other)], {"web1": 3.0}, lambda *_: ())
+    assert (look.key, look.machine, look.wait_for) == (KEY, "localhost", [])
+    assert look.options == {"pools": [POOL], "servers": ["a", "b"], "errors_as_result": True, "arm_url": "https://arm.example"}
+
+
+def test_records_are_those_of_the_host():
+    def record(name, **more):
+        return Record("azure_address", {"pool": POOL, "address": name}, {"E1": Entry("2026-11-24T12:00:00Z")}, **more)
+
+    machine = MachineObservation(KEY, {}, [record("a"), record("b"), record("c", for_server="a")])
+    assert [found.subject["address"] for found, _machine in PROVIDER.records(SETTINGS, {KEY: machine})] == ["a", "c"]
+
+
+def test_a_look_that_is_older_than_an_act_shows_it_not():
+    act = {"addresses": [address(state="Down", condition="held", held_by=["E1"])]}
+    assert not PROVIDER.shows({"addresses": [address()]}, act)
+    assert PROVIDER.shows({"addresses": [address(state="Down", condition="held", held_by=["e1"]), address("b")]}, act)
+
+
+def test_the_minimum_counts_the_addresses_of_the_pool():
+    (place,) = traffic(address(), address("b"), address("c", state="Down")).places
+    assert [server["in_service"] for server in place.group.servers] == [True, True, False]
+    assert place.group.name == "pool web"
+
+
+@pytest.mark.parametrize(
+    "direction, act, done, reason",
+    [
+        ("out", {"done": True, "addresses": [address(state="Down", held_by=["E1"])]}, True, "a in pool web is held (Down)"),
+        ("in", {"done": True, "addresses": [address()]}, True, "a in pool web is not held (absent)"),
+        ("out", {"done": False, "waiting_for": "Azure is still changing web", "addresses": [address(state="Down")]}, False, "Azure is still changing web"),
+        ("out", {"done": True, "conflicts": ["somebody else set a"], "addresses": [address(state="Up")]}, False, "somebody else set a"),
+        ("out", {"failed": True, "msg": "No right."}, False, "No right."),
+        ("in", {"failed": True, "msg": "No right."}, False, "No right."),
+    ],
+)
+def test_the_result_of_the_role(direction, act, done, reason):
+    result = judge(SETTINGS, direction, [act])
+    assert (result["done"], result["reason"]) == (done, reason)
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({"azure_pool": ""}, "load_balancer_azure_pool: not set"),
+        ({"azure_pool": "web"}, "load_balancer_azure_pool: 'web' is not a resource id such as"),
+        ({"azure_pool": POOL + "?x"}, "is not a resource id such as"),
+        ({"azure_address": ""}, "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address"),
+        ({"azure_ip_address": "10.0.0.4"}, "load_balancer_azure_address: excludes load_balancer_azure_ip_address"),
+        ({"azure_address": "", "azure_ip_address": "web1"}, "load_balancer_azure_ip_address: 'web1' is not an IP address"),
+        ({"azure_arm_url": "http://arm.example"}, "load_balancer_azure_arm_url: 'http://arm.example' does not begin with https://"),
+        ({"azure_ca_file": "ca.pem"}, "load_balancer_azure_ca_file: 'ca.pem' is not an absolute path"),
+        ({"azure_auth_source": "guess"}, "load_balancer_azure_auth_source must be one of: auto, cli, credential_file, env, msi, got: guess"),
+    ],
+)
+def test_options_that_cannot_be_right(more, said):
+    variables = {f"load_balancer_{name}": value for name, value in {**ENTRY, **more, "state": "out"}.items()}
+    assert any(said in mistake for mistake in check_role("load_balancer", variables, {"web1"}))
+
+
+def test_ports_are_needed_because_azure_counts_nothing():
+    assert "drain_host_ports: not set" in next(iter(BALANCERS["azure_load_balancer"].beside(SETTINGS, [])))
+    assert not list(BALANCERS["azure_load_balancer"].beside(SETTINGS, [80]))
+    assert not list(BALANCERS["azure_load_balancer"].beside(SETTINGS))
