@@ -102,7 +102,7 @@ def azure_argument_spec():
 class Client:
     """Requests to one resource manager. ``seconds``: how long all requests together may take."""
 
-    def __init__(self, params, seconds=60.0, monotonic=time.monotonic, sleep=time.sleep, environ=os.environ):
+    def __init__(self, params, seconds=60.0, monotonic=time.monotonic, sleep=time.sleep, environ=None):
         if not HAS_REQUESTS:
             raise AzureError(missing_required_lib("requests"))
         arm_url, login_url = CLOUDS[params["cloud_environment"]]
@@ -120,7 +120,8 @@ class Client:
                 raise AzureError(
                     "ca_file %s is not a file. Name the file of the certificates that the resource manager's one is signed with." % params["ca_file"]
                 )
-        self._tokens = Tokens(params, _checked_url("login_url", params.get("login_url") or login_url), self.arm_url, self._send, environ)
+        login_url = _checked_url("login_url", params.get("login_url") or login_url)
+        self._tokens = Tokens(params, login_url, self.arm_url, self._send, os.environ if environ is None else environ)
         self._token = (None, 0.0)
 
     @property

@@ -495,7 +495,7 @@ def describe(action, seen, record, condition, boot_id, clock):
         "held_by": holders(record),
         "condition": condition,
         "failing_for": failing_for(record, condition, boot_id, clock),
-        "boot_noted": record is None or record["boot_id"] == boot_id,
+        "noted": record is None or record["phase"] != CHANGING and record["boot_id"] == boot_id,
         "restoring": record is not None and record["phase"] == RESTORING,
     }
 

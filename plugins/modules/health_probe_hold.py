@@ -83,8 +83,8 @@ answers:
     failing_for:
       description: For how many seconds it has failed through this module, by the host's steady clock. A reboot resets it. Null if it does not.
       type: float
-    boot_noted:
-      description: Whether the record is of this boot of the host.
+    noted:
+      description: Whether the record says since when it fails. V(false) after a reboot, or if the run that made it fail was cut off. The next call notes it.
       type: bool
     restoring:
       description: Whether a release of it has begun.
@@ -98,7 +98,7 @@ answers:
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
       condition: held
       failing_for: 0.0
-      boot_noted: true
+      noted: true
       restoring: false
 done:
   description: Whether there is nothing left to wait for on the host itself. The load balancer may not have noticed yet.

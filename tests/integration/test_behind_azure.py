@@ -66,5 +66,5 @@ def test_the_commands_handle_an_event(tmp_path):
     assert process.returncode == 0, output
     assert "completed" in output
     assert output.count('"Method": "PUT"') == 2, output
-    assert "adminState" not in output.split('"Method": "PUT"')[-1]
-    assert "graceful-azure-" not in output.split('"Method": "PUT"')[-1]
+    after_last_put = output.rpartition('"Method": "PUT"')[2]
+    assert "adminState" not in after_last_put and "graceful-azure-" not in after_last_put

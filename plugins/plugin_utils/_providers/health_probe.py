@@ -121,6 +121,6 @@ def _must_go_out(answer, condition):
     """Whether the role load_balancer has something to do, whoever holds it."""
     if condition == CHANGED:
         return False
-    # If its release has begun, or the host was booted anew, the record must be written again.
-    is_old = condition == HELD and (answer["restoring"] or not answer["boot_noted"])
+    # If its release has begun, if the host was booted anew or if the run that made it fail was cut off, the record must be written again.
+    is_old = condition == HELD and (answer["restoring"] or not answer["noted"])
     return answer["condition"] in ("none", "lost", "changing") or is_old

@@ -13,12 +13,15 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
     KEPT,
+    KIND,
     Command,
     File,
     HealthAnswers,
     ProbeError,
     Refused,
     action_of,
+    condition_of,
+    describe,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
@@ -193,11 +196,26 @@ def test_a_reboot_resets_the_time_for_which_it_fails(host):
     assert host.answers[0]["failing_for"] == 30.0
     host.boot, host.now = "boot-2", 7.0
     host.hold("A")
-    assert host.answers[0]["failing_for"] == 7.0 and host.answers[0]["boot_noted"]
+    assert host.answers[0]["failing_for"] == 7.0 and host.answers[0]["noted"]
     # From now on, whoever lets it pass has acted.
     host.switch.unlink() if host.kind == "out" else host.switch.write_text("x")
     host.hold("A")
     assert host.conflicts
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_a_run_that_was_cut_off_after_the_change_has_not_noted_it(host):
+    with pytest.raises(Killed):
+        host.hold("A", store=DyingStore(host.state_dir, 1))
+    assert host.fails
+    (record,), action = Store(host.state_dir).records(KIND), host.action()
+    seen = action.look(record, host.boot)
+    assert not describe(action, seen, record, condition_of(record, seen, host.boot), host.boot, host.now)["noted"]
+    host.hold("A")
+    assert host.answers[0]["noted"]
+    host.now += 5
+    host.hold("A")
+    assert host.answers[0]["failing_for"] == 5.0
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)

@@ -84,7 +84,7 @@ def test_in_a_list_the_entry_is_named():
 def answer(**more):
     return {
         "action": "file", "on": "/run/maintenance", "state": "failing", "told": "/run/maintenance is there", "held_by": ["E1"], "condition": "held",
-        "failing_for": 3.0, "boot_noted": True, "restoring": False, **more,
+        "failing_for": 3.0, "noted": True, "restoring": False, **more,
     }  # fmt: skip
 
 

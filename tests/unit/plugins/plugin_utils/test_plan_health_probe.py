@@ -23,7 +23,7 @@ class Probed(Model):
         for name in self.names:
             mine = dict(settings_of(ENTRY, name), quiet=1.0, ports=[80])
             self.settings[name]["load_balancers"] = [mine]
-        self.answers = {name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "url_passes": None} for name in self.names}
+        self.answers = {name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None} for name in self.names}
 
     def _condition(self, mine):
         if not mine["events"]:
@@ -46,11 +46,11 @@ class Probed(Model):
         mine = self.answers[name]
         fails = mine["fails_since"] is not None
         condition = self._condition(mine)
-        elapsed = self.now - mine["fails_since"] if fails else None
+        elapsed = 0.0 if mine["cut_off"] else self.now - mine["fails_since"] if fails else None
         answer = {
             "action": "file", "on": "/run/out", "state": "failing" if fails else "passing", "told": "/run/out is there", "found": None,
             "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed if condition == "held" else None,
-            "boot_noted": not mine["events"] or mine["boot"] == mine["noted"], "restoring": False,
+            "noted": not mine["events"] or mine["boot"] == mine["noted"] and not mine["cut_off"], "restoring": False,
         }  # fmt: skip
         left = None if not fails else max(0.0, NOTICE - elapsed) if condition == "held" else 0.0
         passes = not fails if mine["url_passes"] is None else mine["url_passes"]
@@ -68,6 +68,7 @@ class Probed(Model):
         condition = self._condition(mine)
         if condition in ("none", "lost"):
             mine.update(fails_since=self.now, noted=mine["boot"])
+        mine["cut_off"] = False
         if condition != "already_out":
             mine["events"] = dict(self._entries(step, name), **mine["events"])
 
@@ -152,6 +153,16 @@ def test_a_run_that_was_killed_is_continued_from_the_record_on_the_host():
     site.killed()
     site.over("e1")
     assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is None
+
+
+def test_a_run_that_was_cut_off_after_the_change_and_before_the_record_is_continued():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    site.answers["web1"]["cut_off"] = True
+    site.killed()
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert not site.answers["web1"]["cut_off"]
 
 
 def test_a_release_is_told_by_its_act():
