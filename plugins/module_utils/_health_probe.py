@@ -20,8 +20,17 @@ import stat
 import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import BOOT_ID, LOOK_SECONDS, STEP_SECONDS, SystemdError, is_down, is_up, unit_names
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
+    BOOT_ID,
+    LOOK_SECONDS,
+    STEP_SECONDS,
+    UNSTARTABLE,
+    Systemd,
+    SystemdError,
+    is_down,
+    is_up,
+)
 
 KIND = "health_probe"
 ACTIONS = ("file", "service", "command", "responder")
@@ -192,7 +201,7 @@ class Service:
 
     def __init__(self, unit, systemd, monotonic=time.monotonic, sleep=time.sleep):
         try:
-            self.on = unit_names([unit])[0]
+            self.on = systemd.names([unit])[0]
         except ValueError:
             raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
         self.more = {}
@@ -221,7 +230,7 @@ class Service:
 
     def pass_again(self):
         unit = self._show()
-        if unit.load_state in ("not-found", "masked"):
+        if unit.load_state in UNSTARTABLE:
             return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
         self._tell(self._systemd.start, False)
         return None
@@ -535,6 +544,30 @@ def action_from(params, systemd, run_command):
             raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])
         return File(responder_file(params["responder_port"]), OUT, "responder")
     return None
+
+
+class ThisMachine:
+    """What holds of health answers need of the machine on which they are."""
+
+    clock = staticmethod(steady_clock)
+
+    def __init__(self, run_command):
+        self._run_command = run_command
+        self._systemd = Systemd(run_command)
+
+    def action_from(self, params):
+        return action_from(params, self._systemd, self._run_command)
+
+    def action_of(self, record):
+        return action_of(record, self._systemd, self._run_command)
+
+    @staticmethod
+    def boot_id():
+        return read_boot_id()
+
+    @staticmethod
+    def store(params, dry=False):
+        return Store(params["state_dir"], dry=dry)
 
 
 def action_of(record, systemd, run_command):
