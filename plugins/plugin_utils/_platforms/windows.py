@@ -18,10 +18,9 @@ import time
 from collections import namedtuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import needs
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import script
 
-COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
-"""The collections whose modules run on Windows hosts, and the oldest versions with which that was tried."""
 STATE_DIR = r"%ProgramData%\graceful_azure"
 LOCK_SECONDS = 10.0
 
@@ -168,12 +167,6 @@ class Windows:
     def tell_service(self, name, verb):
         self.forget()
         self.script("service", Name=name, Verb=verb)
-
-
-def needs(collection):
-    """The sentence that says what to install."""
-    version = COLLECTIONS[collection]
-    return f"Windows hosts need {collection} {version} or later there (ansible-galaxy collection install '{collection}:>={version}')."
 
 
 def _entry(told):

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""handle_events with two Linux hosts and two modelled Windows hosts behind one HAProxy."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.support.site import Site, wait_until
+from tests.support.windows.inventory import fetch_collections, surroundings, variables
+from tests.support.windows.model import ModelledHost
+
+STATE_DIR = r"%ProgramData%\graceful_azure"
+NAMES = ("web1", "web2", "win1", "win2")
+
+
+class Mixed:
+    """The site, its Windows hosts, and what Azure does to them when an event starts."""
+
+    def __init__(self, folder):
+        self.site = Site(folder, NAMES)
+        self.hosts = {
+            name: ModelledHost.make(
+                folder / name,
+                services={"W3SVC": {"status": "Running", "dependents": ["Shop"]}, "Shop": {"status": "Running"}, "Spooler": {"status": "Stopped", "start": "Manual"}},
+                sites={"Shop": {"state": "Started"}},
+                pools={"ShopPool": {"state": "Started"}},
+            )
+            for name in NAMES
+            if name.startswith("win")
+        }
+        self.simulator = self.site.simulator
+        self.write()
+        self.over = threading.Event()
+        self.seen = {}
+        self.thread = threading.Thread(target=self._hit)
+        self.thread.start()
+
+    def write(self, **of_windows):
+        of_hosts = {
+            name: {
+                **variables(host, self.simulator.urls[name]),
+                "graceful_azure_state_dir": STATE_DIR,
+                "drain_host_services": ["w3svc", "Spooler"],
+                **of_windows,
+            }
+            for name, host in self.hosts.items()
+        }
+        self.site.write_inventory({}, **of_hosts)
+
+    def _hit(self):
+        while not self.over.wait(0.1):
+            for event in self.simulator.events():
+                key = (event["EventId"], event["EventStatus"])
+                if event["EventStatus"] == "Started" and key not in self.seen:
+                    self.seen[key] = {name: {one: said["status"] for one, said in host.state()["services"].items()} for name, host in self.hosts.items()}
+                    for name in event["Resources"]:
+                        if name in self.hosts and event["EventType"] != "Freeze":
+                            self.hosts[name].reboot(0.5)
+
+    def services(self, name):
+        return {one: said["status"] for one, said in self.hosts[name].state()["services"].items()}
+
+    def check_nothing_is_left(self):
+        for name, host in self.hosts.items():
+            assert host.mistakes() == []
+            assert host.records() == {}
+            assert self.services(name) == {"W3SVC": "Running", "Shop": "Running", "Spooler": "Stopped"}
+        assert self.site.records() == []
+        assert self.site.admin_states() == dict.fromkeys(NAMES, "ready")
+
+    def close(self):
+        self.over.set()
+        self.thread.join()
+        self.site.close()
+
+
+@pytest.fixture
+def mixed(tmp_path, monkeypatch):
+    fetch_collections()
+    for name, value in surroundings().items():
+        monkeypatch.setenv(name, value)
+    found = Mixed(tmp_path)
+    yield found
+    found.close()
+
+
+def test_an_event_of_both_kinds_of_hosts(mixed):
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run()
+    assert run.status == 0, run.output
+    event = run.event(event_id)
+    assert event["outcome"] == "completed"
+    assert {name: said["state"] for name, said in event["hosts"].items()} == {"web1": "restored", "win1": "restored"}
+    approvals = mixed.simulator.event(event_id)["Approvals"]
+    assert len(approvals) == 1
+    # It was down when the event started, together with the service that depends on it.
+    assert mixed.seen[event_id, "Started"]["win1"] == {"W3SVC": "Stopped", "Shop": "Stopped", "Spooler": "Stopped"}
+    assert mixed.seen[event_id, "Started"]["win2"] == {"W3SVC": "Running", "Shop": "Running", "Spooler": "Stopped"}
+    mixed.check_nothing_is_left()
