@@ -17,6 +17,8 @@ from tests.support.windows.model import ModelledHost
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
 NAMES = ("web1", "web2", "win1", "win2")
+ON_DUTY = {"W3SVC": "Running", "Cart": "Running", "Spooler": "Stopped", "Shop": "Started", "ShopPool": "Started"}
+OFF_DUTY = {"W3SVC": "Stopped", "Cart": "Stopped", "Spooler": "Stopped", "Shop": "Stopped", "ShopPool": "Stopped"}
 
 
 class Mixed:
@@ -27,7 +29,7 @@ class Mixed:
         self.hosts = {
             name: ModelledHost.make(
                 folder / name,
-                services={"W3SVC": {"status": "Running", "dependents": ["Shop"]}, "Shop": {"status": "Running"}, "Spooler": {"status": "Stopped", "start": "Manual"}},
+                services={"W3SVC": {"status": "Running", "dependents": ["Cart"]}, "Cart": {"status": "Running"}, "Spooler": {"status": "Stopped", "start": "Manual"}},
                 sites={"Shop": {"state": "Started"}},
                 pools={"ShopPool": {"state": "Started"}},
             )
@@ -46,6 +48,7 @@ class Mixed:
             name: {
                 **variables(host, self.simulator.urls[name]),
                 "graceful_azure_state_dir": STATE_DIR,
+                "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
                 "drain_host_services": ["w3svc", "Spooler"],
                 **of_windows,
             }
@@ -58,19 +61,22 @@ class Mixed:
             for event in self.simulator.events():
                 key = (event["EventId"], event["EventStatus"])
                 if event["EventStatus"] == "Started" and key not in self.seen:
-                    self.seen[key] = {name: {one: said["status"] for one, said in host.state()["services"].items()} for name, host in self.hosts.items()}
+                    self.seen[key] = {name: self.duties(name) for name in self.hosts}
                     for name in event["Resources"]:
                         if name in self.hosts and event["EventType"] != "Freeze":
                             self.hosts[name].reboot(0.5)
 
-    def services(self, name):
-        return {one: said["status"] for one, said in self.hosts[name].state()["services"].items()}
+    def duties(self, name):
+        """The services, sites and pools of a host, with their states."""
+        state = self.hosts[name].state()
+        services = {one: said["status"] for one, said in state["services"].items()}
+        return {**services, **{one: said["state"] for kind in ("sites", "pools") for one, said in state[kind].items()}}
 
     def check_nothing_is_left(self):
         for name, host in self.hosts.items():
             assert host.mistakes() == []
             assert host.records() == {}
-            assert self.services(name) == {"W3SVC": "Running", "Shop": "Running", "Spooler": "Stopped"}
+            assert self.duties(name) == ON_DUTY
         assert self.site.records() == []
         assert self.site.admin_states() == dict.fromkeys(NAMES, "ready")
 
@@ -100,6 +106,5 @@ def test_an_event_of_both_kinds_of_hosts(mixed):
     approvals = mixed.simulator.event(event_id)["Approvals"]
     assert len(approvals) == 1
     # It was down when the event started, together with the service that depends on it.
-    assert mixed.seen[event_id, "Started"]["win1"] == {"W3SVC": "Stopped", "Shop": "Stopped", "Spooler": "Stopped"}
-    assert mixed.seen[event_id, "Started"]["win2"] == {"W3SVC": "Running", "Shop": "Running", "Spooler": "Stopped"}
+    assert mixed.seen[event_id, "Started"] == {"win1": OFF_DUTY, "win2": ON_DUTY}
     mixed.check_nothing_is_left()

@@ -53,10 +53,10 @@ def told_by(variables):
     return WINDOWS if is_one else LINUX
 
 
-def run_module(action, module, args, task_vars, pause=None, wrap_async=False):
+def run_module(action, module, args, task_vars, pause=None):
     """Run a module of this collection, or what stands for it on the host's platform. C(pause): how to wait on the controller for some seconds."""
     if not is_windows(action, task_vars):
-        return action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars, wrap_async=wrap_async)
+        return action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars)
     # Nobody else needs it.
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import run
 

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._approving import A
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import REQUIRED, ProbeError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._iis import IisError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
@@ -23,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.modules import (
     health_probe_hold,
     health_probe_info,
     host_observation,
+    iis_hold,
     scheduled_events_approve,
     scheduled_events_info,
     scheduled_events_wait,
@@ -33,10 +35,11 @@ from ansible_collections.graceful.azure.plugins.modules import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, Machine, ask, clock_of, established
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 
-ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, ProbeError, SystemdError, WindowsError, ValueError)
+ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 OVERHEAD = 20.0
 """Seconds more for a look or an approval than other hosts get: each of the modules that it consists of must first be started on the host."""
@@ -109,6 +112,10 @@ def _services(windows, params):
     return anew(lambda: service_hold.run(params, windows.check_mode, systemd=WindowsServices(windows), store=_records(windows, params)))
 
 
+def _iis(windows, params):
+    return anew(lambda: iis_hold.run(params, windows.check_mode, WindowsIis(windows), _records(windows, params)))
+
+
 def _tasks(windows, params):
     return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params)))
 
@@ -142,6 +149,7 @@ MODULES = {
     "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),
     "health_probe_info": (health_probe_info, {"required_if": REQUIRED}, _probe_info),
     "host_observation": (host_observation, {}, _observe),
+    "iis_hold": (iis_hold, {"required_if": iis_hold.REQUIRED_IF}, _iis),
     "scheduled_events_approve": (scheduled_events_approve, {}, _approve),
     "scheduled_events_info": (scheduled_events_info, {}, _info),
     "scheduled_events_wait": (scheduled_events_wait, {}, _wait),

@@ -25,6 +25,7 @@ def action(monkeypatch):
     monkeypatch.setattr(_look_action, "GRACE_EACH", 0.0)
     action = ActionModule.__new__(ActionModule)
     action.closed = []
+    action._task = types.SimpleNamespace(delegate_to=None)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"), close=lambda: action.closed.append(True))
 
     def start():
