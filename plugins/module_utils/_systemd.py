@@ -327,7 +327,8 @@ class Services(Driver):
             return self._known + [name for name in held if name not in self._known]
         along = {record["subject"]["service"]: record.get("along_with") for record in records}
         # What was stopped along with another comes back after it. Before, systemd might start the other as well.
-        ours = [name for name in held if (along[name] if along[name] in held else name) in self._services]
+        # If a release was cut off between the two, only what was stopped along is left.
+        ours = [name for name in held if along[name] in self._services or along[name] not in held and name in self._services]
         return ours + [name for name in reversed(self._services) if name not in held]
 
     def _with_dependents(self):

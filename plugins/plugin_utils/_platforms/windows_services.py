@@ -24,6 +24,8 @@ STATES = {
 NUMBERS = ("", "stopped", "startpending", "stoppending", "running", "continuepending", "pausepending", "paused")
 """The same by their numbers."""
 NAME = re.compile(r"[^\\/\x00-\x1f]{1,256}\Z")
+LOOK_AGE = 0.4
+"""Seconds: the driver asks several times in a row."""
 MISSING, DISABLED, LOADED = "not-found", "disabled", "loaded"
 
 
@@ -64,7 +66,7 @@ class WindowsServices:
         return self._windows.look(max_age=60.0).boot
 
     def _look(self, names):
-        seen = self._windows.look()
+        seen = self._windows.look(max_age=LOOK_AGE)
         found = {service.name.lower(): service for service in seen.services}
         if not {name.lower() for name in names} <= set(found):
             self._windows.want(services=names)

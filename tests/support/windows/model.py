@@ -19,6 +19,7 @@ import os
 import time
 import urllib.error
 import urllib.request
+from functools import cache
 from pathlib import Path
 
 SYSTEM, ADMINISTRATORS, EVERYBODY = "S-1-5-18", "S-1-5-32-544", "S-1-1-0"
@@ -74,8 +75,10 @@ class ModelledHost:
             self._write(state)
 
     def state(self):
-        with self.change() as state:
-            return state
+        """The state at this moment. What is done with it changes nothing."""
+        state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
+        _pass_time(state)
+        return state
 
     def _write(self, state):
         new = self.folder / "state.new"
@@ -177,10 +180,14 @@ def _wait_for(state, args):
     return {"changed": False, "elapsed": 0.0} if there else {"failed": True, "changed": False, "msg": "timeout while waiting for port to start listening"}
 
 
+@cache
+def _known_scripts():
+    return {hashlib.sha256(path.read_bytes()).hexdigest(): path.stem for path in SCRIPTS.glob("*.ps1")}
+
+
 def _powershell(state, args, check_mode):
     text = args["script"]
-    known = {hashlib.sha256(path.read_bytes()).hexdigest(): path.stem for path in SCRIPTS.glob("*.ps1")}
-    name = known.get(hashlib.sha256(text.encode()).hexdigest())
+    name = _known_scripts().get(hashlib.sha256(text.encode()).hexdigest())
     if name is None:
         raise AssertionError(f"a script that is none of ours: {text[:80]!r}")
     if check_mode and "SupportsShouldProcess" not in text:
