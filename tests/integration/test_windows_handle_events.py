@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from tests.support.checkout import BUILD
 from tests.support.site import Site, wait_until
 from tests.support.windows.inventory import fetch_collections, surroundings, variables
 from tests.support.windows.model import ModelledHost
@@ -108,3 +109,136 @@ def test_an_event_of_both_kinds_of_hosts(mixed):
     # It was down when the event started, together with the service that depends on it.
     assert mixed.seen[event_id, "Started"] == {"win1": OFF_DUTY, "win2": ON_DUTY}
     mixed.check_nothing_is_left()
+
+
+def test_check_mode_shows_the_plan_and_sends_nothing(mixed):
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"])
+    run = mixed.site.run("handle_events", "--check")
+    assert run.status == 0 and event_id in run.output, run.output
+    assert mixed.simulator.requests(method="POST") == []
+    assert all(call["args"].get("url_method", "GET") == "GET" for host in mixed.hosts.values() for call in host.calls())
+    mixed.check_nothing_is_left()
+
+
+def test_what_the_controller_lacks_is_told_before_the_first_pass(mixed, monkeypatch):
+    mixed.write(graceful_azure_platform="windows")
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(BUILD / "collections"))
+    run = mixed.site.run()
+    assert run.status != 0
+    assert "win1, win2: the controller has no ansible.windows" in run.output and "win1, win2: the controller has no microsoft.iis" in run.output
+    assert mixed.simulator.requests() == [] and [host.calls() for host in mixed.hosts.values()] == [[], []]
+
+
+LIVES = {
+    "Freeze": {"EventType": "Freeze", "Resources": ["web2", "win2"]},
+    "Redeploy": {"EventType": "Redeploy", "Resources": ["win1", "win2"]},
+    "Preempt": {"EventType": "Preempt", "Resources": ["win2"], "NoticeSeconds": 60},
+    "no notice": {"EventType": "Reboot", "Resources": ["win1", "web1"], "EventStatus": "Started"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("life", LIVES)
+def test_lives_of_events(mixed, life):
+    event_id = mixed.simulator.post_event(**{"ImpactSeconds": 2, "SettleSeconds": 1, **LIVES[life]})
+    run = mixed.site.run()
+    assert run.status == 0, run.output
+    event = run.event(event_id)
+    assert event["outcome"] == ("not_approved" if life == "no notice" else "completed")
+    assert set(event["hosts"]) == set(LIVES[life]["Resources"])
+    if life != "no notice":
+        for name in LIVES[life]["Resources"]:
+            if name in mixed.hosts:
+                assert mixed.seen[event_id, "Started"][name] == OFF_DUTY
+    mixed.check_nothing_is_left()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_cancelled_event(mixed):
+    # Its connection stays, so it is never drained and never approved.
+    with mixed.hosts["win1"].change() as state:
+        port = mixed.site.listeners["win1"].port
+        state["connections"] = [[port, "10.0.0.9", 5000, "Established"]]
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"])
+    process = mixed.site.start("handle_events")
+    mixed.site.await_state("win1", "drain")
+    time.sleep(3)
+    mixed.simulator.cancel(event_id)
+    run = mixed.site.finish(process)
+    assert run.status == 0 and run.event(event_id)["outcome"] == "cancelled", run.output
+    assert mixed.simulator.event(event_id)["Approvals"] == []
+    mixed.check_nothing_is_left()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_behind_a_health_probe(mixed):
+    """The balancer asks the host itself: a health file."""
+    for host in mixed.hosts.values():
+        with host.change() as state:
+            state["folders"]["c:\\inetpub\\health"] = {}
+    mixed.write(
+        load_balancer_provider="health_probe",
+        load_balancer_hosts=[],
+        load_balancer_health_probe_action="file",
+        load_balancer_health_probe_file=r"C:\inetpub\health\out.txt",
+        load_balancer_health_probe_interval=1,
+        load_balancer_health_probe_threshold=1,
+        load_balancer_health_probe_margin=0,
+    )
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run()
+    assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+    assert all(not any("health" in path for path in host.state()["files"]) for host in mixed.hosts.values())
+    mixed.check_nothing_is_left()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_controller_is_killed_again_and_again(mixed):
+    """Each run is killed a few calls later than the one before. The records survive, and the last run ends it."""
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=None, ImpactSeconds=3, SettleSeconds=1)
+    done, kills = 0, 0
+    while mixed.simulator.event(event_id)["EventStatus"] in ("Scheduled", "Started") and kills < 25:
+        done = sum(len(host.calls()) for host in mixed.hosts.values())
+        process = mixed.site.start("handle_events")
+        limit = 5 + kills % 7 * 3
+        wait_until(lambda: sum(len(host.calls()) for host in mixed.hosts.values()) >= done + limit or process.poll() is not None, 60, "calls")
+        if process.poll() is None:
+            mixed.site.kill(process)
+        kills += 1
+        for name, host in mixed.hosts.items():
+            if mixed.duties(name) != ON_DUTY and mixed.simulator.event(event_id)["EventStatus"] == "Scheduled":
+                assert host.records(), f"{name} after {kills} kills"
+    assert kills > 5
+    run = mixed.site.run()
+    assert run.status == 0, run.output
+    assert mixed.seen[event_id, "Started"] == {"win1": OFF_DUTY, "win2": OFF_DUTY}
+    mixed.check_nothing_is_left()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", ["denied", "damaged", "terse"])
+def test_faults_of_one_host(mixed, fault):
+    host = mixed.hosts["win1"]
+    with host.change() as state:
+        if fault == "denied":
+            state["admin"] = False
+        elif fault == "damaged":
+            state["folders"]["c:\\programdata\\graceful_azure"] = {}
+            state["files"][r"C:\ProgramData\graceful_azure\task-x-0123456789.json"] = "ew=="
+        else:
+            state["terse"] = True
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=40, ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run()
+    approvals = mixed.simulator.event(event_id)["Approvals"]
+    if fault == "terse":
+        assert run.status == 0 and len(approvals) == 1, run.output
+        mixed.check_nothing_is_left()
+        return
+    assert run.status != 0 and approvals == []
+    assert ("is no administrator" if fault == "denied" else "task-x-0123456789.json") in run.output
+    assert host.mistakes() == [] and [call for call in host.calls() if "Verb" in (call["args"].get("parameters") or {})] == []

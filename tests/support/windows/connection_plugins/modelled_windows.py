@@ -37,20 +37,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 from tests.support.windows.documented import mistakes_in, options_of  # noqa: E402
 from tests.support.windows.model import ModelledHost, Unreachable, answer  # noqa: E402
 
-END_OF_BOOTSTRAP = b"\n\0\0\0\0\n"
+SEPARATOR = b"\0\0\0\0"
 
 
 def read_call(payload):
-    """The arguments of the module that the payload is to run, as it would get them."""
-    if END_OF_BOOTSTRAP in payload:
-        manifest = json.loads(payload.split(END_OF_BOOTSTRAP)[1])
-        (variable,) = [one for one in manifest["actions"][-1]["params"]["Variables"] if one["Name"] == "complex_args"]
-        return variable["Value"]
-    # Before core 2.19, it is a script with the manifest in it.
-    if payload.lstrip().startswith(b"{"):
-        return json.loads(payload.split(b"\n\0\0\0\0")[0])["module_args"]
-    text = payload.split(b"@'\r\n", 1)[1].split(b"\r\n'@", 1)[0]
-    return json.loads(text)["module_args"]
+    """The arguments of the module that the payload is to run, as it would get them. They are in its last part."""
+    manifest = json.loads(payload.rpartition(SEPARATOR)[2])
+    if "module_args" in manifest:
+        return manifest["module_args"]  # before core 2.19
+    (variable,) = [one for one in manifest["actions"][-1]["params"]["Variables"] if one["Name"] == "complex_args"]
+    return variable["Value"]
 
 
 class Connection(ConnectionBase):
