@@ -39,7 +39,8 @@ def parameters(text):
 
 
 def test_all_of_it_is_in_one_place():
-    assert [path.parent.as_posix() for path in SCRIPTS] == ["plugins/plugin_utils/_platforms/scripts"] * 3
+    ours = "plugins/plugin_utils/_platforms/scripts"
+    assert [path.as_posix() for path in SCRIPTS] == ["playbooks/files/test_service.ps1", *(f"{ours}/{name}.ps1" for name in ("look", "service", "write"))]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
@@ -72,6 +73,7 @@ def test_the_parameters_are_those_that_python_gives():
     assert told == {
         "look": ["Folder", "Files", "Services", "Ports", "Watch"],
         "service": ["Name", "Verb"],
+        "test_service": ["Program"],
         "write": ["Folder", "Path", "Expected", "Content", "MoveTo", "Seconds"],
     }
     python = (ROOT / "plugins/plugin_utils/_platforms/windows.py").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.site import Site, wait_until
-from tests.support.windows.inventory import fetch_collections, surroundings, variables
+from tests.support.windows.inventory import fetch_collections, shape, surroundings, variables
 from tests.support.windows.model import ModelledHost
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
@@ -109,6 +109,17 @@ def test_an_event_of_both_kinds_of_hosts(mixed):
     # It was down when the event started, together with the service that depends on it.
     assert mixed.seen[event_id, "Started"] == {"win1": OFF_DUTY, "win2": ON_DUTY}
     mixed.check_nothing_is_left()
+    # The acceptance playbook makes these calls, too (test_windows_acceptance.py).
+    made = {shape(call)[:3] for host in mixed.hosts.values() for call in host.calls()}
+    assert {shaped[:2] for shaped in made} <= {
+        ("ansible.windows.win_powershell", "look"),
+        ("ansible.windows.win_powershell", "service"),
+        ("ansible.windows.win_powershell", "write"),
+        ("ansible.windows.win_uri", "GET"),
+        ("ansible.windows.win_uri", "POST"),
+        *((f"microsoft.iis.{module}", state) for module in ("website", "web_app_pool") for state in ("started", "stopped")),
+        *((f"microsoft.iis.{module}_info", "") for module in ("website", "web_app_pool")),
+    }
 
 
 def test_check_mode_shows_the_plan_and_sends_nothing(mixed):

@@ -31,6 +31,19 @@ def surroundings():
     }
 
 
+def shape(call):
+    """What a call is, without names and contents: the module, and what it is told to do."""
+    module, args = call["module"], call["args"]
+    if module == "ansible.windows.win_powershell":
+        given = args["parameters"]
+        if args["script"] == "write":
+            return (module, "write", "moves" if given["MoveTo"] else "writes" if given["Content"] else "deletes", bool(given["Expected"]))
+        if args["script"] == "look":
+            return (module, "look", *(f"{key}: {bool(given[key])}" for key in ("Files", "Services", "Ports")))
+        return (module, args["script"], given.get("Verb", ""))
+    return (module, args.get("url_method") or args.get("state") or "", *sorted(key for key in args if key in ("body", "port")))
+
+
 def variables(host, url):
     """The variables of a modelled host. ``url``: its metadata service."""
     return {"ansible_connection": "modelled_windows", "modelled_windows_folder": str(host.folder), "graceful_azure_imds_url": url}

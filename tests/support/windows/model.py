@@ -27,7 +27,8 @@ USER = "S-1-5-21-1-2-3-500"
 FULL, READ = 0x1F01FF, 0x1200A9
 PROGRAM_DATA = r"C:\ProgramData"
 VARIABLES = {"%programdata%": PROGRAM_DATA, "%systemdrive%": "C:"}
-SCRIPTS = Path(__file__).resolve().parents[3] / "plugins" / "plugin_utils" / "_platforms" / "scripts"
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPTS = [*(ROOT / "plugins" / "plugin_utils" / "_platforms" / "scripts").glob("*.ps1"), *(ROOT / "playbooks" / "files").glob("*.ps1")]
 NEW = {
     "services": {},
     "sites": {},
@@ -182,12 +183,17 @@ def _wait_for(state, args):
 
 @cache
 def _known_scripts():
-    return {hashlib.sha256(path.read_bytes()).hexdigest(): path.stem for path in SCRIPTS.glob("*.ps1")}
+    """The names of our scripts, by their digests."""
+    return {hashlib.sha256(path.read_bytes().strip()).hexdigest(): path.stem for path in SCRIPTS}
+
+
+def script_name(text):
+    return _known_scripts().get(hashlib.sha256(text.strip().encode()).hexdigest())
 
 
 def _powershell(state, args, check_mode):
     text = args["script"]
-    name = _known_scripts().get(hashlib.sha256(text.encode()).hexdigest())
+    name = script_name(text)
     if name is None:
         raise AssertionError(f"a script that is none of ours: {text[:80]!r}")
     if check_mode and "SupportsShouldProcess" not in text:
@@ -317,7 +323,34 @@ def _service(state, Name, Verb):  # noqa: N803 - PowerShell's names
     return {"told": Verb, "name": name}
 
 
-_SCRIPTS = {"look": _look, "write": _write, "service": _service}
+def _test_service(state, Program):  # noqa: N803 - PowerShell's names
+    """The program of a service that the acceptance playbook makes."""
+    path = expand(Program)
+    state["folders"].setdefault(ntpath.dirname(path).lower(), {})
+    state["files"].setdefault(path, base64.b64encode(b"MZ").decode())
+    return {"program": path}
+
+
+_SCRIPTS = {"look": _look, "write": _write, "service": _service, "test_service": _test_service}
+
+
+def _win_service(state, args, check_mode):
+    """Services are made and removed by the acceptance playbook alone."""
+    services, name = state["services"], args["name"]
+    if args["state"] == "absent":
+        services.pop(name, None)
+        return {"changed": True}
+    services[name] = {"status": "Running", "dependents": []}
+    for other in args.get("dependencies", []):
+        services[other]["dependents"].append(name)
+    return {"changed": True}
+
+
+def _win_file(state, args, check_mode):
+    inside = expand(args["path"]).lower()
+    for kind in ("files", "folders"):
+        state[kind] = {path: value for path, value in state[kind].items() if not (path.lower() + "\\").startswith(inside + "\\")}
+    return {"changed": True}
 
 
 def _website_info(state, args, check_mode):
@@ -339,6 +372,11 @@ def _pool_info(state, args, check_mode):
 
 def _website(state, args, check_mode):
     site = state["sites"].get(args["name"])
+    if args["state"] == "absent":
+        state["sites"].pop(args["name"], None)
+        return {"changed": True}
+    if site is None and "physical_path" in args:
+        site = state["sites"][args["name"]] = {"state": "Stopped"}
     if site is None:
         return {"failed": True, "changed": False, "msg": "missing required arguments: physical_path"}
     wanted = {"started": "Started", "stopped": "Stopped"}[args["state"]]
@@ -349,8 +387,13 @@ def _website(state, args, check_mode):
 
 
 def _pool(state, args, check_mode):
+    if args["state"] == "absent":
+        state["pools"].pop(args["name"], None)
+        return {"changed": True}
+    if args["name"] not in state["pools"] and args["name"].startswith("graceful-azure-test"):
+        state["pools"][args["name"]] = {"state": "Stopped"}
     if args["name"] not in state["pools"]:
-        # The module makes it. That is a trap.
+        # The module makes it. That is a trap, unless it is the acceptance playbook that wants it.
         raise AssertionError(f"the pool {args['name']} would have been made")
     pool = state["pools"][args["name"]]
     if args["state"] == "stopped" and pool["state"] == "Stopping":
@@ -365,7 +408,9 @@ def _pool(state, args, check_mode):
 
 
 _MODULES = {
+    "ansible.windows.win_file": _win_file,
     "ansible.windows.win_powershell": _powershell,
+    "ansible.windows.win_service": _win_service,
     "microsoft.iis.website": _website,
     "microsoft.iis.website_info": _website_info,
     "microsoft.iis.web_app_pool": _pool,

@@ -35,7 +35,7 @@ options:
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
 from tests.support.windows.documented import mistakes_in, options_of  # noqa: E402
-from tests.support.windows.model import ModelledHost, Unreachable, answer  # noqa: E402
+from tests.support.windows.model import ModelledHost, Unreachable, answer, script_name  # noqa: E402
 
 SEPARATOR = b"\0\0\0\0"
 
@@ -73,7 +73,8 @@ class Connection(ConnectionBase):
         check_mode = bool(args.get("_ansible_check_mode"))
         given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
         mistakes = [f"{module}: {mistake}" for mistake in mistakes_in(options_of(os.environ["MODELLED_WINDOWS_COLLECTIONS"], module), given)]
-        host.note({"module": module, "args": {**given, "script": None} if "script" in given else given, "check_mode": check_mode, "mistakes": mistakes})
+        told = {**given, "script": script_name(given["script"])} if "script" in given else given
+        host.note({"module": module, "args": told, "check_mode": check_mode, "mistakes": mistakes})
         try:
             result = {"failed": True, "msg": "; ".join(mistakes)} if mistakes else answer(host, module, given, check_mode)
         except Unreachable:
