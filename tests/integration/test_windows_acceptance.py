@@ -28,7 +28,8 @@ def accept(folder, host, simulator):
     inventory = folder / "inventory.json"
     inventory.write_text(json.dumps({"all": {"hosts": {"win1": variables(host, simulator.urls["win1"])}}}))
     report = folder / "report.json"
-    given = {"target": "all", "accept_windows_imds_url": simulator.urls["win1"], "accept_windows_control_url": simulator.control, "accept_windows_report": str(report)}
+    urls = {"accept_windows_imds_url": simulator.urls["win1"], "accept_windows_control_url": simulator.control}
+    given = {"target": "all", "accept_windows_report": str(report), **urls}
     done = subprocess.run(
         ["ansible-playbook", "-i", inventory, "graceful.azure.accept_windows", "-e", json.dumps(given)],
         env={**os.environ, **ansible_settings(folder), **surroundings()},
@@ -88,4 +89,5 @@ def test_it_makes_them_in_every_shape(calls):
         ("microsoft.iis.website_info", ""),
         ("microsoft.iis.web_app_pool_info", ""),
     } <= made
-    assert {part for shaped in made if shaped[1] == "look" for part in shaped[2:]} == {f"{key}: {value}" for key in ("Files", "Services", "Ports") for value in (True, False)}
+    asked = {part for shaped in made if shaped[1] == "look" for part in shaped[2:]}
+    assert asked == {f"{key}: {value}" for key in ("Files", "Services", "Ports") for value in (True, False)}

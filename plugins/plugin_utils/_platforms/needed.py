@@ -52,4 +52,5 @@ def lacking(hosts, settings, version_of=installed):
     for collection, names in wanted.items():
         found = version_of(collection)
         if found is None or LooseVersion(found) < LooseVersion(COLLECTIONS[collection]):
-            yield f"{', '.join(names)}: the controller has {'no' if found is None else 'an old'} {collection}{f' ({found})' if found else ''}. {needs(collection)}"
+            has = f"no {collection}" if found is None else f"an old {collection} ({found})"
+            yield f"{', '.join(names)}: the controller has {has}. {needs(collection)}"

@@ -161,7 +161,8 @@ def _uri(args):
         status, told, content = error.code, error.headers, error.read()
     except OSError as error:
         said = str(getattr(error, "reason", None) or error)
-        return {"failed": True, "changed": False, "elapsed": 0.1, "url": args["url"], "msg": f"Unhandled exception occurred when sending web request. Exception: {said}"}
+        said = f"Unhandled exception occurred when sending web request. Exception: {said}"
+        return {"failed": True, "changed": False, "elapsed": 0.1, "url": args["url"], "msg": said}
     result = {"changed": False, "elapsed": 0.1, "url": args["url"], "status_code": status, "status_description": told.get("Reason", "OK"), "msg": "OK"}
     result.update({_snake(key): value for key, value in told.items()})
     if args.get("return_content"):
@@ -246,7 +247,7 @@ def _find(state, path):
     return next((content for known, content in state["files"].items() if known.lower() == path.lower()), None)
 
 
-def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0):  # noqa: N803 - PowerShell's names
+def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0):
     told = {"user": r"VM\azureuser", "sid": USER, "admin": state["admin"], "computer": "VM", "owner": "", "rights": [], "records": [], "free": -1}
     if Folder:
         folder = expand(Folder)
@@ -281,7 +282,7 @@ def _dependents(state, name):
     return found
 
 
-def _write(state, Folder, Path, Expected, Content, MoveTo, Seconds):  # noqa: N803 - PowerShell's names
+def _write(state, Folder, Path, Expected, Content, MoveTo, Seconds):
     folder, path = expand(Folder), expand(Path)
     if state.get("full"):
         raise ScriptError("There is not enough space on the disk.")
@@ -304,7 +305,7 @@ def _write(state, Folder, Path, Expected, Content, MoveTo, Seconds):  # noqa: N8
     return {"written": True, "found": found, "locked": True, "error": "", "path": path}
 
 
-def _service(state, Name, Verb):  # noqa: N803 - PowerShell's names
+def _service(state, Name, Verb):
     name = next((known for known in state["services"] if known.lower() == Name.lower()), None)
     if name is None:
         raise ScriptError(f"There is no service {Name}.")
@@ -323,7 +324,7 @@ def _service(state, Name, Verb):  # noqa: N803 - PowerShell's names
     return {"told": Verb, "name": name}
 
 
-def _test_service(state, Program):  # noqa: N803 - PowerShell's names
+def _test_service(state, Program):
     """The program of a service that the acceptance playbook makes."""
     path = expand(Program)
     state["folders"].setdefault(ntpath.dirname(path).lower(), {})

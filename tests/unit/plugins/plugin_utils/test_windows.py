@@ -552,9 +552,12 @@ class TestHealthFile:
         assert not look["idle"] and look["connections"] == [{"port": 80, "peer": "10.0.0.9", "count": 1}]
 
     def test_what_is_not_possible(self, host):
-        assert "is not possible on a Windows host" in Action(host).run("health_probe_hold", event_ids=["E1"], action="command", command_out="a", command_in="b")["msg"]
-        assert "there is no folder" in Action(host).run("health_probe_hold", event_ids=["E1"], action="file", file=r"C:\nowhere\f")["msg"]
-        assert "not an absolute path" in Action(host).run("health_probe_hold", event_ids=["E1"], action="file", file="/srv/f")["msg"]
+        def said(**args):
+            return Action(host).run("health_probe_hold", event_ids=["E1"], **args)["msg"]
+
+        assert "is not possible on a Windows host" in said(action="command", command_out="a", command_in="b")
+        assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
+        assert "not an absolute path" in said(action="file", file="/srv/f")
 
 
 class TestPlatform:
@@ -582,7 +585,7 @@ class TestPlatform:
         assert not any(map(is_absolute, ["srv", r"x\y", "C:x", "%ProgramData%"]))
 
     def test_what_the_controller_lacks(self):
-        settings = {"win1": {"drain_host": {"steps": [{"type": "iis"}]}}, "win2": {"drain_host": {"steps": []}}, "web1": {"drain_host": {"steps": [{"type": "iis"}]}}}
+        settings = {name: {"drain_host": {"steps": [] if name == "win2" else [{"type": "iis"}]}} for name in ("win1", "win2", "web1")}
         hosts = {"win1": {"ansible_connection": "psrp"}, "win2": {"ansible_shell_type": "cmd"}, "web1": {}}
         assert [told_by(variables) for variables in hosts.values()] == ["windows", "windows", "linux"]
         assert list(lacking(hosts, settings, lambda name: "99.0")) == []
