@@ -12,7 +12,7 @@ import time
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
@@ -55,7 +55,10 @@ class ActionModule(LookAction):
             if not is_due(act, name, turn["balancers"], done + told):
                 continue
             try:
-                result = run_module(self, act["module"], self._with_own(act["module"], act["args"]), task_vars)
+                args = self._with_own(act["module"], act["args"])
+                if act["part"] == "sent" and is_windows(self, task_vars):
+                    args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
+                result = run_module(self, act["module"], args, task_vars)
             except AnsibleConnectionFailure as error:
                 self._connection._shell.tmpdir = None
                 result = {"unreachable": True, "msg": str(error)}

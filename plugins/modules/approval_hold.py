@@ -18,6 +18,7 @@ description:
     V(false) if nobody can tell whether the service got the request. If the service refused the request, nothing is recorded.
 extends_documentation_fragment:
   - graceful.azure._imds
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:

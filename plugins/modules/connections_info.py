@@ -16,6 +16,7 @@ description:
   - With O(timeout) it waits until there is none. The role P(graceful.azure.drain_host#role) finds out with this whether a host is drained.
   - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   check_mode:

@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._health_probe
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:

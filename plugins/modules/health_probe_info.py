@@ -18,6 +18,7 @@ description:
     connection that the client closes first and that is shorter than that may be missed.
 extends_documentation_fragment:
   - graceful.azure._health_probe
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:

@@ -19,6 +19,7 @@ description:
     Started, the task fails.
 extends_documentation_fragment:
   - graceful.azure._imds
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:

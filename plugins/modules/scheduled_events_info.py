@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - graceful.azure._selection
   - graceful.azure._selection.event_ids
   - graceful.azure._selection.affecting_any
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 seealso:

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - graceful.azure._selection.event_ids
   - graceful.azure._selection.affecting_host
   - graceful.azure._selection.wait
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:

@@ -24,6 +24,7 @@ description:
   - If the service of a held socket runs again, whoever started it, the socket cannot be started any more. This is reported and the socket is left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:

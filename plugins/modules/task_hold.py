@@ -18,6 +18,7 @@ description:
     then says that they have begun.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:

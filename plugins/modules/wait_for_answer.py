@@ -14,6 +14,7 @@ description:
   - Asks a URL, connects to a TCP port, or both, from the host itself, until they answer.
   - Use it for a host that comes back from a reboot or a move, before it gets requests again.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   check_mode:

@@ -21,13 +21,11 @@ import time
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
 GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
-WINDOWS_GRACE = 20.0
-"""Seconds more on a Windows host: a look there consists of several modules, each of which must first be started."""
 GRACE_EACH = 1.0
 """Seconds more for each look that the controller may run at the same time."""
 INTERVAL = 1.0
@@ -62,7 +60,7 @@ class LookAction(ActionBase):
         """
         began = time.time()
         beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
-        seconds += GRACE + GRACE_EACH * beside + (WINDOWS_GRACE if is_windows(self, task_vars) else 0.0)
+        seconds += GRACE + GRACE_EACH * beside + (OVERHEAD if is_windows(self, task_vars) else 0.0)
         limit = TimeLimit(seconds, is_unwanted)
         try:
             with limit:

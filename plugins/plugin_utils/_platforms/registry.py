@@ -21,6 +21,8 @@ PLATFORMS = (LINUX, WINDOWS)
 CONNECTIONS = ("winrm", "psrp")
 """Connections to Windows hosts. With others, such as ssh, the shell tells."""
 SHELLS = ("powershell", "cmd")
+OVERHEAD = 20.0
+"""Seconds more that a look or an approval may take on a Windows host: it consists of several modules, each of which must first be started."""
 
 _WINDOWS_PATH = re.compile(r"([A-Za-z]:[\\/]|%[A-Za-z_()0-9]+%[\\/]).*")
 

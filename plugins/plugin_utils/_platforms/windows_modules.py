@@ -41,8 +41,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_
 
 ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
-OVERHEAD = 20.0
-"""Seconds more for a look or an approval than other hosts get: each of the modules that it consists of must first be started on the host."""
 
 
 def run(action, name, args, task_vars, pause=None):
