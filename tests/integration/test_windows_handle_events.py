@@ -50,6 +50,7 @@ def test_an_event_of_both_kinds_of_hosts(mixed):
     }
 
 
+@pytest.mark.long
 def test_check_mode_shows_the_plan_and_sends_nothing(mixed):
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"])
     run = mixed.site.run("handle_events", "--check")

@@ -188,7 +188,7 @@ HOLDS = {
 class TestKilled:
     """The controller dies before any call that it makes on the host. The next run does the rest."""
 
-    @pytest.mark.parametrize("module", HOLDS)
+    @pytest.mark.parametrize("module", [pytest.param(name, marks=pytest.mark.long) if name == "iis_hold" else name for name in HOLDS])
     def test_out_and_back(self, tmp_path, module):
         hosts = iter(range(1000))
 
