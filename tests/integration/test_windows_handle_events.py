@@ -73,7 +73,7 @@ LIVES = {
     "Freeze": {"EventType": "Freeze", "Resources": ["web2", "win2"]},
     "Redeploy": {"EventType": "Redeploy", "Resources": ["win1", "win2"]},
     "Preempt": {"EventType": "Preempt", "Resources": ["win2"], "NoticeSeconds": 60},
-    "no notice": {"EventType": "Reboot", "Resources": ["win1", "web1"], "EventStatus": "Started"},
+    "no notice": {"EventType": "Reboot", "Resources": ["win1", "web1"], "EventStatus": "Started", "ImpactSeconds": 20},
 }
 
 
@@ -84,6 +84,7 @@ def test_lives_of_events(mixed, life):
     event_id = mixed.simulator.post_event(**{"ImpactSeconds": 2, "SettleSeconds": 1, **LIVES[life]})
     run = mixed.site.run()
     assert run.status == 0, run.output
+    assert run.events, run.output
     event = run.event(event_id)
     assert event["outcome"] == ("not_approved" if life == "no notice" else "completed")
     assert set(event["hosts"]) == set(LIVES[life]["Resources"])
