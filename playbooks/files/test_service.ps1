@@ -7,6 +7,7 @@
 param([string]$Program)
 $Program = [Environment]::ExpandEnvironmentVariables($Program)
 $null = [IO.Directory]::CreateDirectory([IO.Path]::GetDirectoryName($Program))
+[IO.File]::WriteAllText([IO.Path]::Combine([IO.Path]::GetDirectoryName($Program), 'ready.txt'), 'ready')
 if (-not [IO.File]::Exists($Program)) {
     $code = 'public class Nothing : System.ServiceProcess.ServiceBase { public static void Main() { System.ServiceProcess.ServiceBase.Run(new Nothing()); } }'
     Add-Type -TypeDefinition $code -ReferencedAssemblies 'System.ServiceProcess' -OutputAssembly $Program -OutputType ConsoleApplication

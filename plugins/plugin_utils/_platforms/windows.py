@@ -23,6 +23,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
 LOCK_SECONDS = 10.0
+LOOK_AGE = 3.0
+"""Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
 
 Entry = namedtuple("Entry", ("path", "kind", "content", "error"))
 """A file, or what is in its place. C(kind): file, folder, link, large, missing or unreadable. C(content): bytes."""
@@ -82,6 +84,7 @@ class Windows:
         self.check_mode = bool(action._task.check_mode)
         self._wanted = {"folder": "", "files": [], "services": [], "ports": []}
         self._last = self._last_at = None
+        self._has_written = False
         self._spent = set()
 
     def module(self, name, args):
@@ -128,13 +131,18 @@ class Windows:
         if json.dumps(self._wanted) != before:
             self.forget()
 
-    def look(self, max_age=1.0, once=None, watch=0.0):
-        """What is on the host. It may be that many seconds old. C(once): a name; what was looked at once under this name is not returned again."""
-        is_known = self._last is not None and self.monotonic() - self._last_at <= max_age and (once is None or once not in self._spent)
-        if not is_known or watch:
+    def look(self, max_age=LOOK_AGE, once=None, watch=0.0, files=False):
+        """What is on the host. It may be that many seconds old.
+
+        C(once): a name; what was looked at once under this name is not returned again. C(files): whether records and files are wanted as they are
+        since we have written.
+        """
+        is_known = self._last is not None and self.monotonic() - self._last_at <= max_age
+        if not is_known or once in self._spent or watch or files and self._has_written:
             told = self.script("look", **{key.capitalize(): value for key, value in self._wanted.items()}, Watch=watch)
-            self._last, self._last_at, self._spent = _seen(told), self.monotonic(), set()
-        self._spent.add(once)
+            self._last, self._last_at, self._spent, self._has_written = _seen(told), self.monotonic(), set(), False
+        if once:
+            self._spent.add(once)
         return self._last
 
     def age(self):
@@ -150,7 +158,7 @@ class Windows:
 
         C(before) and C(content) are bytes; None if there is no file.
         """
-        self.forget()
+        self._has_written = True
         told = self.script(
             "write",
             Folder=folder,

@@ -74,7 +74,7 @@ class Host:
         windows.want(folder=params["state_dir"] or STATE_DIR, ports=params["ports"])
 
     def records(self):
-        seen = self._windows.look()
+        seen = self._windows.look(files=True)
         check_writable(seen)
         return list(records_in(read_files(seen), seen.folder.path).values())
 
@@ -89,7 +89,7 @@ class Host:
 
     def facts(self):
         seen = self._windows.look(max_age=60.0)
-        now = datetime.datetime.fromtimestamp(seen.now, datetime.timezone.utc)
+        now = datetime.datetime.fromtimestamp(seen.now + self._windows.age(), datetime.timezone.utc)
         identity = hashlib.sha256(f"{seen.computer} {seen.boot}".encode()).hexdigest()[:16]
         return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "addresses": own_addresses(seen.addresses), "network": identity}
 
@@ -213,12 +213,12 @@ class File:
         return ""
 
     def _entries(self):
-        files = {entry.path.lower(): entry for entry in self._windows.look().files}
+        files = {entry.path.lower(): entry for entry in self._windows.look(files=True).files}
         paths = [self.on, self.on + KEPT, parent_of(self.on)]
         missing = [path for path in paths if path.lower() not in files]
         if missing:
             # A variable of the host in the path is resolved there.
-            return tuple(self._windows.look().files[:3])
+            return tuple(self._windows.look(files=True).files[:3])
         return tuple(files[path.lower()] for path in paths)
 
     def _write(self, what, path, before, content=None, move_to=""):

@@ -10,7 +10,7 @@ The module for pools makes a pool that is not there, so nothing is told to a poo
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, POOL, SITE, STARTED, STARTING, STOPPED, STOPPING, IisError, Refused, Thing
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import as_list, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, as_list, as_text, first_line
 
 MODULES = {SITE: "microsoft.iis.website", POOL: "microsoft.iis.web_app_pool"}
 FOUND = {SITE: "site", POOL: "app_pools"}
@@ -22,9 +22,10 @@ STATES = {"starting": STARTING, "started": STARTED, "stopping": STOPPING, "stopp
 class WindowsIis:
     def __init__(self, windows):
         self._windows = windows
+        self._known = {}
 
     def show(self, things):
-        return [Thing(kind, name, self._state(kind, name)) for kind, name in (thing[:2] for thing in things)]
+        return [Thing(kind, name, self._known_state(kind, name)) for kind, name in (thing[:2] for thing in things)]
 
     def stop(self, thing):
         self._tell(thing, "stopped")
@@ -34,6 +35,14 @@ class WindowsIis:
 
     def boot_id(self):
         return self._windows.look(max_age=60.0).boot
+
+    def _known_state(self, kind, name):
+        """The driver asks several times in a row. What moves is asked anew, and so is what was told something."""
+        state, at = self._known.get((kind, name), (None, 0.0))
+        if state not in (STARTED, STOPPED, MISSING) or self._windows.monotonic() - at > LOOK_AGE:
+            state = self._state(kind, name)
+            self._known[kind, name] = state, self._windows.monotonic()
+        return state
 
     def _state(self, kind, name):
         result = self._windows.module(f"{MODULES[kind]}_info", {"name": name})
@@ -50,8 +59,9 @@ class WindowsIis:
         return MISSING
 
     def _tell(self, thing, state):
-        if self._state(thing.type, thing.name) == MISSING:
+        if self._known_state(thing.type, thing.name) == MISSING:
             raise Refused(f"IIS has no {thing.type} {thing.name}.")
+        self._known.pop(thing[:2], None)
         result = self._windows.module(MODULES[thing.type], {"name": thing.name, "state": state})
         if result.get("failed"):
             raise Refused(f"The {thing.type} {thing.name} was not {state}: {first_line(result.get('msg'))}")

@@ -154,7 +154,7 @@ class Records(Store):
     def _read_files(self):
         """The records as bytes, by the names of their files."""
         if self._files is None:
-            seen = self._windows.look()
+            seen = self._windows.look(files=True)
             check_folder(seen)
             self._files = read_files(seen)
         return self._files

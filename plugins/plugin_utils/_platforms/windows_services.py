@@ -24,8 +24,6 @@ STATES = {
 NUMBERS = ("", "stopped", "startpending", "stoppending", "running", "continuepending", "pausepending", "paused")
 """The same by their numbers."""
 NAME = re.compile(r"[^\\/\x00-\x1f]{1,256}\Z")
-LOOK_AGE = 0.4
-"""Seconds: the driver asks several times in a row."""
 MISSING, DISABLED, LOADED = "not-found", "disabled", "loaded"
 
 
@@ -37,6 +35,7 @@ class WindowsServices:
 
     def __init__(self, windows):
         self._windows = windows
+        self._moves = False
 
     def names(self, names):
         """The names as the host writes them, each once and in the order given: it compares them without case."""
@@ -54,7 +53,10 @@ class WindowsServices:
         if not names:
             return []
         found = self._look(names)
-        return [_unit(name, found.get(name.lower())) for name in names]
+        units = [_unit(name, found.get(name.lower())) for name in names]
+        # The driver asks again and again until it has come to its end.
+        self._moves = any(unit.active_state in ("activating", "deactivating") for unit in units)
+        return units
 
     def stop(self, name):
         self._tell(name, "stop")
@@ -66,7 +68,9 @@ class WindowsServices:
         return self._windows.look(max_age=60.0).boot
 
     def _look(self, names):
-        seen = self._windows.look(max_age=LOOK_AGE)
+        if self._moves:
+            self._windows.forget()
+        seen = self._windows.look()
         found = {service.name.lower(): service for service in seen.services}
         if not {name.lower() for name in names} <= set(found):
             self._windows.want(services=names)

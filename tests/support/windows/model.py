@@ -329,6 +329,7 @@ def _test_service(state, Program):
     path = expand(Program)
     state["folders"].setdefault(ntpath.dirname(path).lower(), {})
     state["files"].setdefault(path, base64.b64encode(b"MZ").decode())
+    state["files"].setdefault(ntpath.join(ntpath.dirname(path), "ready.txt"), base64.b64encode(b"ready").decode())
     return {"program": path}
 
 

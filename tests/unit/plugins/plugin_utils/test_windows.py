@@ -15,7 +15,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_services
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
@@ -45,7 +45,6 @@ def _collections():
 def _quick(monkeypatch):
     for module in (_iis, _systemd):
         monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(windows_services, "LOOK_AGE", 0.0)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "terse"])
