@@ -163,21 +163,25 @@ def test_the_controller_is_killed_again_and_again(mixed):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", ["denied", "damaged", "terse"])
+@pytest.mark.parametrize("fault", ["denied", "damaged", "terse", "slow", "away"])
 def test_faults_of_one_host(mixed, fault):
     host = mixed.hosts["win1"]
     with host.change() as state:
         if fault == "denied":
             state["admin"] = False
+        elif fault in ("slow", "away"):
+            state.update({"slow": 0.7} if fault == "slow" else {"down_until": time.time() + 8})
         elif fault == "damaged":
             state["folders"]["c:\\programdata\\graceful_azure"] = {}
             state["files"][r"C:\ProgramData\graceful_azure\task-x-0123456789.json"] = "ew=="
         else:
             state["terse"] = True
-    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=40, ImpactSeconds=1, SettleSeconds=1)
-    run = mixed.site.run()
+    # What cannot be prepared for starts by itself.
+    notice = 40 if fault in ("denied", "damaged") else 900
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=notice, ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run(handle_events_timeout=150)
     approvals = mixed.simulator.event(event_id)["Approvals"]
-    if fault == "terse":
+    if notice == 900:
         assert run.status == 0 and len(approvals) == 1, run.output
         mixed.check_nothing_is_left()
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 import types
 
@@ -19,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import w
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
+from tests.support.checkout import ROOT
 from tests.support.windows.action import Action, Killed
 from tests.support.windows.inventory import fetch_collections
 from tests.support.windows.model import EVERYBODY, FULL, READ, ModelledHost
@@ -557,6 +559,12 @@ class TestHealthFile:
         assert "is not possible on a Windows host" in said(action="command", command_out="a", command_in="b")
         assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
         assert "not an absolute path" in said(action="file", file="/srv/f")
+
+
+def test_the_plan_names_no_operating_system():
+    folder = ROOT / "plugins" / "plugin_utils" / "_planning"
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    assert re.findall(r"(?i)windows|linux|powershell|winrm|_platforms", text) == []
 
 
 class TestPlatform:
