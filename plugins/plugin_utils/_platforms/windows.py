@@ -95,7 +95,8 @@ class Windows:
             raise
         except AnsibleError as error:
             if "was not found" not in str(error):
-                raise
+                # Connections to Windows hosts also raise this if the host goes away meanwhile.
+                raise AnsibleConnectionFailure(first_line(error)) from error
             collection = name.rpartition(".")[0]
             raise WindowsError(f"{name} is not on the controller: {needs(collection)}") from None
         if "module_stdout" in result:

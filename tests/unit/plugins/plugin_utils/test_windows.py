@@ -497,6 +497,12 @@ class TestLook:
         with pytest.raises(AnsibleConnectionFailure):
             Action(host, {POWERSHELL: {"module_stdout": "", "rc": 1}}).run("task_hold", name=["x"], event_ids=["E1"])
 
+        def away(args):
+            raise AnsibleError("winrm send_input failed")
+
+        with pytest.raises(AnsibleConnectionFailure, match="send_input"):
+            Action(host, {POWERSHELL: away}).run("task_hold", name=["x"], event_ids=["E1"])
+
     def test_the_collection_is_missing(self, host):
         def missing(args):
             raise AnsibleError("The module ansible.windows.win_powershell was not found in configured module paths")
