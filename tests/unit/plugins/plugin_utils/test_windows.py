@@ -16,7 +16,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_host, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
@@ -565,6 +565,52 @@ class TestHealthFile:
         assert "is not possible on a Windows host" in said(action="command", command_out="a", command_in="b")
         assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
         assert "not an absolute path" in said(action="file", file="/srv/f")
+
+
+class TestDocumented:
+    """What Microsoft's reference of .NET and IIS says: the names and the numbers of each state. PowerShell gives one or the other."""
+
+    @pytest.mark.parametrize(
+        ("status", "active_state"),
+        [
+            # System.ServiceProcess.ServiceControllerStatus
+            *((("Stopped", 1), "inactive"), (("StartPending", 2), "activating"), (("StopPending", 3), "deactivating"), (("Running", 4), "active")),
+            *((("ContinuePending", 5), "activating"), (("PausePending", 6), "deactivating"), (("Paused", 7), "inactive")),
+        ],
+    )
+    def test_services(self, status, active_state):
+        for told in status:
+            unit = windows_services._unit("a", windows.Service("A", str(told), "Automatic", ()))
+            assert (unit.name, unit.active_state, unit.load_state) == ("A", active_state, "loaded")
+        # System.ServiceProcess.ServiceStartMode
+        for start in ("Disabled", 4):
+            assert windows_services._unit("a", windows.Service("A", "Stopped", str(start), ())).load_state == "disabled"
+
+    def test_connections(self):
+        # System.Net.NetworkInformation.TcpState
+        names = "Unknown Closed Listen SynSent SynReceived Established FinWait1 FinWait2 CloseWait Closing LastAck TimeWait DeleteTcb".split()
+        for number, name in enumerate(names):
+            found = [windows_host.connections_in([f"80 10.0.0.9 4000 {told}"], {80}) for told in (name, number)]
+            assert found[0] == found[1] and bool(found[0]) == (name in ("Established", "CloseWait"))
+
+    def test_iis(self):
+        # Microsoft.Web.Administration.ObjectState
+        for number, name in enumerate(("Starting", "Started", "Stopping", "Stopped")):
+            assert windows_iis.STATES[str(number)] == windows_iis.STATES[name.lower()] == name.lower()
+        assert "4" not in windows_iis.STATES and "unknown" not in windows_iis.STATES
+
+    @pytest.mark.parametrize(
+        ("rights", "changes"),
+        [
+            # System.Security.AccessControl.FileSystemRights, with Synchronize as Windows adds it
+            *((2032127, True), (197055 | 1048576, True), (278 | 1048576, True), (64, True), (262144, True), (524288, True)),
+            *((131241 | 1048576, False), (131209, False), (1048576, False)),
+            # The generic rights that some tools set
+            *((0x10000000, True), (0x40000000, True), (-2147483648, False)),
+        ],
+    )
+    def test_rights(self, rights, changes):
+        assert bool(rights & windows_records.CHANGES) == changes
 
 
 def test_the_plan_names_no_operating_system():
