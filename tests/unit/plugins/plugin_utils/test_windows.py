@@ -12,6 +12,7 @@ import re
 import time
 import types
 
+import jsonschema
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
@@ -251,6 +252,15 @@ class TestRecords:
         assert states(host)["Cart"] == "Running"
         look = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
         assert look["holds"] is None and path in look["fatal"] and look["events"] == []
+
+    def test_they_are_of_the_published_schema(self, host):
+        schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text(encoding="utf-8"))
+        for module, args in HOLDS.items():
+            until_done(Action(host), module, event_ids=["E1"], **args)
+        records = host.records()
+        assert {record["kind"] for record in records.values()} == {"service", "iis", "task", "health_probe"}
+        for record in records.values():
+            jsonschema.validate(record, schema)
 
     def test_an_editor_of_windows(self, host):
         self.hold(host)
