@@ -52,6 +52,16 @@ def _try_to_append(path, check_mode):
         pass
 
 
+def _try_to_make(folder, check_mode):
+    """Raises OSError where no file can be written into the folder. It is made if it is missing, but not in check mode."""
+    if not check_mode:
+        os.makedirs(folder, exist_ok=True)
+    if os.path.exists(folder):
+        os.stat(os.path.join(folder, "."))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def begin_run(args, settings, mistakes, forks, check_mode=False):
     """How the passes of a run begin, and the clock that it is measured by. Adds to the mistakes what is wrong in its own options.
 
@@ -74,6 +84,11 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
             _try_to_append(args["journal"], check_mode)
         except OSError as error:
             mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
+    if args.get("report"):
+        try:
+            _try_to_make(args["report"], check_mode)
+        except OSError as error:
+            mistakes.append(f"handle_events_report: {args['report']!r} must be a folder in which files can be written: {error.strerror}")
     turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
     with_roles = not mistakes and needs_roles(settings)
     return {"settings": settings, "run": run, "with_roles": with_roles, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}

@@ -50,6 +50,10 @@ options:
     description:
       - Path of a file on the controller to which the passes will be written. It fails if that is impossible.
     type: path
+  report:
+    description:
+      - Path of a folder on the controller to which the report will be written. It is made if it is missing. It fails if that is impossible.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """
