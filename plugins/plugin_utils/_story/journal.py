@@ -4,11 +4,15 @@
 
 """The stories of the runs in a journal. Private to the collection; pure.
 
-A line of the journal does not say what the plan remembered after that pass. The line after it does, because its pass began with that.
+A line of the journal does not say what the plan remembered after that pass. The line after it does, because its pass began with that. The last pass of a
+run is planned again.
 """
 
 from __future__ import annotations
 
+import json
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
@@ -38,7 +42,16 @@ def stories(lines):
 
 
 def _add(told, passed, memory):
-    story.add(told, passed, passed["world"].get("memory") or {} if memory is None else memory)
+    story.add(told, passed, _memory_after(passed) if memory is None else memory)
+
+
+def _memory_after(passed):
+    world = json.loads(json.dumps(passed["world"]))
+    try:
+        return plan(world)["memory"]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError):
+        # A journal of another version. What the pass began with is nearly the same.
+        return passed["world"].get("memory") or {}
 
 
 def _ended(told):

@@ -128,7 +128,8 @@ def _lane(axis, number, host, updated):
 def _marks(axis, event):
     for field, words, dash in (("seen", "appears", "none"), ("started", "starts", "5 3"), ("gone", "is over", "1 3")):
         if event[field] is not None:
-            yield {"x": axis.x(event[field]), "dash": dash, "title": f"{event['event_type'] or 'event'} {event['event_id']} {words} at {Times.at(event[field])}"}
+            title = f"{event['event_type'] or 'event'} {event['event_id']} {words} at {Times.at(event[field])}"
+            yield {"x": axis.x(event[field]), "dash": dash, "title": title}
 
 
 def _last(host):
