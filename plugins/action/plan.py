@@ -278,5 +278,5 @@ class ActionModule(ActionBase):
         is_new = story.add(told, line, outcome["memory"])
         story.end(told, outcome["finished"], outcome["failed_run"], outcome["messages"])
         if is_new or outcome["finished"] or not last.get("report"):
-            return told, files.write(folder, told)
+            return told, files.write(folder, told)[0]
         return told, last["report"]

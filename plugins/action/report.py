@@ -23,7 +23,6 @@ display = Display()
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -51,7 +50,9 @@ class ActionModule(ActionBase):
 
     def _write(self, folder, story, result):
         if self._task.check_mode:
-            result["reports"].append(f"{os.path.join(folder, files.name_of(story))}.html")
+            path = f"{os.path.join(folder, files.name_of(story))}.html"
+            result["changed"] = result["changed"] or not os.path.exists(path)
         else:
-            result["reports"].append(files.write(folder, story))
-        result["changed"] = True
+            path, is_new = files.write(folder, story)
+            result["changed"] = result["changed"] or is_new
+        result["reports"].append(path)

@@ -56,6 +56,14 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     again = reports(site.folder / "again")
     assert [report["events"] for report in again] == [first["events"], second["events"]]
     assert [entry["text"] for entry in again[1]["entries"]] == [entry["text"] for entry in second["entries"]]
+    assert "changed=0" in site.run("report", report_journal=str(journal), report_folder=str(site.folder / "again")).output
+
+    # What both say of the event, beside a file that is no report.
+    (folder / "report-none.json").write_text('{"version": 1}')
+    told = site.run("history", history_folder=str(folder), history_page=str(site.folder / "history.html"))
+    assert told.status == 0 and "1 events in the reports of 2 runs" in told.output and "1 (1 completed)" in told.output, told.output
+    assert "report-none.json is no report" in " ".join(told.output.split())
+    assert "1 (1 completed)" in (site.folder / "history.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,9 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
         ("report", {"report_folder": "x"}, "report_journal: the path of a journal is needed"),
         ("report", {"report_journal": "/dev/null", "report_folder": "x"}, "/dev/null holds no pass"),
         ("report", {"report_journal": "nowhere.journal", "report_folder": "x"}, "nowhere.journal: No such file"),
+        ("history", {}, "history_folder: the path of a folder is needed"),
+        ("history", {"history_folder": "/dev/null"}, "history_folder: /dev/null is no folder"),
+        ("history", {"history_folder": "/proc/self"}, "has no report; runs write reports there with handle_events_report"),
     ],
 )
 def test_what_cannot_be_written_or_read_is_said(site, playbook, variables, said):

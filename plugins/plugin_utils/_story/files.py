@@ -10,7 +10,7 @@ import json
 import os
 import time
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import as_report
 
 
@@ -21,17 +21,30 @@ def name_of(story):
 
 
 def write(folder, story):
-    """Write the report of a story; returns the path of the page. Each file is replaced as a whole, so a reader never sees half of it."""
+    """Write the report of a story; returns the path of the page, and whether anything is new. Each file is replaced as a whole, so a reader never sees
+    half of it."""
     report = as_report(story)
     os.makedirs(folder, exist_ok=True)
     base = os.path.join(folder, name_of(story))
-    _replace(base + ".json", json.dumps(report, indent=1, default=str) + "\n")
-    _replace(base + ".html", page(report))
-    return base + ".html"
+    is_new = _replace(base + ".json", json.dumps(report, indent=1, default=str) + "\n")
+    return base + ".html", _replace(base + ".html", page(report)) or is_new
+
+
+def write_history(path, found, reports):
+    """Write the page about many reports; returns whether it is another one than before."""
+    return _replace(path, history_page(found, reports))
 
 
 def _replace(path, text):
-    unfinished = f"{path}.new"
-    with open(unfinished, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(text)
-    os.replace(unfinished, path)
+    """Returns whether the file had another content before."""
+    content = text.encode("utf-8", "backslashreplace")
+    try:
+        with open(path, "rb") as stream:
+            if stream.read() == content:
+                return False
+    except FileNotFoundError:
+        pass
+    with open(f"{path}.new", "wb") as stream:
+        stream.write(content)
+    os.replace(f"{path}.new", path)
+    return True

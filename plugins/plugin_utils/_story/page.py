@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A report as one HTML page that needs no script and no other file. Private to the collection; pure, but for the template that it reads.
+"""A report, and what many of them say, as an HTML page that needs no script and no other file. Private to the collection; pure, but for the templates
+that it reads.
 
-Everything in a report may come from outside, so the template escapes all of it.
+Everything in a report may come from outside, so the templates escape all of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import time
 from pathlib import Path
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
 from jinja2 import Environment
@@ -51,10 +53,10 @@ class Times:
 
 
 @functools.cache
-def _template():
-    # Not ansible's templating: what is in a report must never be a template itself.
+def _template(name):
+    # Not Ansible's templating: what is in a report must never be a template itself.
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8"))
+    return environment.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 def page(report):
@@ -63,7 +65,7 @@ def page(report):
     run, hosts = report["run"], report["hosts"]
     involved = [host for host in hosts if host["out"] or any(state["state"] not in SERVING for state in host["states"])]
     axis = _Axis(run["started"], max(run["updated"], run["started"] + 1))
-    return _template().render(
+    return _template("page.html.j2").render(
         title="Scheduled events: " + (_names(report["events"]) or "none"),
         run=run,
         zone=time.strftime("%Z", time.localtime(run["started"])),
@@ -154,3 +156,53 @@ def _sentence(event, hosts):
     if out:
         parts.append(f"out of service: {', '.join(f'{name} for {duration(lasted)}' for name, lasted in out.items())}")
     return "; ".join(parts) + f". Outcome: {(event['outcome'] or 'unknown').replace('_', ' ')}."
+
+
+HEAD = ("type", "events", *MEASURES.values(), "needed a person")
+
+
+def _rows(found):
+    for name, of_type in found.items():
+        told = of_type.as_json()
+        outcomes = ", ".join(f"{number} {(outcome or 'unknown').replace('_', ' ')}" for outcome, number in told["outcomes"].items())
+        cells = [f"{duration(told[key]['median'])} ({duration(told[key]['worst'])})" if told[key] else "" for key in MEASURES]
+        yield (name, f"{told['events']} ({outcomes})", *cells, str(told["needs_person"] or "never"))
+
+
+def history_lines(found, runs):
+    """What many reports say, as lines of a terminal. C(found): see C(history)."""
+    table = [HEAD, *printable(list(_rows(found)))]
+    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
+    yield f"{sum(of_type.events for of_type in found.values())} events in the reports of {runs} runs; medians, and the worst in brackets"
+    for row in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+
+
+def history_page(found, reports):
+    """The same as a page, with a dot for each event or host."""
+    started = [report["run"]["started"] for report in reports]
+    return _template("history.html.j2").render(
+        events=sum(of_type.events for of_type in found.values()),
+        runs=len(reports),
+        first=Times.day(min(started)),
+        last=Times.day(max(started)),
+        head=HEAD,
+        rows=printable(list(_rows(found))),
+        pictures=[_dots(title, {name: of_type.values[key] for name, of_type in found.items()}) for key, title in MEASURES.items()],
+    )
+
+
+def _dots(title, values):
+    values = {name: mine for name, mine in values.items() if mine}
+    most = max((value for mine in values.values() for value in mine), default=0.0) or 1.0
+    step = next((step for step in TICKS if most / step <= 9), most)
+
+    def x(value):
+        return round(LEFT + value / most * (WIDTH - LEFT - 20), 1)
+
+    lanes = [
+        {"name": printable(name), "y": TOP + 14 + LANE * number, "dots": [{"x": x(value), "title": duration(value)} for value in mine]}
+        for number, (name, mine) in enumerate(values.items())
+    ]
+    ticks = [{"x": x(value), "label": duration(value)} for value in _range(0, most, step)]
+    return {"title": title[0].upper() + title[1:], "height": TOP + LANE * len(lanes) + 8, "lanes": lanes, "ticks": ticks}

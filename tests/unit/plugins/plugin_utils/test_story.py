@@ -15,8 +15,9 @@ import jsonschema
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_lines, history_page, page
 
 from tests.support.model import Model
 
@@ -180,9 +181,44 @@ def test_a_run_without_an_event():
 def test_files_are_replaced_as_a_whole(tmp_path):
     site = Told(hosts=2)
     site.go()
-    path = files.write(str(tmp_path / "reports"), site.story)
+    path, is_new = files.write(str(tmp_path / "reports"), site.story)
+    assert is_new and files.write(str(tmp_path / "reports"), site.story) == (path, False)
     site.announce("e1", "web1")
     site.go()
-    assert files.write(str(tmp_path / "reports"), site.story) == path
+    assert files.write(str(tmp_path / "reports"), site.story) == (path, True)
     assert sorted(entry.name for entry in (tmp_path / "reports").iterdir()) == ["report-20270115T080000.000Z.html", "report-20270115T080000.000Z.json"]
     assert json.loads(Path(path).with_suffix(".json").read_text())["events"][0]["event_id"] == "e1"
+
+
+def test_what_many_reports_say_of_each_type():
+    reports = []
+    for number, sessions in enumerate((0, 3)):
+        site = Told(hosts=2)
+        site.servers["lb1"]["web1"]["sessions"] = sessions
+        site.go()
+        site.announce(f"e{number}", "web1")
+        for _pass in range(4):
+            site.go()
+        site.servers["lb1"]["web1"]["sessions"] = 0
+        site.until(lambda _outcome, site=site: site.posted)
+        site.go()
+        if number == 1:
+            # The run is killed, and the next one reports the rest.
+            reports.append(site.report())
+            site.killed()
+            site.story = story.begin(site.run, site.names)
+        site.start(f"e{number}")
+        site.go()
+        site.over(f"e{number}")
+        site.finish()
+        reports.append(site.report())
+    found = history(reports)
+    told = found["Reboot"].as_json()
+    assert told["events"] == 2 and told["outcomes"] == {"completed": 2} and told["needs_person"] == 0
+    assert told["notice"] == {"count": 2, "median": 900.0, "worst": 900.0}
+    assert told["drain"]["count"] == 2 and told["drain"]["worst"] > told["drain"]["median"] > 0
+    assert told["out"]["count"] == 2 and told["out"]["worst"] >= told["drain"]["worst"] + told["impact"]["median"]
+    first, head, row = history_lines(found, len(reports))
+    assert "2 events in the reports of 3 runs" in first and "2 (2 completed)" in row and head.startswith("type")
+    shown = Page(history_page(found, reports))
+    assert shown.loads == [] and "2 (2 completed)" in " ".join(shown.words)
