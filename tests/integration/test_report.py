@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     # What both say of the event, beside a file that is no report.
     (folder / "report-none.json").write_text('{"version": 1}')
     told = site.run("history", history_folder=str(folder), history_page=str(site.folder / "history.html"))
-    assert told.status == 0 and "1 events in the reports of 2 runs" in told.output and "1 (1 completed)" in told.output, told.output
+    assert told.status == 0 and "1 event in the reports of 2 runs" in told.output and "1 (1 completed)" in told.output, told.output
     assert "report-none.json is no report" in " ".join(told.output.split())
     assert "1 (1 completed)" in (site.folder / "history.html").read_text()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
 from jinja2 import Environment
 
 WIDTH, LEFT, LANE, TOP = 1000, 150, 28, 24
@@ -173,7 +173,8 @@ def history_lines(found, runs):
     """What many reports say, as lines of a terminal. C(found): see C(history)."""
     table = [HEAD, *printable(list(_rows(found)))]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
-    yield f"{sum(of_type.events for of_type in found.values())} events in the reports of {runs} runs; medians, and the worst in brackets"
+    events = plural(sum(of_type.events for of_type in found.values()), "event")
+    yield f"{events} in the reports of {plural(runs, 'run')}; medians, and the worst in brackets"
     for row in table:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
 
@@ -182,8 +183,8 @@ def history_page(found, reports):
     """The same as a page, with a dot for each event or host."""
     started = [report["run"]["started"] for report in reports]
     return _template("history.html.j2").render(
-        events=sum(of_type.events for of_type in found.values()),
-        runs=len(reports),
+        events=plural(sum(of_type.events for of_type in found.values()), "event"),
+        runs=plural(len(reports), "run"),
         first=Times.day(min(started)),
         last=Times.day(max(started)),
         head=HEAD,
