@@ -143,6 +143,16 @@ def test_what_passes_is_tried_again(azure, status):
     assert azure.time.slept[0] == 1
 
 
+@pytest.mark.parametrize("method, status, times", [("PUT", 412, 2), ("GET", 503, 3), ("PATCH", 500, 2), ("PUT", 409, 2)])
+def test_what_passes_without_a_word_of_when_is_tried_again(azure, method, status, times):
+    azure.settings(operation_seconds=3)
+    azure.fault({"Status": status}, times=times, Method=method)
+    assert azure.hold()["done"]
+    assert azure.state("a") == "Down"
+    assert azure.release()["done"]
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
+
+
 def test_retry_after_may_be_a_date(azure):
     azure.fault({"Status": 429, "Headers": {"Retry-After": formatdate(time.time() + 2, usegmt=True)}}, Method="GET")
     assert azure.hold()["done"]
@@ -156,11 +166,20 @@ def test_a_retry_that_does_not_fit_is_told_at_once(azure):
     assert azure.time.slept == []
 
 
-def test_a_lacking_right_is_named(azure):
-    azure.settings(denied=["Microsoft.Network/loadBalancers/backendAddressPools/write"])
-    with pytest.raises(arm.NotPermittedError, match="lacks the action Microsoft.Network/loadBalancers/backendAddressPools/write on the scope " + POOL):
+@pytest.mark.parametrize(
+    "action, scope",
+    [
+        ("Microsoft.Network/loadBalancers/read", LB),
+        ("Microsoft.Network/loadBalancers/backendAddressPools/read", POOL),
+        ("Microsoft.Network/loadBalancers/backendAddressPools/write", POOL),
+        ("Microsoft.Resources/tags/write", LB),
+    ],
+)
+def test_a_lacking_right_is_named(azure, action, scope):
+    azure.settings(denied=[action])
+    with pytest.raises(arm.NotPermittedError, match="lacks the action %s on the scope %s" % (action, scope)):
         azure.hold()
-    assert azure.balancer()["tags"] == {"owner": "me"}
+    assert azure.state("a") == "absent" and azure.balancer()["tags"] == {"owner": "me"}
 
 
 @pytest.mark.parametrize(
