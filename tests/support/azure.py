@@ -120,6 +120,7 @@ class Process(StandIn):
         with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
             return json.load(answer)
 
+
 class Here(StandIn, requests.adapters.BaseAdapter):
     """The stand-in within this process, as what ``requests`` sends its requests through. Its time passes only when a client sleeps."""
 

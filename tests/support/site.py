@@ -131,10 +131,10 @@ def wait_until(condition, seconds, what):
 
 
 def until_said(process, text):
-    """Read what a run prints, up to the line with this text."""
+    """Read what a run prints, up to the line with this text, which is returned."""
     lines = []
     for line in process.stdout:
         lines.append(line)
         if text.lower() in line.lower():
-            return
+            return line
     raise AssertionError(f"not said: {text}\n{''.join(lines)}")
