@@ -2,11 +2,15 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in for Azure Resource Manager as a process, with one load balancer whose pool has four addresses."""
+"""The stand-in for Azure Resource Manager, with one load balancer whose pool has four addresses.
+
+It is a process that serves TLS, or it answers within the test's own process, and then no time passes but the clock's.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shutil
 import ssl
@@ -16,7 +20,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import requests
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+from graceful_azure_simulator.resource_manager import Faults, Handler, LoadBalancers
+
+from tests.support.service import Clock
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
@@ -45,9 +53,13 @@ BALANCER = {
 
 
 class StandIn:
-    def __init__(self, process):
-        told = json.loads(process.stdout.readline())
-        self.url, self.ca_file = told["url"], told["ca_file"]
+    """What tests do with a stand-in."""
+
+    # What the modules take as their clock.
+    clock = {}
+
+    def __init__(self, url, ca_file):
+        self.url, self.ca_file = url, ca_file
 
     def environment(self):
         """The credentials, as the environment of the controller has them."""
@@ -58,9 +70,7 @@ class StandIn:
         return {f"load_balancer_azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
 
     def control(self, method, path, body=None):
-        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
-        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
-            return json.load(answer)
+        raise NotImplementedError
 
     def fault(self, fault, times=1, **more):
         self.control("POST", "faults", {"Fault": fault, "Times": times, **more})
@@ -96,10 +106,64 @@ class StandIn:
         return dict(known, **more)
 
     def hold(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, **more), check_mode)
+        return run(self.params(address=name, **more), check_mode, **self.clock)
 
     def release(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, state="absent", **more), check_mode)
+        return run(self.params(address=name, state="absent", **more), check_mode, **self.clock)
+
+
+class Process(StandIn):
+    """The stand-in as a process."""
+
+    def control(self, method, path, body=None):
+        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
+        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
+            return json.load(answer)
+
+
+class Here(StandIn, requests.adapters.BaseAdapter):
+    """The stand-in within this process, as what ``requests`` sends its requests through. Its time passes only when a client sleeps."""
+
+    def __init__(self, resources=(BALANCER,)):
+        super().__init__("https://127.0.0.1", None)
+        self.time = Clock()
+        self.clock = {"monotonic": self.time.monotonic, "sleep": self.time.sleep}
+        balancers = LoadBalancers(resources, clients=[("app", "right")], monotonic=self.time.monotonic)
+        self.handler = type("Handler", (HandlerHere,), {"balancers": balancers, "faults": Faults(), "url": self.url})
+
+    def control(self, method, path, body=None):
+        return self.handler(method, "/control/" + path, {}, None if body is None else json.dumps(body).encode()).json()
+
+    def send(self, request, **options):
+        answer = self.handler(request.method, request.path_url, request.headers, request.body).answer_or_none
+        if answer is None:
+            raise requests.exceptions.ConnectionError("The connection was closed without an answer.")
+        answer.url, answer.request = request.url, request
+        return answer
+
+    def close(self):
+        """There is nothing to close."""
+
+
+class HandlerHere(Handler):
+    """One request to the stand-in, without a socket."""
+
+    def __init__(self, method, path, headers, body):
+        body = body.encode() if isinstance(body, str) else body or b""
+        self.command, self.path, self.close_connection = method, path, False
+        self.headers = requests.structures.CaseInsensitiveDict(headers, **{"Content-Length": str(len(body))})
+        self.rfile = io.BytesIO(body)
+        self.answer_or_none = None
+        self.handle_any()
+
+    def answer(self, status, body, headers=None):
+        self.answer_or_none = answer = requests.Response()
+        answer.status_code = status
+        answer.headers.update({"Content-Type": "application/json", "Date": self.date_time_string(), **(headers or {})})
+        answer._content = json.dumps(body).encode()
+
+    def json(self):
+        return self.answer_or_none.json()
 
 
 @contextlib.contextmanager
@@ -108,7 +172,8 @@ def stand_in(folder, *arguments, resources=(BALANCER,)):
     command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield StandIn(process)
+            told = json.loads(process.stdout.readline())
+            yield Process(told["url"], told["ca_file"])
         finally:
             process.terminate()
             process.wait(10)
