@@ -51,7 +51,7 @@ def is_sent_outside(event, observed):
 
     A VM whose own service was read and does not show the event contradicts it. That is a doubt, and no silence.
     """
-    silent = all(not host.was_read and silent_for(host, observed.now) >= SILENT for host in observed.members(event))
+    silent = all(silent_for(host, observed.now) >= SILENT for host in observed.members(event))
     return silent and bool(ways_outside(event, observed)) and bool(_witnesses(event, observed))
 
 

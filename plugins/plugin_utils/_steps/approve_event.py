@@ -121,3 +121,33 @@ def progress(read, sent, event_ids, event_details, ready_resources):
     # This host alone, unless it is said who else. Where the service does not tell its name nobody is.
     ready = list(ready_resources) or [name for name in [read.get("resource_name")] if name]
     return {"ids": ids, "details": event_details or details_of(events), "ready": ready, "result": judge(ids, sent, read)}
+
+
+def progress_outside(seen, sent, event_ids, ready_resources, resource_name, witness):
+    """What the tasks of the role go by if the host cannot be asked.
+
+    C(ids): the events to approve. C(refused): why none may be approved, or empty. C(result): the C(approve_event_result).
+
+    C(seen): the result of M(graceful.azure.scheduled_events_info) on the C(witness). C(sent): that of M(graceful.azure.azure_event_acknowledge).
+    C(event_ids), C(ready_resources): what is given. C(resource_name): the host's name in Azure.
+    """
+    if is_unreachable(seen) or is_failed(seen):
+        return {"ids": [], "refused": f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved.", "result": {}}
+    shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
+    wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
+    ready = {name.lower() for name in (ready_resources or [resource_name])}
+    ids, not_approved, refused = [], [], []
+    for event_id in wanted:
+        event = shown.get(event_id.lower())
+        if event is None or event["event_status"] == "Started":
+            not_approved.append({"event_id": event_id, "reason": "started" if event else "absent"})
+            continue
+        ids.append(event["event_id"])
+        names = event["resources"]
+        if resource_name.lower() not in {name.lower() for name in names}:
+            refused.append(f"event {event_id!r} names {', '.join(map(repr, names))} and not this host, which is {resource_name!r}")
+        unready = [name for name in names if name.lower() not in ready]
+        if unready:
+            refused.append(f"event {event_id!r} names {', '.join(map(repr, unready))}, which is not said to be ready")
+    result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
+    return {"ids": ids, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}

@@ -172,6 +172,13 @@ class TestNeverSent:
             model.go()
         assert model.acknowledged == []
 
+    def test_before_the_time_without_a_request_is_over(self):
+        model = world(load_balancer={"quiet": 40.0})
+        began = model.now
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.acknowledged, 60)
+        assert model.acknowledged[0][0] - began >= 40.0
+
     def test_while_a_balancer_cannot_be_read(self):
         model = world(balancers=("lb1", "lb2"))
         model.announce("e1", "web1")
