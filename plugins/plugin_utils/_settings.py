@@ -249,7 +249,8 @@ def names_for_role(role):
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
     of_steps = STEPS if role == "restore_service" else ()
-    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    names = {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    return names | {"graceful_azure_resource_name"} if role == "approve_event" else names
 
 
 def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
