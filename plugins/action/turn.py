@@ -67,7 +67,8 @@ class ActionModule(LookAction):
             except (AnsibleError, OSError) as error:
                 result = {"failed": True, "msg": str(error)}
             result.pop("invocation", None)
-            told.append(dict(result, part=act["part"], ended_at=time.time(), **({"item": machine, "balancer": act["balancer"]} if machine and "balancer" in act else {})))
+            where = {"item": machine, "balancer": act["balancer"]} if machine and "balancer" in act else {}
+            told.append(dict(result, part=act["part"], ended_at=time.time(), **where))
         done.extend(told)
         return told
 

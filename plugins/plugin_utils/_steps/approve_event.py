@@ -132,7 +132,8 @@ def progress_outside(seen, sent, event_ids, ready_resources, resource_name, witn
     C(event_ids), C(ready_resources): what is given. C(resource_name): the host's name in Azure.
     """
     if is_unreachable(seen) or is_failed(seen):
-        return {"ids": [], "refused": f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved.", "result": {}}
+        why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
+        return {"ids": [], "refused": why, "result": {}}
     shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
     wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
     ready = {name.lower() for name in (ready_resources or [resource_name])}
