@@ -134,6 +134,10 @@ class Client:
     def patch(self, path, api_version, body):
         return self._call("PATCH", path, api_version, body).json()
 
+    def post(self, path, api_version):
+        """Ask for an action of a resource. Its answer may be empty."""
+        return _json_of(self._call("POST", path, api_version, may_be_empty=True)) or {}
+
     def put(self, path, api_version, body, etag):
         """Write a resource that was read with this ETag. Returns the address of the operation, or None if it is done."""
         answer = self._call("PUT", path, api_version, body, {"If-Match": etag})
@@ -167,7 +171,7 @@ class Client:
             self._sleep(wait)
             pause = min(pause * 2, max(_retry_after(answer, 2.0), 1.0))
 
-    def _call(self, method, path, api_version, body=None, headers=None):
+    def _call(self, method, path, api_version, body=None, headers=None, may_be_empty=False):
         url = path if path.startswith("http") else self.arm_url + path
         if api_version:
             url += "?api-version=" + api_version
@@ -180,7 +184,8 @@ class Client:
                 continue
             if answer.status_code >= 400:
                 raise _error_of(method, path, answer)
-            if api_version and not isinstance(_json_of(answer), dict):
+            is_empty = may_be_empty and not answer.content.strip()
+            if api_version and not is_empty and not isinstance(_json_of(answer), dict):
                 raise AzureError("%s %s was answered with %d and no JSON object. Is this the resource manager?" % (method, url, answer.status_code))
             return answer
 

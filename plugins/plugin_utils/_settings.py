@@ -27,6 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, mistakes_in, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
@@ -248,7 +249,8 @@ def names_for_role(role):
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
     of_steps = STEPS if role == "restore_service" else ()
-    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    names = {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    return names | {"graceful_azure_resource_name"} if role == "approve_event" else names
 
 
 def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
@@ -281,6 +283,8 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
         _steps_of(values, files, mistakes)
     if role == "approve_event":
         _check_number(mistakes, values, "approve_event_timeout", 0.001)
+        if _outside_of(values, mistakes):
+            _check_witness(values, known_hosts, mistakes)
     _check_machine(values, mistakes)
     _check_step(role, values, mistakes)
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
@@ -294,6 +298,25 @@ def _check_step(role, values, mistakes):
     is_back = role == "restore_service" or values.get("drain_host_state") == "running"
     if is_back and not values.get(f"{role}_wait", True) and not values.get(f"{role}_event_ids") and _restores_by_files(values):
         mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
+
+
+def _check_witness(values, known_hosts, mistakes):
+    """What an approval from outside needs if the role is used alone. The passes choose a witness themselves."""
+    witness = values.get("approve_event_witness")
+    if not witness:
+        mistakes.append("approve_event_witness: not set; a host that cannot be asked needs another target of its set, whose metadata service shows the event")
+    elif str(witness) not in known_hosts:
+        mistakes.append(f"approve_event_witness: {witness!r} is not in the inventory")
+    if not values.get("graceful_azure_resource_name"):
+        mistakes.append("graceful_azure_resource_name: not set; approve_event_through needs this host's name in Azure, since the host may be silent")
+
+
+def _outside_of(values, mistakes):
+    """How approvals are sent from outside, or None."""
+    mistakes.extend(approve_event.mistakes_in(values))
+    for path in approve_event.paths_of(values):
+        check_path(mistakes, path, values.get(path))
+    return approve_event.outside_of(values)
 
 
 def _restores_by_files(values):
@@ -386,6 +409,7 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
         "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"]),
         "drain_host": drain,
         "restore_service": restore,
+        "outside": _outside_of(values, mistakes),
     }
 
 

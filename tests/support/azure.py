@@ -31,6 +31,9 @@ NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-i
 SIMULATOR = Path(__file__).parents[2] / "roles/imds_simulator/files/azure_simulator.py"
 LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
 POOL = LB + "/backendAddressPools/web"
+COMPUTE = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute"
+SET = COMPUTE + "/virtualMachineScaleSets/web"
+ACKNOWLEDGE = "Microsoft.Maintenance/scheduledevents/acknowledge/action"
 EVENT, OTHER_EVENT = "602d9444-d2cd-49c7-8624-8643e7171297", "702d9444-d2cd-49c7-8624-8643e7171297"
 
 
@@ -65,9 +68,9 @@ class StandIn:
         """The credentials, as the environment of the controller has them."""
         return {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "right", "AZURE_TENANT": "tenant"}
 
-    def options(self):
+    def options(self, prefix="load_balancer_"):
         """Where it is, as the roles are told."""
-        return {f"load_balancer_azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
+        return {f"{prefix}azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
 
     def control(self, method, path, body=None):
         raise NotImplementedError
@@ -94,6 +97,10 @@ class StandIn:
             if each["name"] == name:
                 each["properties"]["adminState"] = state
         self.control("POST", "load-balancers", resource)
+
+    def acknowledged(self):
+        """The events that were acknowledged, each as often as it was."""
+        return [each["EventId"] for each in self.control("GET", "acknowledgements")]
 
     def writes(self):
         return [(each["Method"], each["Status"]) for each in self.control("GET", "requests") if each["Method"] in ("PUT", "PATCH")]
@@ -167,8 +174,10 @@ class HandlerHere(Handler):
 
 
 @contextlib.contextmanager
-def stand_in(folder, *arguments, resources=(BALANCER,)):
+def stand_in(folder, *arguments, resources=(BALANCER,), compute=()):
     (folder / "lbs.json").write_text(json.dumps(list(resources)))
+    (folder / "compute.json").write_text(json.dumps(list(compute)))
+    arguments = ["--compute", folder / "compute.json", *arguments]
     command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
         try:

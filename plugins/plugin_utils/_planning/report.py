@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours, is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     PATIENCE,
@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     maintenance,
     silent_for,
     unanswered,
+    unready_from_outside,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
 
@@ -107,6 +108,10 @@ def ready_reason(decided, event):
     silent = [host.name for host in observed.members(event) if host.refuses_unanswered]
     if silent:
         return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
+    through = decided.sent_through(event)
+    if through:
+        names = ", ".join(event.members)
+        return f"is being approved through {through}, since {f'none of {names} can' if len(event.members) > 1 else f'{names} cannot'} send it"
     unready = [host.name for host in observed.members(event) if not decided.is_ready(host, event)]
     return f"waits for {', '.join(unready)}" if unready else doubt(event, observed) or "is being approved"
 
@@ -136,7 +141,7 @@ def _told(decided, host, event):
     if event.started:
         return Told("started", _told_started(host, event, busy, now) + failed)
     if host.observation.is_silent:
-        return Told("unobserved", busy, event.deadline)
+        return _told_silent(decided, host, event, busy, failed)
     if event.approved_at is not None:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
         return Told("approved", again + "waits for the start" + failed, event.not_before_at)
@@ -149,6 +154,30 @@ def _told(decided, host, event):
         until = drain_until(host, event, now)
         return Told("draining", _told_draining(decided.step(host), event, busy, until, now) + failed, until)
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+
+
+def _told_silent(decided, host, event, busy, failed):
+    """The same for a host that cannot be reached."""
+    observed = decided.observed
+    if decided.sent_through(event):
+        return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+    if event.approved_at is not None and event.sent_through:
+        return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; silent: {host.why_silent}", event.not_before_at)
+    ways = " or ".join(ways_outside(event, observed))
+    unready = ways and unready_from_outside(host, decided.drains[host.name], event, decided.step(host))
+    if unready:
+        busy += f"; not approved through {ways}: {unready}"
+    elif ways and not is_not_ours(event, observed):
+        unready = [member.name for member in observed.members(event) if member is not host and not _is_ready_outside(decided, member, event)]
+        why = doubt(event, observed) or (is_sent_outside(event, observed) and unready and f"waits for {', '.join(unready)}")
+        busy += f"; {why}" if why else ""
+    return Told("unobserved", busy + failed, event.deadline)
+
+
+def _is_ready_outside(decided, host, event):
+    if host.observation.is_silent:
+        return unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) is None
+    return decided.is_ready(host, event)
 
 
 def _told_of_namesake(host, event):

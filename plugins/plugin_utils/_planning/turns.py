@@ -15,6 +15,7 @@ C(machine)   the machine on which it takes place; missing if that is the host it
 C(key)       with C(machine): the key of the look in the document
 C(name)      the name that people see
 C(acts)      the acts, which come before the look; see C(acts.py)
+C(asks)      with C(machine): that its metadata service is asked, so that the address is that machine's own
 C(options)   the options of the module that looks; missing if there is no look
 C(module)    with C(machine): the module that looks
 C(unless_back) of the host: whether the look is left out if the acts have brought the host back
@@ -223,6 +224,9 @@ def _with_acts(turns, acts, observed):
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
         mine = [dict({"machine": machine} if machine else {}, name=machine or name, acts=todo, balancers=balancers) for machine, todo in found if todo]
+        for turn in mine:
+            if any(act["part"] == "seen" for act in turn["acts"]):
+                turn["asks"] = True
         look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])

@@ -9,16 +9,13 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable
 
-CONTROLLER = "localhost"
-"""The machine that asks Azure."""
 PEER = "168.63.129.16"
 """The address from which the probes of Azure Load Balancer come."""
 DOWN = "Down"
-ACCESS = ("auth_source", "client_id", "profile", "cloud_environment", "arm_url", "login_url", "identity_url", "ca_file")
-"""How Azure is reached: options of the modules, and of the role with the prefix C(azure_). No secret is among them, because settings go into the journal."""
 POOL = re.compile(
     r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+/backendAddressPools/[^/?#%\s]+\Z", re.IGNORECASE
 )
@@ -72,7 +69,7 @@ class AzureLoadBalancer(Balancer):
             "server": address or ip_address or host,
             "pool": str(entry.get("azure_pool") or ""),
             "known_as": {"address": address} if address else {"ip_address": ip_address},
-            "access": {name: str(entry[f"azure_{name}"]) for name in ACCESS if entry.get(f"azure_{name}")},
+            "access": access_of(entry),
         }
 
     def paths(self, entry):
@@ -95,10 +92,7 @@ class AzureLoadBalancer(Balancer):
             ipaddress.ip_address(str(ip_address or PEER))
         except ValueError:
             yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
-        for name in ("arm_url", "login_url"):
-            url = entry.get(f"azure_{name}")
-            if url and not str(url).startswith("https://"):
-                yield f"load_balancer_azure_{name}: {url!r} does not begin with https://; tokens are sent there"
+        yield from access_mistakes(entry, "load_balancer_")
 
     def beside(self, settings, ports=None, asked=None):
         if ports is not None and not ports:
