@@ -16,7 +16,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
@@ -96,17 +95,29 @@ class StandIn:
         return dict(known, **more)
 
     def hold(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, **more), check_mode)
+        return self._run(self.params(address=name, **more), check_mode)
 
     def release(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, state="absent", **more), check_mode)
+        return self._run(self.params(address=name, state="absent", **more), check_mode)
+
+    @staticmethod
+    def _run(params, check_mode):
+        # Whoever only starts the stand-in needs no collection on the path.
+        from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+
+        return run(params, check_mode)
+
+
+def command(folder, *arguments, resources=(BALANCER,)):
+    """The words that start the stand-in."""
+    (folder / "lbs.json").write_text(json.dumps(list(resources)))
+    words = (sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments)
+    return [*map(str, words)]
 
 
 @contextlib.contextmanager
 def stand_in(folder, *arguments, resources=(BALANCER,)):
-    (folder / "lbs.json").write_text(json.dumps(list(resources)))
-    command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command(folder, *arguments, resources=resources), stdout=subprocess.PIPE, text=True) as process:
         try:
             yield StandIn(process)
         finally:
