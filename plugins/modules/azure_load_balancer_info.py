@@ -62,7 +62,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 addresses:
-  description: All addresses of the pools, with the keys that M(graceful.azure.azure_load_balancer_hold) returns, and C(ip_address).
+  description:
+    - All addresses of the pools, with the keys that M(graceful.azure.azure_load_balancer_hold) returns, with C(ip_address) and with C(noted).
+    - C(noted) is V(false) if the run that took the address out was cut off before the record said that it is out. The next call notes it.
   returned: success
   type: list
   elements: dict
@@ -73,6 +75,7 @@ addresses:
       admin_state: Down
       found: {admin_state: None}
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      noted: true
       condition: held
 holds:
   description: The records about addresses in the pools, with C(kind), C(subject), C(found), C(left), C(events), C(path) and C(for_server).
@@ -104,7 +107,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     TimeOverError,
     azure_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_timeout, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HoldError, check_timeout, holders, utc_now
 
 LOOK_SECONDS = 5.0
 
@@ -130,6 +133,7 @@ def run(params):
                     "settled": address.settled,
                     "found": record["found"] if record else None,
                     "held_by": holders(record),
+                    "noted": record is None or record["phase"] != CHANGING,
                     "condition": driver.condition(record, address),
                 }
             )

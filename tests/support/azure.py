@@ -2,15 +2,11 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in for Azure Resource Manager, with one load balancer whose pool has four addresses.
-
-It is a process that serves TLS, or it answers within the test's own process, and then no time passes but the clock's.
-"""
+"""The stand-in for Azure Resource Manager as a process that serves TLS, with one load balancer whose pool has four addresses."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import shutil
 import ssl
@@ -20,11 +16,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import requests
-from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
-from graceful_azure_simulator.resource_manager import Faults, Handler, LoadBalancers
-
-from tests.support.service import Clock
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
@@ -113,14 +104,24 @@ class StandIn:
         return dict(known, **more)
 
     def hold(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, **more), check_mode, **self.clock)
+        return self._run(self.params(address=name, **more), check_mode)
 
     def release(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, state="absent", **more), check_mode, **self.clock)
+        return self._run(self.params(address=name, state="absent", **more), check_mode)
+
+    def _run(self, params, check_mode):
+        # Whoever only starts the stand-in needs no collection on the path.
+        from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+
+        return run(params, check_mode, **self.clock)
 
 
 class Process(StandIn):
-    """The stand-in as a process."""
+    """The stand-in as a process, which was started with the words of ``command``."""
+
+    def __init__(self, process):
+        told = json.loads(process.stdout.readline())
+        super().__init__(told["url"], told["ca_file"])
 
     def control(self, method, path, body=None):
         request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
@@ -128,61 +129,19 @@ class Process(StandIn):
             return json.load(answer)
 
 
-class Here(StandIn, requests.adapters.BaseAdapter):
-    """The stand-in within this process, as what ``requests`` sends its requests through. Its time passes only when a client sleeps."""
-
-    def __init__(self, resources=(BALANCER,)):
-        super().__init__("https://127.0.0.1", None)
-        self.time = Clock()
-        self.clock = {"monotonic": self.time.monotonic, "sleep": self.time.sleep}
-        balancers = LoadBalancers(resources, clients=[("app", "right")], monotonic=self.time.monotonic)
-        self.handler = type("Handler", (HandlerHere,), {"balancers": balancers, "faults": Faults(), "url": self.url})
-
-    def control(self, method, path, body=None):
-        return self.handler(method, "/control/" + path, {}, None if body is None else json.dumps(body).encode()).json()
-
-    def send(self, request, **options):
-        answer = self.handler(request.method, request.path_url, request.headers, request.body).answer_or_none
-        if answer is None:
-            raise requests.exceptions.ConnectionError("The connection was closed without an answer.")
-        answer.url, answer.request = request.url, request
-        return answer
-
-    def close(self):
-        """There is nothing to close."""
-
-
-class HandlerHere(Handler):
-    """One request to the stand-in, without a socket."""
-
-    def __init__(self, method, path, headers, body):
-        body = body.encode() if isinstance(body, str) else body or b""
-        self.command, self.path, self.close_connection = method, path, False
-        self.headers = requests.structures.CaseInsensitiveDict(headers, **{"Content-Length": str(len(body))})
-        self.rfile = io.BytesIO(body)
-        self.answer_or_none = None
-        self.handle_any()
-
-    def answer(self, status, body, headers=None):
-        self.answer_or_none = answer = requests.Response()
-        answer.status_code = status
-        answer.headers.update({"Content-Type": "application/json", "Date": self.date_time_string(), **(headers or {})})
-        answer._content = json.dumps(body).encode()
-
-    def json(self):
-        return self.answer_or_none.json()
+def command(folder, *arguments, resources=(BALANCER,), compute=()):
+    """The words that start the stand-in."""
+    (folder / "lbs.json").write_text(json.dumps(list(resources)))
+    (folder / "compute.json").write_text(json.dumps(list(compute)))
+    words = (sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--compute", folder / "compute.json")
+    return [*map(str, (*words, "--client", "app=right", "--certificate-dir", folder, *arguments))]
 
 
 @contextlib.contextmanager
 def stand_in(folder, *arguments, resources=(BALANCER,), compute=()):
-    (folder / "lbs.json").write_text(json.dumps(list(resources)))
-    (folder / "compute.json").write_text(json.dumps(list(compute)))
-    arguments = ["--compute", folder / "compute.json", *arguments]
-    command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command(folder, *arguments, resources=resources, compute=compute), stdout=subprocess.PIPE, text=True) as process:
         try:
-            told = json.loads(process.stdout.readline())
-            yield Process(told["url"], told["ca_file"])
+            yield Process(process)
         finally:
             process.terminate()
             process.wait(10)

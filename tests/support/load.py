@@ -28,9 +28,9 @@ SLOW_EVERY = 13
 IDLE_SECONDS = 5.0
 
 
-def command(port, rate, limit, records, address="127.0.0.1"):
+def command(port, rate, limit, records, address="127.0.0.1", new_every=NEW_EVERY):
     """The words that start a load; ``limit`` is how many seconds a request may take, ``records`` the file for what becomes of each."""
-    words = ("--address", address, "--port", port, "--rate", rate, "--limit", limit, "--records", records)
+    words = ("--address", address, "--port", port, "--rate", rate, "--limit", limit, "--records", records, "--new-every", new_every)
     return [sys.executable, "-I", "-S", __file__, *map(str, words)]
 
 
@@ -121,8 +121,9 @@ class Client(asyncio.Protocol):
 class Load:
     """Begins the requests, keeps the idle connections, counts and writes."""
 
-    def __init__(self, port, rate, limit, writer, address="127.0.0.1"):
+    def __init__(self, port, rate, limit, writer, address="127.0.0.1", new_every=NEW_EVERY):
         self.address = address
+        self.new_every = new_every
         self.port = port
         self.rate = rate
         self.limit = limit
@@ -139,7 +140,7 @@ class Load:
         }
 
     def begin(self, number):
-        request = Request("fast" if number % SLOW_EVERY else "slow", "kept" if number % NEW_EVERY else "new")
+        request = Request("fast" if number % SLOW_EVERY else "slow", "kept" if number % self.new_every else "new")
         self.under_way += 1
         loop = asyncio.get_running_loop()
         client = None
@@ -216,12 +217,13 @@ def main():
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True, help="requests per second")
     parser.add_argument("--limit", type=float, required=True, help="seconds that a request may take")
+    parser.add_argument("--new-every", type=int, default=NEW_EVERY, help="so many requests for each that opens a connection of its own")
     parser.add_argument("--records", required=True, help="file for one line of CSV per request")
     arguments = parser.parse_args()
     with open(arguments.records, "w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        asyncio.run(Load(arguments.port, arguments.rate, arguments.limit, writer, arguments.address).run())
+        asyncio.run(Load(arguments.port, arguments.rate, arguments.limit, writer, arguments.address, arguments.new_every).run())
 
 
 if __name__ == "__main__":

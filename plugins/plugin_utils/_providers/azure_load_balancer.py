@@ -110,7 +110,8 @@ def _place(settings, machine, address):
         looks=0 if not machine.is_new else 1 if in_rotation else 2,
         condition=condition,
         held_by=frozenset(map(fold, address["held_by"])),
-        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring")),
+        # If the run that took it out was cut off, the record must say that it is out. Otherwise, what a person sets would count as a loss.
+        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring") or not address.get("noted", True)),
         group=Group(
             (machine.key, address["pool"].lower()),
             f"pool {words.pool_name(settings)}",

@@ -18,7 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
-from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL, Here
+from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
+from tests.support.azure_here import Here
 
 
 @pytest.fixture(name="azure")
@@ -117,6 +118,24 @@ def test_a_change_that_was_cut_off_is_continued(azure):
     assert len(azure.balancer()["tags"]) == 2 and azure.state("a") == "absent"
     azure.control("DELETE", "faults")
     assert azure.hold()["addresses"][0]["condition"] == "held"
+
+
+def test_a_change_whose_record_does_not_say_that_it_is_done_is_noted_by_the_next_call(azure):
+    azure.fault({"Drop": True}, Method="PUT", times=99)
+    with pytest.raises(arm.TimeOverError):
+        azure.hold(timeout=2.0)
+    azure.control("DELETE", "faults")
+    # Azure made the change, and the run was cut off before it heard of that.
+    azure.act("a", "Down")
+    assert [(each["condition"], each["noted"]) for each in looked_at(azure, "a")] == [("held", False)]
+    azure.hold()
+    assert [(each["condition"], each["noted"]) for each in looked_at(azure, "a")] == [("held", True)]
+    azure.act("a", "None")
+    assert "somebody else set a" in azure.hold()["conflicts"][0] and azure.state("a") == "None"
+
+
+def looked_at(azure, name):
+    return [each for each in azure_load_balancer_info.run(azure.params())["addresses"] if each["name"] == name]
 
 
 def test_an_operation_that_lasts_is_continued_by_a_later_call(azure):

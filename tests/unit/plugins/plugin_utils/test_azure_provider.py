@@ -37,6 +37,8 @@ def traffic(*addresses, settings=SETTINGS, **more):
         (address(state="Up"), True, FREE, True),
         (address(state="Down", condition="already_out"), False, FREE, False),
         (address(state="Down", condition="held", held_by=["E1"]), False, HELD, False),
+        # The run that took it out was cut off before it could say so.
+        (address(state="Down", condition="held", held_by=["E1"], noted=False), False, HELD, True),
         # Azure has not finished: nobody knows whether connections still come.
         (address(state="Down", condition="changing", settled=False), True, HELD, True),
         # Another event begins while the address is given back.
