@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The examples of docs/custom.md, each with the real balancer that it is for, two web servers and a load."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.support import own_balancers
+from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread, program
+from tests.support.site import wait_until
+from tests.support.sshd import SSHD
+
+# In tests/setup.sh, root installs what is needed.
+APACHE_NEEDED = pytest.mark.skipif(not program("apache2"), reason="no apache2: apt-get install apache2-bin")
+IPVS_NEEDED = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made by root alone: sudo make test"),
+    pytest.mark.skipif(
+        not all([SSHD, *map(program, ("ip", "ipvsadm", "insmod", UML))]),
+        reason="no IPVS: apt-get install ipvsadm kmod user-mode-linux openssh-server iproute2",
+    ),
+]
+
+
+def see_a_reboot_through(site):
+    """A reboot of web1 under load: out during the impact, in which its web server is dead, and then as before."""
+    before = site.state()
+    assert not site.is_out("web1")
+    began = time.time()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    process = site.start("handle_events")
+    site.simulator.wait_for(event_id, "Started", 60)
+    hit = time.time()
+    assert site.is_out("web1") and not site.is_out("web2")
+    site.kill_web("web1")
+    time.sleep(1.5)
+    assert site.is_out("web1")
+    up = time.time()
+    site.start_web("web1")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    event = run.event(event_id)
+    assert event["outcome"] == "completed" and {name: said["state"] for name, said in event["hosts"].items()} == {"web1": "restored"}
+    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.state() == before
+    assert site.own_records() == [] and not list((site.folder / "state").glob("*/*.json"))
+    return began, hit, up, time.time()
+
+
+def see_through_what_an_operator_has_out(site):
+    site.disable("web1")
+    before = site.state()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    run = site.run()
+    assert run.status == 0, run.output
+    assert run.event(event_id)["outcome"] == "completed"
+    assert site.state() == before and site.is_out("web1")
+    assert site.own_records() == []
+
+
+def see_everything_through(site):
+    checked = site.run("handle_events", "--check")
+    assert checked.status == 0, checked.output
+    began, hit, up, over = see_a_reboot_through(site)
+    wait_until(lambda: site.count("answers") > 0, 1, "answers")
+    time.sleep(1.0)
+    see_through_what_an_operator_has_out(site)
+    requests = site.requests()
+    failed = [request for request in requests if request["outcome"] != "ok"]
+    assert len(requests) > 200 and failed == []
+    by_web1 = [request["start"] for request in requests if request["backend"] == "web1"]
+    assert [start for start in by_web1 if start < began] and [start for start in by_web1 if start > over]
+    assert not [start for start in by_web1 if hit < start < up]
+    print(f"{len(requests)} requests, {len(failed)} failed, approved after {hit - began:.1f} s, back after {over - began:.1f} s")
+
+
+@APACHE_NEEDED
+def test_apache(tmp_path):
+    site = Apache(tmp_path)
+    try:
+        see_everything_through(site)
+    finally:
+        site.close()
+
+
+def test_envoy(tmp_path):
+    site = Envoy(tmp_path)
+    try:
+        see_everything_through(site)
+    finally:
+        site.close()
+
+
+class TestIpvs:
+    pytestmark = IPVS_NEEDED
+
+    def test_ipvs(self, tmp_path):
+        def work():
+            Ipvs.enter()
+            site = Ipvs(tmp_path)
+            try:
+                see_everything_through(site)
+            finally:
+                site.close()
+
+        try:
+            in_thread(work)
+        finally:
+            Ipvs.remove()
