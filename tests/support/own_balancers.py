@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Balancers that users move with task files of their own: real ones, each as docs/custom.md has it, with two web servers and a load."""
+"""Balancers that users move with task files of their own: real ones, each as docs/custom.md has it, with three web servers and a load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -32,7 +31,7 @@ from tests.support.site import Site, wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 PAGE = "custom.md"
-NAMES = ("web1", "web2")
+NAMES = ("web1", "web2", "web3")
 RATE, LIMIT = 40, 10
 START_SECONDS = 20
 
@@ -155,8 +154,7 @@ class Apache(OwnBalancer):
         self.here = {
             "http://127.0.0.1/": f"http://127.0.0.1:{self.door}/",
             "/var/lib/": f"{folder}/",
-            "http://10.0.0.11:8080": f"http://127.0.0.1:{self.ports['web1']}",
-            "http://10.0.0.12:8080": f"http://127.0.0.1:{self.ports['web2']}",
+            **{f"http://10.0.0.1{number}:8080": f"http://127.0.0.1:{self.ports[f'web{number}']}" for number in (1, 2, 3)},
             "{{ ansible_host }}:8080": "127.0.0.1:{{ port }}",
         }
         self.prepare()
@@ -231,8 +229,9 @@ class Envoy(OwnBalancer):
             "127.0.0.1:9901": f"127.0.0.1:{self.admin}",
             "port_value: 9901": f"port_value: {self.admin}",
             "address: 0.0.0.0, port_value: 80}": f"address: 127.0.0.1, port_value: {self.door}}}",
-            "address: 10.0.0.11, port_value: 8080": f"address: 127.0.0.1, port_value: {self.ports['web1']}",
-            "address: 10.0.0.12, port_value: 8080": f"address: 127.0.0.1, port_value: {self.ports['web2']}",
+            **{
+                f"address: 10.0.0.1{number}, port_value: 8080": f"address: 127.0.0.1, port_value: {self.ports[f'web{number}']}" for number in (1, 2, 3)
+            },
             "{{ ansible_host }}:8080": "127.0.0.1:{{ port }}",
         }
         self.prepare()
@@ -295,7 +294,7 @@ class Ipvs(OwnBalancer):
 
     example = "ipvs"
     front = FRONT
-    addresses = {"web1": "10.0.0.11", "web2": "10.0.0.12"}
+    addresses = {"web1": "10.0.0.11", "web2": "10.0.0.12", "web3": "10.0.0.13"}
     # A client that keeps its connection stays with its server, so the server has to end it.
     more = ("--requests-per-connection", "20")
     number = os.getpid() % 10000
@@ -324,19 +323,21 @@ class Ipvs(OwnBalancer):
         self.prepare()
 
     def variables(self, name):
-        return dict(LOCAL) if name in NAMES else {"ansible_user": "root", "ansible_python_interpreter": "/usr/bin/python3", **sshd.reached(self.folder)}
+        if name in NAMES:
+            return dict(LOCAL)
+        of_kernel = {"ansible_user": "root", "ansible_python_interpreter": "/usr/bin/python3", "ansible_remote_tmp": "/run/ansible"}
+        return {**of_kernel, **sshd.reached(self.folder)}
 
     def start_balancer(self):
         sshd_words = " ".join(map(str, sshd.command(self.folder, INNER)))
         servers = "".join(
-            f"ipvsadm -a -t {FRONT}:80 -r {address}:8080 -m -w {weight}\n" for address, weight in zip(self.addresses.values(), (2, 3))
+            f"ipvsadm -a -t {FRONT}:80 -r {address}:8080 -m -w {weight}\n" for address, weight in zip(self.addresses.values(), (2, 3, 1))
         )
         init = self.folder / "init"
         # The root is that of this machine, read-only; what is written lies in memory.
         init.write_text(
             "#!/bin/sh\nPATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin\n"
             "mount -t proc proc /proc\nmount -t sysfs sys /sys\nmkdir -p /dev/pts && mount -t devpts pts /dev/pts\n"
-            f"keep={self.folder}/keep\n"
             "for folder in /run /root /var/lib; do mount -t tmpfs tmp $folder; done\nmkdir /run/sshd\n"
             + "".join(f"insmod {path}\n" for path in kernel_modules("ip_vs", "ip_vs_wrr"))
             + f"ip link set lo up\nip addr add {INNER}/24 dev eth0\nip link set eth0 up\n"
@@ -372,9 +373,6 @@ class Ipvs(OwnBalancer):
     def own_records(self):
         return self.ssh("ls /var/lib").split()
 
-    def close(self):
-        super().close()
-
 
 def in_thread(work):
     """Calls a function in a thread of its own, and returns or raises what it does."""
@@ -393,6 +391,3 @@ def in_thread(work):
         raise told["error"]
     return told["result"]
 
-
-def wait_seconds(seconds):
-    time.sleep(seconds)

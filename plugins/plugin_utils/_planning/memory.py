@@ -46,6 +46,7 @@ class HostMemory:
     state_since: float | None = None
     warned_unanswered: bool = False
     warned_unchecked: bool = False
+    warned_silenced: bool = False
 
 
 @dataclass
