@@ -12,7 +12,9 @@ import time
 import pytest
 
 from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread, program
+from tests.support.site import Site
 from tests.support.sshd import SSHD
+from tests.support.web import Web
 
 # In tests/setup.sh, root installs what is needed.
 APACHE_NEEDED = pytest.mark.skipif(not program("apache2"), reason="no apache2: apt-get install apache2-bin")
@@ -99,3 +101,46 @@ class TestIpvs:
             in_thread(work)
         finally:
             Ipvs.remove()
+
+
+class Maintained(Web):
+    """A web server whose answer fails as long as a file is there."""
+
+    def __init__(self, file):
+        self.file = file
+        super().__init__("HTTP/1.0")
+
+    @property
+    def status(self):
+        return 503 if self.file.exists() else 200
+
+    @status.setter
+    def status(self, value):
+        assert value == 200
+
+
+def test_a_way_out_that_makes_the_answer_fail(tmp_path):
+    """It is said before the event, and again while the host waits for that answer."""
+    site = Site(tmp_path)
+    switch = tmp_path / "maintenance"
+    try:
+        site.listeners["web1"].close()
+        site.listeners["web1"] = Maintained(switch)
+        for name, state in (("out", "touch"), ("in", "absent")):
+            (tmp_path / f"{name}.yml").write_text(
+                f"- ansible.builtin.file: {{path: '{switch}', state: {state}}}\n  when: inventory_hostname == 'web1'\n"
+                "- ansible.builtin.set_fact: {load_balancer_done: true}\n"
+            )
+        site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        process = site.start("handle_events")
+        site.simulator.wait_for(event_id, "Completed", 60)
+        time.sleep(16)
+        switch.unlink()
+        run = site.finish(process)
+        assert run.status == 0, run.output
+        before, approved, after = run.output.partition("  approved  ")
+        assert approved and "does not since load_balancer_custom_out takes it out" in before
+        assert "load_balancer_custom_out took it out" in after and run.output.count("as long as it served") == 1
+    finally:
+        site.close()
