@@ -135,7 +135,7 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = site.start("handle_events")
         site.simulator.wait_for(event_id, "Completed", 60)
-        time.sleep(16)
+        time.sleep(14)
         switch.unlink()
         run = site.finish(process)
         assert run.status == 0, run.output

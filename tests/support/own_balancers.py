@@ -12,9 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import urllib.request
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -47,14 +47,15 @@ class OwnBalancer(Site):
     """
 
     example = ""
+    front = "127.0.0.1"  # where the balancer listens
+    addresses = dict.fromkeys(NAMES, "127.0.0.1")
     client = ()  # the words before a command that runs where the clients are
     more = ()    # of each web server
 
-    def __init__(self, folder, address="127.0.0.1", ports=None):
+    def __init__(self, folder, ports=None):
         self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
         self.names, self.listeners, self.haproxy, self.processes = list(NAMES), {}, None, []
         self.world = Processes(folder)
-        self.address = address
         self.ports = ports or {name: free_port() for name in NAMES}
         self.door = free_port()
         self.here = {}
@@ -76,9 +77,8 @@ class OwnBalancer(Site):
         for name in NAMES:
             self.start_web(name)
         self.start_balancer()
-        self.records = self.folder / "requests.csv"
-        self.load = self.world.start("load", *self.client, *load.command(self.door, RATE, LIMIT, self.records, self.front))
-        wait_until(lambda: self.count("answers") > 20, START_SECONDS, "the load is answered")
+        self.load = self.world.start("load", *self.client, *load.command(self.door, RATE, LIMIT, self.folder / "requests.csv", self.front))
+        wait_until(lambda: self.answered() > 20, START_SECONDS, "the load is answered")
 
     def files(self):
         """The files of the example, as the page has them but for what is elsewhere here."""
@@ -91,14 +91,12 @@ class OwnBalancer(Site):
                 found[inner] = text
         return found
 
-    front = "127.0.0.1"
-
     def variables(self, name):
-        return dict(LOCAL)
+        """Of a machine in the inventory, besides those of the page."""
+        return dict(LOCAL, port=self.ports[name]) if name in NAMES else dict(LOCAL)
 
     def start_web(self, name):
-        address = self.addresses[name] if hasattr(self, "addresses") else self.address
-        command = [sys.executable, "-I", "-S", backend.__file__, "--name", name, "--address", address, "--port", self.ports[name], *self.more]
+        command = [sys.executable, "-I", "-S", backend.__file__, "--name", name, "--address", self.addresses[name], "--port", self.ports[name], *self.more]
         self.webs[name] = self.world.start(name, *command)
 
     def kill_web(self, name):
@@ -122,15 +120,15 @@ class OwnBalancer(Site):
         """What the task files have recorded on the balancer."""
         return sorted(self.folder.glob("out-for-an-event-*"))
 
-    def count(self, what):
+    def answered(self):
+        """How many requests have been answered so far."""
         told = re.findall(r'"requests": ([0-9]+), "failed": ([0-9]+)', (self.folder / "load.log").read_text())
-        requests, failed = map(int, told[-1]) if told else (0, 0)
-        return {"answers": requests - failed, "failed": failed}[what]
+        return int(told[-1][0]) - int(told[-1][1]) if told else 0
 
     def requests(self):
         """Ends the load; the records of all requests."""
         self.world.stop(self.load, patience=LIMIT + 5.0)
-        return load.read_requests(self.records)
+        return load.read_requests(self.folder / "requests.csv")
 
     def close(self):
         for process in self.processes:
@@ -158,9 +156,6 @@ class Apache(OwnBalancer):
             "{{ ansible_host }}:8080": "127.0.0.1:{{ port }}",
         }
         self.prepare()
-
-    def variables(self, name):
-        return dict(LOCAL, port=self.ports[name]) if name in NAMES else dict(LOCAL)
 
     def start_balancer(self):
         modules = "".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n" for name in self.MODULES)
@@ -235,9 +230,6 @@ class Envoy(OwnBalancer):
             "{{ ansible_host }}:8080": "127.0.0.1:{{ port }}",
         }
         self.prepare()
-
-    def variables(self, name):
-        return dict(LOCAL, port=self.ports[name]) if name in NAMES else dict(LOCAL)
 
     def start_balancer(self):
         self.world.start("envoy", fetch_envoy(), "-c", self.folder / "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning")
@@ -354,7 +346,9 @@ class Ipvs(OwnBalancer):
         ip(f"addr add {CLIENT}/24 dev outer", "link set outer up", f"route add default via {OUTER}", namespace=self.clients)
 
     def ssh(self, command, check=True):
-        options = ["-i", self.folder / "user", "-o", "ConnectTimeout=2", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        options = ["-i", self.folder / "user"]
+        for option in ("ConnectTimeout=2", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"):
+            options += ["-o", option]
         done = subprocess.run(["ssh", *options, f"root@{INNER}", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if not check:
             return done.returncode
@@ -376,18 +370,5 @@ class Ipvs(OwnBalancer):
 
 def in_thread(work):
     """Calls a function in a thread of its own, and returns or raises what it does."""
-    told = {}
-
-    def run():
-        try:
-            told["result"] = work()
-        except BaseException as error:  # pylint: disable=broad-except  # it is raised again
-            told["error"] = error
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if "error" in told:
-        raise told["error"]
-    return told["result"]
-
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
