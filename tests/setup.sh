@@ -124,6 +124,11 @@ case ${1:-} in
     test)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
+        # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
+        needed+=(apache2=apache2-bin)
+        if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
+            needed+=(ipvsadm=ipvsadm insmod=kmod linux.uml=user-mode-linux)
+        fi
         ;;
     *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac

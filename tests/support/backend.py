@@ -6,7 +6,8 @@
 
 ``GET /`` is answered at once, ``GET /slow`` after two seconds, ``GET /endless`` says something every second and never
 comes to its end. Connections are kept open, as an application behind a
-balancer does. It knows nothing of events: it is killed, stopped and started again from outside, as a VM is.
+balancer does, or closed after so many answers as web servers also do. It knows nothing of events: it is killed, stopped and started again
+from outside, as a VM is.
 """
 
 import argparse
@@ -19,7 +20,8 @@ BACKLOG = 4096
 class WebConnection(asyncio.Protocol):
     """One HTTP/1.1 connection; requests have no body."""
 
-    def __init__(self, name):
+    def __init__(self, name, most=None):
+        self.left = most
         self.body = "answered by {0}\n".format(name).encode()
         self.head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Backend: {0}\r\nContent-Length: {1}\r\n".format(name, len(self.body)).encode()
         self.received = b""
@@ -49,14 +51,19 @@ class WebConnection(asyncio.Protocol):
     def answer(self, closing):
         if self.transport.is_closing():
             return
+        if self.left is not None:
+            self.left -= 1
+            closing = closing or self.left <= 0
         self.transport.write(self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n") + self.body)
         if closing:
             self.transport.close()
 
 
-async def serve(name, address, port):
+async def serve(name, address, port, most):
     # The world keeps the port reserved with a socket of its own while this server is down, hence reuse_port.
-    server = await asyncio.get_running_loop().create_server(lambda: WebConnection(name), address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: WebConnection(name, most), address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True
+    )
     await server.serve_forever()
 
 
@@ -65,9 +72,10 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--requests-per-connection", type=int, help="close a connection after so many answers")
     arguments = parser.parse_args()
     try:
-        asyncio.run(serve(arguments.name, arguments.address, arguments.port))
+        asyncio.run(serve(arguments.name, arguments.address, arguments.port, arguments.requests_per_connection))
     except KeyboardInterrupt:
         pass
 

@@ -22,6 +22,7 @@ PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
+OWN_TASKS = "if that file makes this answer fail, it can never pass, and the host stays out after the event; let restore_service_url ask for another answer"
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,30 @@ def unanswered(host):
         f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
         " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
     )
+
+
+def may_fail_by_own_tasks(host):
+    """Whether the host answered while it served, and only a task file of the user's that takes it out of its balancer could have changed that.
+
+    Nothing that would undo it comes before the answer is asked for after the event.
+    """
+    settings = host.settings
+    undone = settings.restore_service.before or any(step["in"] for step in settings.drain_host.steps)
+    is_calm = bool(host.events) and not any(event.started or event.approved_at is not None for event in host.events)
+    return is_calm and not undone and host.answer == "" and has_own_tasks(host)
+
+
+def has_own_tasks(host):
+    """Whether task files of the user's take the host out of a balancer."""
+    return any(provider.tasks for provider, _settings in host.balancers)
+
+
+def silenced_by_own_tasks(host):
+    """A sentence about a host that has not answered restore_service since task files of the user's take it out; empty if there is none."""
+    said = host.observation.unanswered
+    if not (host.held_ids and host.observation.is_new and host.observation.asked and said and may_fail_by_own_tasks(host)):
+        return ""
+    return f"it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out ({said}): {OWN_TASKS}"
 
 
 def silent_for(host, now):

@@ -48,6 +48,7 @@ class HostMemory:
     state_since: float | None = None
     warned_unanswered: bool = False
     warned_unchecked: bool = False
+    warned_silenced: bool = False
 
 
 @dataclass

@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import found_ready, gone_at, is_seen_given_back, out_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_silenced, warns_unanswered
 
 
 def remember(decided, told, decisions, end):
@@ -47,6 +47,7 @@ def _remember_host(decided, told, decision, host):
         state_since=decision["since"],
         warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
+        warned_silenced=memory.warned_silenced or warns_silenced(host),
     )
 
 

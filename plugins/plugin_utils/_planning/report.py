@@ -11,21 +11,29 @@ from typing import NamedTuple
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours, is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    OWN_TASKS,
     PATIENCE,
     drain_until,
     failing_for,
+    has_own_tasks,
     is_given_back,
     is_over,
     is_owed,
     maintenance,
+    silenced_by_own_tasks,
     silent_for,
     unanswered,
     unready_from_outside,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import STAYS_OUT
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
 """States, the most urgent first."""
+
+
+LONG_UNANSWERED = 10.0
+"""Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
 
 class Told(NamedTuple):
@@ -74,6 +82,8 @@ def warnings(decided):
     for host in decided.observed.hosts.values():
         if warns_unanswered(host):
             yield f"{host.name}: {unanswered(host)}"
+        if warns_silenced(host):
+            yield f"{host.name}: {silenced_by_own_tasks(host)}"
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (
@@ -85,6 +95,10 @@ def warnings(decided):
 
 def warns_unanswered(host):
     return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
+
+
+def warns_silenced(host):
+    return bool(not host.memory.warned_silenced and silenced_by_own_tasks(host))
 
 
 def unchecked_places(host):
@@ -226,6 +240,8 @@ def _told_after(decided, host, event):
     since = observed.now if since is None else since
     why = host.failure or host.restore_said or held or "holds remain"
     limit = host.settings.restore_service.timeout
+    if has_own_tasks(host) and STAYS_OUT in why and observed.now - since >= LONG_UNANSWERED:
+        why += f"; load_balancer_custom_out took it out: {OWN_TASKS}"
     # Somebody may have corrected it before this run began.
     if host.restore_said is not None and observed.now - since >= limit:
         return Told("needs_person", f"not restored within {limit:g} s: {why}")

@@ -32,7 +32,7 @@ import math
 from typing import NamedTuple
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 IDLE = 60.0
@@ -250,9 +250,15 @@ def _turn(name, options, read_at=None):
 
 
 def _ask(host, decided):
-    """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over."""
+    """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over.
+
+    But the user's own way out may make the answer fail, and then nothing would bring the host back.
+    """
     ask = dict(host.settings.restore_service.ask or {})
-    if not ask or decided.step(host):
+    step = decided.step(host)
+    if ask and may_fail_by_own_tasks(host) and not (step and step.role == "approve_event"):
+        return dict(ask, held=True)
+    if not ask or step:
         return {}
     if not host.held_ids:
         return ask
