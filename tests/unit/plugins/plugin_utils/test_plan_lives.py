@@ -46,8 +46,8 @@ class Lives(RuleBasedStateMachine):
         ports=st.sampled_from([[80], [80], []]),
         from_outside=st.booleans(),
     )
-    def begin(self, balancers, services, least, rules, custom, unknown, named, ports, from_outside):
-        drain = {"steps": [service()] if services else [], "timeout": TIMEOUT, "ports": ports}
+    def begin(self, balancers, services, least, rules, custom, unknown, named, ports=(80,), from_outside=False):
+        drain = {"steps": [service()] if services else [], "timeout": TIMEOUT, "ports": list(ports)}
         self.model = Model(hosts=3, balancers=balancers, drain_host=drain, min_in_service=least, rules=RULES[rules], unknown_resources=unknown)
         for name in NAMES if from_outside else ():
             self.model.settings[name]["outside"] = {"through": "azure_resource_manager", "title": "Azure", "resource": "/x", "access": {}}
