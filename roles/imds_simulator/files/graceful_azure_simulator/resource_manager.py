@@ -29,7 +29,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 from urllib.parse import parse_qs, urlsplit
 
-from . import acknowledgements
+from .acknowledgements import COMPUTE, PATH, Acknowledgements
 from .azure_refusals import Refusal
 
 NETWORK_VERSIONS = ("2022-05-01", "2023-09-01", "2024-01-01", "2024-05-01", "2025-05-01")
@@ -355,7 +355,7 @@ class Handler(BaseHTTPRequestHandler):
         version = query.get("api-version")
         if version is None:
             raise Refusal(400, "MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests.")
-        if acknowledgements.PATH.match(path):
+        if PATH.match(path):
             return 200, self.events.answer(method, path, version, balancers.check_rights), {}
         tags = "/providers/microsoft.resources/tags/default"
         known = TAGS_VERSIONS if path.lower().endswith(tags) else NETWORK_VERSIONS
@@ -475,9 +475,9 @@ def main(arguments):
     options = parser.parse_args(arguments)
     try:
         resources, compute = read_list(options.load_balancers), read_list(options.compute)
-        if not all(acknowledgements.COMPUTE.match(each["id"]) for each in compute):
+        if not all(COMPUTE.match(each["id"]) for each in compute):
             raise ValueError("--compute: an id is not that of a VM, a scale set or an availability set")
-        events = acknowledgements.Acknowledgements(compute, options.imds_control)
+        events = Acknowledgements(compute, options.imds_control)
         clients = [pair.split("=", 1) for pair in options.client]
         balancers = LoadBalancers(resources, options.operation_seconds, clients, options.tenant)
         address, _colon, port = options.listen.rpartition(":")
