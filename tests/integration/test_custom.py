@@ -133,7 +133,7 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
                 "- ansible.builtin.set_fact: {load_balancer_done: true}\n"
             )
         site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = site.start("handle_events")
         lines = []
         for line in process.stdout:
