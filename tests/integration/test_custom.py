@@ -38,7 +38,7 @@ def see_a_reboot_through(site):
     assert checked.status == 0, checked.output
     began = time.time()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web3"], ImpactSeconds=2, SettleSeconds=1)
-    process = site.start("handle_events")
+    process = site.start("handle_events", handle_events_timeout=200)
     try:
         site.simulator.wait_for(event_id, "Started", 120)
     except AssertionError as error:
@@ -134,7 +134,7 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
             )
         site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-        process = site.start("handle_events")
+        process = site.start("handle_events", handle_events_timeout=200)
         lines = []
         for line in process.stdout:
             lines.append(line)
