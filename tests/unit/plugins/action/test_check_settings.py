@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks, unsaid_connections
+from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
 ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
 
