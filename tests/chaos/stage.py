@@ -279,11 +279,12 @@ class Stage:
         self.controllers.append(Controller(name, process, output, self.limit))
 
     def _leftovers(self):
-        """Processes of our controllers that live: {pid: command}."""
+        """Processes of our controllers that live: {pid: command, and what of the kernel it waits in}."""
         found = {}
         for pid in marked(f"CHAOS_TOKEN={self.token}"):
             with contextlib.suppress(OSError):
-                found[pid] = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+                command = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+                found[pid] = f"{command} ({Path('/proc', str(pid), 'wchan').read_text(encoding='utf-8')})"
         return found
 
     def _await_leftovers(self):

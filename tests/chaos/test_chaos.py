@@ -5,7 +5,7 @@
 """handle_events killed at any moment, met by others like it and by bad services; an observer judges each run.
 
 Every case prints its seed and the command that plays it again. CHAOS_SEED (1) chooses other points, moments and company.
-The whole matrix is marked long: some 350 runs, for three processes on two cores:
+The whole matrix is marked long: some 400 runs, for three processes on two cores:
     build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 3 --dist worksteal tests/chaos
 
 What is sampled, in the scenarios of scenarios.py:
@@ -19,8 +19,8 @@ What is sampled, in the scenarios of scenarios.py:
 - a fault of the approval: in `reboot` each, in every other scenario that has an approval one of five
 - faults of several requests running, in `reboot` alone
 
-All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) a dozen cases each are killed at each
-point between a record and a change (points.py), in a turn and after the approval, and one runs beside another controller.
+All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) there are a dozen cases each (-k behind).
+They are killed at each point between a record and a change (points.py), in a turn and after the approval. One runs beside another controller.
 """
 
 from __future__ import annotations

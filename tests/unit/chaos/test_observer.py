@@ -265,6 +265,12 @@ class TestTheImpact:
         assert judge(record) == []
 
 
+def test_approved_on_a_record_that_does_not_say_that_the_change_was_made(record):
+    record["unnoted"] = ["nginx_server-1.json"]
+    (sentence,) = judge(record)
+    assert sentence.startswith("(4) ") and "nginx_server-1.json" in sentence
+
+
 class TestTheRun:
     @pytest.mark.parametrize(
         "changed", [{"status": 2}, {"result": None}, {"output": "Traceback (most recent call last)"}, {"limit": 10}, {"result": []}]
