@@ -18,6 +18,11 @@ HOST = {
     "drain_host_ports": [8080],
     "restore_service_url": "http://localhost:8080/ready",
 }
+RESPONDER = {
+    "load_balancer_health_probe_action": "responder",
+    "load_balancer_health_probe_responder_port": 8079,
+    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+}
 
 
 def mistakes(**changed):
@@ -31,6 +36,11 @@ def test_what_is_right():
     (balancer,) = settings["web1"]["load_balancers"]
     assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], "168.63.129.16", "web1")
     assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
+
+
+def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
+    asked = "http://localhost:8078/"
+    assert mistakes(**RESPONDER, load_balancer_health_probe_responder_untouched_port=8078, restore_service_url=asked) == []
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,27 @@ def test_what_is_right():
                 "load_balancer_health_probe_responder_port": 8079,
                 "load_balancer_health_probe_responder_url": "http://localhost:8079/",
             },
+            "load_balancer_health_probe_responder_url: the responder itself answers there",
+        ),
+        ({**RESPONDER, "load_balancer_health_probe_responder_port": 70000}, "load_balancer_health_probe_responder_port: 70000 is not a TCP port"),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 0},
+            "load_balancer_health_probe_responder_untouched_port: 0 is not a TCP port from 1 to 65535",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8079},
+            "load_balancer_health_probe_responder_untouched_port: 8079 is load_balancer_health_probe_responder_port, too",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8080},
+            "drain_host_ports: 8080 is load_balancer_health_probe_responder_untouched_port",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_url": "http://localhost:8078/"},
+            "load_balancer_health_probe_url: 'http://localhost:8078/' is the untouched answer",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_responder_url": "http://localhost:8078/"},
             "load_balancer_health_probe_responder_url: the responder itself answers there",
         ),
     ],
