@@ -4,8 +4,8 @@
 
 """A small web server: the application that the load asks for.
 
-``GET /`` is answered at once, ``GET /slow`` after two seconds, ``GET /endless`` says something every second and never
-comes to its end. Connections are kept open, as an application behind a
+``GET /`` is answered at once, ``GET /slow`` after two seconds. The answer to ``GET /long`` begins at once and ends after four
+seconds. ``GET /endless`` says something every second and never comes to its end. Connections are kept open, as an application behind a
 balancer does. It knows nothing of events: it is killed, stopped and started again from outside, as a VM is.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import asyncio
 
 SLOW_SECONDS = 2.0
+LONG_SECONDS = 4.0
 BACKLOG = 4096
 
 
@@ -38,6 +39,8 @@ class WebConnection(asyncio.Protocol):
                 self.go_on()
             elif head.startswith(b"GET /slow "):
                 asyncio.get_running_loop().call_later(SLOW_SECONDS, self.answer, closing)
+            elif head.startswith(b"GET /long "):
+                self.answer(closing, LONG_SECONDS)
             else:
                 self.answer(closing)
 
@@ -46,12 +49,22 @@ class WebConnection(asyncio.Protocol):
             self.transport.write(b"1\r\n.\r\n")
             asyncio.get_running_loop().call_later(1.0, self.go_on)
 
-    def answer(self, closing):
+    def answer(self, closing, seconds=0.0):
+        """Answer, with the end of the body so many seconds after its beginning."""
         if self.transport.is_closing():
             return
-        self.transport.write(self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n") + self.body)
-        if closing:
-            self.transport.close()
+        head = self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n")
+        if seconds:
+            self.transport.write(head + self.body[:1])
+            asyncio.get_running_loop().call_later(seconds, self.finish, self.body[1:], closing)
+        else:
+            self.finish(head + self.body, closing)
+
+    def finish(self, data, closing):
+        if not self.transport.is_closing():
+            self.transport.write(data)
+            if closing:
+                self.transport.close()
 
 
 async def serve(name, address, port):

@@ -24,9 +24,11 @@ COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
 class Guests:
     """A bed of booted guests with their metadata service. What is said of one is said of web1, unless another is named."""
 
-    def __init__(self, folder, web=1, balancers=0, packages=()):
+    def __init__(self, folder, web=1, balancers=0, packages=(), front=None):
+        """What stands in front is one of tests/bed/front.py; it has the balancers that it needs."""
         self.folder = folder
-        self.options = ["--folder", str(folder), "--web", str(web), "--balancers", str(balancers), "--packages", " ".join(packages)]
+        self.options = ["--folder", str(folder), "--web", str(web), "--packages", " ".join(packages)]
+        self.options += ["--balancers", str(balancers)] if front is None else ["--front", front]
 
     def bed(self, *words):
         return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=400)
@@ -98,11 +100,11 @@ class Guests:
 
 
 @contextlib.contextmanager
-def booted(folder, web=1, balancers=0, packages=()):
+def booted(folder, web=1, balancers=0, packages=(), front=None):
     """Guests that are up, for as long as it lasts."""
     if os.geteuid() != 0:
         raise unittest.SkipTest("real hosts are booted by root alone: sudo make test-long")
-    guests = Guests(folder, web, balancers, packages)
+    guests = Guests(folder, web, balancers, packages, front)
     try:
         guests.bed("up")
         yield guests
