@@ -137,7 +137,8 @@ class Bed:
 
     def front_addresses(self):
         """Where clients come to, on BALANCER_PORT."""
-        return [self.level4.address] * bool(self.level4) + [guest.address for guest in self.guests if guest.kind == "balancer"][:1]
+        outside = [self.level4.address] if self.level4 else []
+        return outside + [guest.address for guest in self.guests if guest.kind == "balancer"][:1]
 
     def supervisor(self):
         """The process id of the supervisor, None when there is none."""

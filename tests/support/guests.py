@@ -12,9 +12,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import unittest
 
+from tests.bed import kernel
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.simulator import Control
 from tests.support.watcher import parse
 
 ENTRY = "graceful.azure.event_watcher"
@@ -89,6 +92,21 @@ class Guests:
     def event(self, **fields):
         fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
         return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
+
+    def ask_simulator(self, path, body=None):
+        """Its control address is in the guests' network."""
+        control = Control(json.loads((self.folder / "bed.json").read_text())["control"])
+        told = []
+
+        def ask():
+            kernel.enter_network(self.namespace)
+            told.append(control.ask("GET" if body is None else "POST", path, body))
+
+        # A thread that has moved stays there, and ends.
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        return told[0]
 
     def lines(self, what):
         """What the watcher has logged, each with the time of the journal."""
