@@ -83,7 +83,7 @@ class File:
 
     def check(self):
         if not os.path.isabs(self.on):
-            raise ProbeError("The health file %s is not an absolute path; name one that begins with /." % self.on)
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
         folder = os.path.dirname(self.on)
         if not os.path.isdir(folder):
             if self.name == "responder":
@@ -92,13 +92,13 @@ class File:
                     " graceful.azure.load_balancer with tasks_from: responder." % folder
                 )
             raise ProbeError(
-                "The health file %s cannot be: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
+                "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            raise ProbeError("The health file %s is a folder; name a file." % self.on)
+            raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
 
     def look(self, record, boot_id):
         there = self._status(self.on) is not None

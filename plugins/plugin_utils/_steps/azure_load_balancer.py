@@ -100,7 +100,7 @@ class AzureLoadBalancer(Balancer):
             if url and not str(url).startswith("https://"):
                 yield f"load_balancer_azure_{name}: {url!r} does not begin with https://; tokens are sent there"
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"

@@ -152,7 +152,7 @@ class HealthProbe(Balancer):
         except ValueError:
             yield f"load_balancer_health_probe_peer: {entry['health_probe_peer']!r} is not an IP address"
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider health_probe needs the ports on which the application serves: the balancer does not tell what it"
@@ -164,6 +164,12 @@ class HealthProbe(Balancer):
             yield (
                 f"drain_host_ports: {settings['untouched_port']} is load_balancer_health_probe_responder_untouched_port; whoever asks for health there would"
                 " keep the host busy for ever. Give only the ports on which the application serves"
+            )
+        if timeout is not None and timeout <= settings["notice"]:
+            yield (
+                f"drain_host_timeout: {timeout:g} s, but the balancer notices only after {settings['notice']:g} s (load_balancer_health_probe_interval x"
+                " load_balancer_health_probe_threshold + load_balancer_health_probe_margin), so the host would never count as drained in time; set"
+                " drain_host_timeout to more than that, and to as much more as connections may last"
             )
         url = (asked or {}).get("url")
         if url and settings["url"] and _same_answer(url, settings["url"]):
@@ -241,16 +247,14 @@ def _number(entry, name, default):
 
 
 def _wrong_figures(entry):
-    """Sentences about figures of the probe that cannot be right. What is no number at all is told by the type of the option."""
-    for name, least, words in (("interval", 0, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
+    """Sentences about figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
+    for name, least, words in (("interval", None, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
         value = entry.get(f"health_probe_{name}")
-        if value is None or value == "":
-            continue
         try:
             number = float(value)
         except (TypeError, ValueError):
             continue
-        if isinstance(value, bool) or not math.isfinite(number) or number < least or number == 0:
+        if not isinstance(value, bool) and (number == 0 or least is not None and number < least):
             yield f"load_balancer_health_probe_{name}: {value!r} is not {words}; give the figure of the balancer's probe"
 
 

@@ -57,6 +57,8 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
         ({"load_balancer_health_probe_peer": "azure"}, "load_balancer_health_probe_peer: 'azure' is not an IP address"),
         ({"load_balancer_health_probe_file_means": "in"}, "load_balancer_health_probe_url: not set"),
         ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
+        ({"load_balancer_health_probe_interval": 30, "load_balancer_health_probe_threshold": 4}, "drain_host_timeout: 120 s, but the balancer notices only after"),
+        ({"drain_host_timeout": 12}, "drain_host_timeout: 12 s, but the balancer notices only after 12 s"),
         ({"drain_host_ports": None}, "drain_host_ports: not set; provider health_probe needs the ports"),
         (
             {"load_balancer_health_probe_url": "http://127.0.0.1:8080/ready"},
@@ -104,6 +106,12 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
 )
 def test_what_is_wrong_is_said_before_anything_is_changed(changed, said):
     assert any(said in mistake for mistake in mistakes(**changed)), mistakes(**changed)
+
+
+@pytest.mark.parametrize("interval", [0, "0", -1, True, "often", "nan", "inf"])
+def test_a_wrong_interval_is_told_once(interval):
+    (told,) = mistakes(load_balancer_health_probe_interval=interval)
+    assert told.startswith("web1: load_balancer_health_probe_interval: ") and repr(interval) in told
 
 
 def test_in_a_list_the_entry_is_named():
