@@ -41,6 +41,7 @@ MARK = "graceful.azure keeps this host out of its load balancer for a scheduled 
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
 
 
 class ProbeError(Exception):
@@ -85,12 +86,17 @@ class File:
         if not os.path.isabs(self.on):
             raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
         folder = os.path.dirname(self.on)
-        if not os.path.isdir(folder):
-            if self.name == "responder":
+        if self.name == "responder":
+            port = self.on.rpartition("-")[2]
+            # A responder on another port would leave its folder, too, and answer on as if nothing was held.
+            unit = RESPONDER_UNIT % port
+            if not os.path.isdir(folder) or not os.path.exists(unit):
                 raise ProbeError(
-                    "The responder is not installed here: there is no folder %s. Install it before an event: include the role"
-                    " graceful.azure.load_balancer with tasks_from: responder." % folder
+                    "The responder is not installed here for port %s: there is no %s. Install it before an event (include the role"
+                    " graceful.azure.load_balancer with tasks_from: responder), or correct load_balancer_health_probe_responder_port."
+                    % (port, unit if os.path.isdir(folder) else "folder " + folder)
                 )
+        if not os.path.isdir(folder):
             raise ProbeError(
                 "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
             )

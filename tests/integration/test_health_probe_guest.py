@@ -98,6 +98,8 @@ def test_the_responder_from_its_installation_to_its_end(guest):
     went_well, said = guest.play(responder())
     assert went_well and "changed=0" in said, said
     assert guest.status() == "200"
+    went_well, said = guest.play(hold("present", action="responder", responder_port=8075))
+    assert not went_well and "The responder is not installed here for port 8075" in said
     # It runs as a user of its own.
     assert guest.shell(f"ps -o user= -p $(systemctl show -P MainPID graceful-azure-responder-{PORT}.service)") != "root"
     went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))

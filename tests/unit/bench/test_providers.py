@@ -34,7 +34,8 @@ def test_only_what_began_in_its_time_counts():
 def test_a_balancer_that_forwards_connections_tells_when_the_last_came():
     # Requests on a connection that is kept come on for three seconds, and one that came before the event counts for nothing.
     rows = served(10, 11, 12, 13, 19, connection="kept")
-    log = [{"server": "web1", "accepted": accepted} for accepted in (9.5, 10.5, 19.001)] + [{"server": "web2", "accepted": 12}, {"server": "web1", "state": "UP"}]
+    log = [{"server": "web1", "accepted": accepted} for accepted in (9.5, 10.5, 19.001)]
+    log += [{"server": "web2", "accepted": 12}, {"server": "web1", "state": "UP"}]
     assert providers.outcome(Span(10, 20), rows, log)["last_new"] == 0.5
     assert providers.outcome(Span(10, 20), rows, log[:1])["last_new"] == 0
 
