@@ -24,6 +24,7 @@ import pytest
 from tests.bench.stage import ROOT, StageError
 from tests.support import load, playbook
 from tests.support.guests import Guests
+from tests.support.simulator import SimulatorError
 
 SCENARIOS = ROOT / "extensions" / "molecule"
 WATCH = "graceful.azure.watch_events"
@@ -388,6 +389,6 @@ def providers(stage):
         try:
             rows, rate = of_provider(stage, provider, rate, highest=provider.name == "haproxy")
             told += rows
-        except (StageError, pytest.fail.Exception) as failure:
+        except (StageError, SimulatorError, OSError, subprocess.SubprocessError, pytest.fail.Exception) as failure:
             told.append({"what": provider.name, "ours": str(failure), "peer": "", "ok": False})
     return told

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 import unittest
 
 from tests.bed import kernel
@@ -96,17 +96,14 @@ class Guests:
     def ask_simulator(self, path, body=None):
         """Its control address is in the guests' network."""
         control = Control(json.loads((self.folder / "bed.json").read_text())["control"])
-        told = []
 
         def ask():
             kernel.enter_network(self.namespace)
-            told.append(control.ask("GET" if body is None else "POST", path, body))
+            return control.ask("GET" if body is None else "POST", path, body)
 
         # A thread that has moved stays there, and ends.
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
-        return told[0]
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(ask).result()
 
     def lines(self, what):
         """What the watcher has logged, each with the time of the journal."""
