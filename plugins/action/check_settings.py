@@ -15,6 +15,7 @@ import os
 import time
 
 from ansible import constants as C
+from ansible import context
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
@@ -90,6 +91,17 @@ def too_few_forks(hosts, forks):
     ]
 
 
+def unsaid_connections(connections, usual):
+    """The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+
+    In a loop over machines, Ansible reaches a machine without C(ansible_connection) as it reached the machine before. After localhost, that would be the
+    controller itself. C(connections): for each machine its C(ansible_connection), or None.
+    """
+    if set(connections.values()) <= {None, usual}:
+        return []
+    return sorted(name for name, connection in connections.items() if connection is None)
+
+
 def is_partial(settings, hostvars):
     """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
     others = set(hostvars) - set(settings) - machines_of(settings)
@@ -125,6 +137,10 @@ class ActionModule(ActionBase):
         settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
         begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
         begun["run"]["partial"] = is_partial(settings, hostvars)
+        begun["connection"] = context.CLIARGS.get("connection") or C.DEFAULT_TRANSPORT
+        machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
+        known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
+        begun["unsaid_connections"] = unsaid_connections({name: found.get("ansible_connection") for name, found in known.items()}, begun["connection"])
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
         warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._unread_options(settings, hostvars)]
