@@ -283,12 +283,11 @@ def last_new(span, rows, log):
         gap = load.longest_gap(starts)
         if gap is None:
             return None
-        _seconds, began, ended = gap
         # Only the first door may be one that forwards connections.
         if log and door == "load":
-            accepted = [entry["accepted"] for entry in log if entry.get("server") == HOST and span.visible <= entry.get("accepted", 0.0) < ended]
-            began = max(accepted, default=span.visible)
-        moments.append(began)
+            accepted = [entry["accepted"] for entry in log if entry.get("server") == HOST and span.visible <= entry.get("accepted", 0.0) <= span.ended]
+            gap = load.longest_gap([span.visible, *accepted, span.ended])
+        moments.append(gap[1])
     return max(moments) - span.visible if moments else None
 
 
