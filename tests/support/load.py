@@ -59,11 +59,13 @@ def summary(rows):
     """The counts of some records.
 
     ``longest_pause`` is the longest time that a client waited beyond the time when its answer was due, whether it got one or not.
-    ``longest_gap`` is the longest time without any good answer. For each of ``backends`` it is the longest time in which no
+    ``longest_gap`` is the longest time without any good answer, until the last request began. For each of ``backends`` it is the longest time in which no
     request began that this backend answered well: so long it was out, as clients see it.
     """
     good = [row for row in rows if row["outcome"] == OK]
-    gap = longest_gap([row["start"] + row["seconds"] for row in good])
+    # The load ends with a last request. That some answers come two seconds later is no gap.
+    last = max((row["start"] for row in rows), default=0.0)
+    gap = longest_gap([last, *(min(last, row["start"] + row["seconds"]) for row in good)]) if rows else None
     begun = {}
     for row in good:
         begun.setdefault(row["backend"], []).append(row["start"])

@@ -161,8 +161,8 @@ def test_what_a_load_comes_to():
     assert told["connections"] == {"new": {"requests": 2, "failed": 1}, "kept": {"requests": 4, "failed": 0}}
     # The failed one kept its client for five seconds. The slow answer was half a second late, the long one was not late.
     assert told["longest_pause"] == 5.0
-    # From 4.5, when the slow answer was there, to 13.
-    assert told["longest_gap"] == 8.5
+    # From 4.5, when the slow answer was there, to 9, when the last request began.
+    assert told["longest_gap"] == 4.5
     assert told["backends"]["web1"] == {"requests": 3, "longest_gap": 7.0, "gap_began": 2.0, "gap_ended": 9.0}
     assert told["backends"]["web2"] == {"requests": 2, "longest_gap": 2.0, "gap_began": 1.0, "gap_ended": 3.0}
     assert told["failures"] == [{"time": 2.5, "outcome": "no answer in time", "kind": "fast", "connection": "new"}]
