@@ -20,8 +20,8 @@ APPLICATION = [HERE.parent / "support" / name for name in ("backend.py", "probed
 
 SSH_PORT = 22
 WEB_PORT = 8080
-# The application's other port. If a host's connections are counted, the checks of a balancer must not come to the first one.
-CHECK_PORT = 8082
+# The same application.
+SECOND_WEB_PORT = 8081
 BALANCER_PORT = 80
 # From which Azure probes. It lies in the bed's network, outside the guests.
 PROBE_ADDRESS = "168.63.129.16"
@@ -103,8 +103,9 @@ class Guest:
         webs = [guest for guest in self.bed.guests if guest.kind == "web"]
         if program == "nginx":
             return text.replace("# SERVERS", "\n        ".join(f"server {guest.address}:{WEB_PORT};  # {guest.name}" for guest in webs))
-        checks = f" port {CHECK_PORT}" if self.bed.front.level4 else ""
-        return text + "".join(f"    server {guest.name} {guest.address}:{WEB_PORT} weight 100{checks}\n" for guest in webs)
+        # Behind two balancers, new connections to the port are counted, so this one's health checks must not come there.
+        port = f" port {SECOND_WEB_PORT}" if self.bed.front.level4 else ""
+        return text + "".join(f"    server {guest.name} {guest.address}:{WEB_PORT} weight 100{port}\n" for guest in webs)
 
     def remove_disk(self):
         kernel.unmount_overlay(self.folder)
