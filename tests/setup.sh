@@ -115,12 +115,15 @@ exec 9> build/set-up.lock
 flock 9
 
 demo=(haproxy=haproxy)
-# The guests that the tests boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
+# The guests that tests and benchmarks boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
 guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;
-    bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
+    bench)
+        needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server nginx=nginx-light)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        ;;
     test)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)

@@ -41,6 +41,7 @@ MARK = "graceful.azure keeps this host out of its load balancer for a scheduled 
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
 
 
 class ProbeError(Exception):
@@ -83,22 +84,27 @@ class File:
 
     def check(self):
         if not os.path.isabs(self.on):
-            raise ProbeError("The health file %s is not an absolute path; name one that begins with /." % self.on)
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
         folder = os.path.dirname(self.on)
-        if not os.path.isdir(folder):
-            if self.name == "responder":
+        if self.name == "responder":
+            port = self.on.rpartition("-")[2]
+            # A responder on another port would leave its folder, too, and answer on as if nothing was held.
+            unit = RESPONDER_UNIT % port
+            if not os.path.isdir(folder) or not os.path.exists(unit):
                 raise ProbeError(
-                    "The responder is not installed here: there is no folder %s. Install it before an event: include the role"
-                    " graceful.azure.load_balancer with tasks_from: responder." % folder
+                    "The responder is not installed here for port %s: there is no %s. Install it before an event (include the role"
+                    " graceful.azure.load_balancer with tasks_from: responder), or correct load_balancer_health_probe_responder_port."
+                    % (port, unit if os.path.isdir(folder) else "folder " + folder)
                 )
+        if not os.path.isdir(folder):
             raise ProbeError(
-                "The health file %s cannot be: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
+                "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            raise ProbeError("The health file %s is a folder; name a file." % self.on)
+            raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
 
     def look(self, record, boot_id):
         there = self._status(self.on) is not None

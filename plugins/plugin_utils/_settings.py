@@ -277,7 +277,8 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     else:
         balancers = [_balancer_of("", values, known_hosts, files, mistakes)] if has_balancer else []
     if role == "drain_host":
-        _beside(balancers, mistakes, ports=_drain_of(values, files, mistakes)["ports"])
+        drain = _drain_of(values, files, mistakes)
+        _beside(balancers, mistakes, ports=drain["ports"], timeout=drain["timeout"])
     if role == "restore_service":
         _beside(balancers, mistakes, asked=_restore_of(values, variables, files, mistakes)["ask"])
         _steps_of(values, files, mistakes)
@@ -406,18 +407,18 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"]),
+        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"], drain["timeout"]),
         "drain_host": drain,
         "restore_service": restore,
         "outside": _outside_of(values, mistakes),
     }
 
 
-def _beside(balancers, mistakes, ports=None, asked=None):
+def _beside(balancers, mistakes, ports=None, asked=None, timeout=None):
     """The balancers with what they need of other roles, and what is wrong with that."""
     known = [(BALANCERS.get(balancer["provider"], BALANCERS["none"]), balancer) for balancer in balancers]
     for kind, balancer in known:
-        mistakes.extend(mistake for mistake in kind.beside(balancer, ports, asked) if mistake not in mistakes)
+        mistakes.extend(mistake for mistake in kind.beside(balancer, ports, asked, timeout) if mistake not in mistakes)
     return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
 

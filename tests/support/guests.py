@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,7 +15,9 @@ import subprocess
 import sys
 import unittest
 
+from tests.bed import kernel
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.simulator import Control
 from tests.support.watcher import parse
 
 ENTRY = "graceful.azure.event_watcher"
@@ -89,6 +92,18 @@ class Guests:
     def event(self, **fields):
         fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
         return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
+
+    def ask_simulator(self, path, body=None):
+        """Its control address is in the guests' network."""
+        control = Control(json.loads((self.folder / "bed.json").read_text())["control"])
+
+        def ask():
+            kernel.enter_network(self.namespace)
+            return control.ask("GET" if body is None else "POST", path, body)
+
+        # A thread that has moved stays there, and ends.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(ask).result()
 
     def lines(self, what):
         """What the watcher has logged, each with the time of the journal."""

@@ -94,7 +94,7 @@ class AzureLoadBalancer(Balancer):
             yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
         yield from access_mistakes(entry, "load_balancer_")
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"

@@ -35,10 +35,10 @@ class Balancer:
         """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
         return ()
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
 
-        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it.
+        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it. C(timeout): drain_host_timeout.
         """
         return ()
 

@@ -236,8 +236,16 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path)
 
 def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(_health_probe, "RESPONDER_FOLDER", str(tmp_path / "none"))
-    with pytest.raises(ProbeError, match="The responder is not installed here"):
-        File(_health_probe.responder_file(8079), "out", "responder").check()
+    monkeypatch.setattr(_health_probe, "RESPONDER_UNIT", str(tmp_path / "responder-%s.socket"))
+    responder = File(_health_probe.responder_file(8079), "out", "responder")
+    with pytest.raises(ProbeError, match="The responder is not installed here for port 8079: there is no folder .*none"):
+        responder.check()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "responder-8080.socket").touch()
+    with pytest.raises(ProbeError, match="port 8079: there is no .*responder-8079.socket. .* or correct load_balancer_health_probe_responder_port"):
+        responder.check()
+    (tmp_path / "responder-8079.socket").touch()
+    responder.check()
 
 
 def test_a_command_that_fails_is_run_again_and_undone(tmp_path):
