@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
@@ -19,12 +20,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     HealthAnswers,
     ProbeError,
     Refused,
+    Service,
     action_of,
     condition_of,
     describe,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
 
 class Killed(BaseException):
@@ -81,6 +85,14 @@ class Host:
         self.conflicts = engine.conflicts
         self.answers = [driver.describe(hold) for hold in engine.current]
         return engine.changed
+
+    def see(self, **more):
+        """What health_probe_info tells, with a notice of 12 s."""
+        known = dict.fromkeys(("service", "responder_port", "url"), None)
+        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer="168.63.129.16")
+        known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_in=None)
+        os.makedirs(self.state_dir, 0o700, exist_ok=True)
+        return health_probe_info.run(dict(known, **more), run_command)
 
     def release(self, *events, **more):
         return self.hold(*events, state="absent", **more)
@@ -166,6 +178,35 @@ def test_what_fails_already_is_left_alone(host):
     assert not host.hold("A") and not host.records
     assert host.answers[0]["condition"] == "already_out"
     assert not host.release("A") and host.fails
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_what_an_operator_took_out_a_moment_ago_is_not_out_yet(host, monkeypatch):
+    os.makedirs(host.state_dir, 0o700)
+    host.switch.unlink() if host.kind == "in" else host.switch.write_text("maintenance until noon\n")
+    told = host.see()
+    assert told["answer"]["condition"] == "already_out"
+    assert 6 < told["notice_left"] <= 12 and not told["idle"]
+    real, ago = time.time, 5.0
+    monkeypatch.setattr(time, "time", lambda: real() + ago)
+    assert 1 < host.see()["notice_left"] <= 7
+    ago = 100.0
+    assert host.see()["notice_left"] == 0 and host.see()["idle"]
+    # The clock was set back: nobody knows since when.
+    ago = -3600.0
+    assert host.see()["notice_left"] == 0
+
+
+def test_a_unit_that_an_operator_stopped_a_moment_ago_is_not_out_yet():
+    now = time.monotonic()
+    calls = []
+
+    def systemctl(words, **_more):
+        calls.append(words)
+        return 0, "InactiveEnterTimestampMonotonic=%d\n" % ((now - 5) * 1e6), ""
+
+    assert 5 <= Service("health", Systemd(systemctl)).out_for() < 10
+    assert calls[0][-1] == "health.service"
 
 
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
