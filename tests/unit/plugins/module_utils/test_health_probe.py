@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _health_prob
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
     KEPT,
     KIND,
+    MARK,
     Command,
     File,
     HealthAnswers,
@@ -265,6 +266,59 @@ def test_an_operators_file_in_place_of_ours_stays(host):
     host.switch.write_text("maintenance until noon\n")
     host.release("A")
     assert host.fails and not host.records and "was written by somebody else" in host.conflicts[0]
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_an_operators_empty_file_in_place_of_ours_stays(host):
+    host.hold("A")
+    host.switch.unlink()
+    host.switch.touch()
+    host.release("A")
+    assert host.fails and not host.records and "was written by somebody else" in host.conflicts[0]
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_mark_of_which_a_run_that_was_cut_off_wrote_a_part_is_ours(host, again):
+    with pytest.raises(Killed):
+        host.hold("A", store=DyingStore(host.state_dir, 1))
+    host.switch.write_text(MARK[:20])
+    if again:
+        host.hold("A")
+        assert host.switch.read_text() == MARK
+        host.release("A")
+    else:
+        with pytest.raises(Killed):
+            host.release("A", store=DyingStore(host.state_dir, 0, after=True))
+        assert host.switch.read_text() == MARK
+        host.release("A")
+    assert not host.fails and not host.records and not host.conflicts
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_a_full_disk_leaves_neither_a_file_nor_a_record(host, monkeypatch):
+    real = os.write
+
+    def full(fd, data):
+        if data == MARK.encode():
+            raise OSError(28, "No space left on device")
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(Refused, match="switch cannot be written: No space left on device"):
+        host.hold("A")
+    assert not host.fails and not host.records
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_the_meaning_of_the_file_is_that_of_the_record_while_it_is_held(host):
+    kind = host.kind
+    host.hold("A")
+    host.kind = "in" if kind == "out" else "out"
+    assert not host.hold("A") and not host.conflicts and host.answers[0]["condition"] == "held"
+    assert host.see()["answer"]["condition"] == "held"
+    host.release("A")
+    assert not host.conflicts and not host.records and host.switch.exists() == (kind == "in")
 
 
 def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path):
