@@ -21,9 +21,18 @@ import contextlib
 import copy
 import hashlib
 import json
+import random
 import zlib
 
-from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, ChangedError, RefusedError, check_id
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
+    ENDED,
+    AzureError,
+    ChangedError,
+    NotFoundError,
+    NotPermittedError,
+    RefusedError,
+    check_id,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
@@ -68,7 +77,11 @@ WRITES = 2
 # A reason is for people. A longer one would cost a tag of its own.
 REASON_LIMIT = 60
 
-Address = collections.namedtuple("Address", "pool name ip state settled")
+# After another program's write, the pool is read again. The pause before that, in seconds, grows up to the second figure.
+PAUSE, PAUSE_MOST = 0.2, 2.0
+
+# ``settled``: whether Azure did what it was told last. ``failed``: whether it will not do it any more. With neither, it is still at work.
+Address = collections.namedtuple("Address", "pool name ip state settled failed")
 
 
 class Pools:
@@ -85,18 +98,23 @@ class Pools:
     def left(self):
         return self._client.left
 
+    def sleep(self, seconds):
+        self._client.sleep(seconds)
+
     def read(self, pool):
         return self._client.get(pool, NETWORK_VERSION)
 
     def addresses(self, pool, body):
         """The addresses of a pool that was read."""
         properties = body.get("properties") or {}
-        settled = properties.get("provisioningState", "Succeeded") == "Succeeded"
+        provisioning = properties.get("provisioningState", "Succeeded")
         found = []
         for entry in properties.get("loadBalancerBackendAddresses") or []:
             name, of_entry = entry.get("name"), entry.get("properties") or {}
-            state = self._told.get((pool.lower(), name), of_entry.get("adminState", NOT_SET))
-            found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled))
+            told = self._told.get((pool.lower(), name))
+            state = told or of_entry.get("adminState", NOT_SET)
+            settled, failed = bool(told) or provisioning == "Succeeded", not told and provisioning in ENDED and provisioning != "Succeeded"
+            found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled, failed))
         return found
 
     def ip_of_interface(self, entry):
@@ -385,7 +403,7 @@ class Addresses(Driver):
     def _change(self, hold, record, state):
         """Write the pool. Returns whether the address has this state and Azure is done."""
         pool, name = record["subject"]["pool"], record["subject"]["address"]
-        written = 0
+        written, pause = 0, PAUSE
         while True:
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
@@ -398,18 +416,24 @@ class Addresses(Driver):
                 hold.told = True
                 return False
             hold.seen = address
-            if _is_state(address.state, state):
+            # A change that failed may show the state that was wanted all the same. Only another write mends that.
+            if _is_state(address.state, state) and not address.failed:
                 if not address.settled:
                     hold.waiting_for = "Azure is still changing %s" % pool
                 return address.settled
             if written == WRITES:
-                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, address.state))
+                shown = "the provisioning state of a change that failed" if address.failed else address.state
+                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, shown))
             try:
                 # Azure may keep a state that a write leaves out. None means the same, and says so.
                 done = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state, self._seconds)
             except ChangedError:
-                if self._pools.left <= 0:
+                # Two controllers that were refused together do not come again together.
+                wait = pause * (0.5 + random.random())
+                if self._pools.left <= wait:
                     raise
+                self._pools.sleep(wait)
+                pause = min(pause * 2, PAUSE_MOST)
                 continue
             hold.acted = True
             written += 1

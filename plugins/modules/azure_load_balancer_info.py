@@ -107,7 +107,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     TimeOverError,
     azure_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HoldError, check_timeout, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, check_timeout, holders, utc_now
 
 LOOK_SECONDS = 5.0
 
@@ -130,7 +130,8 @@ def run(params):
                     "name": address.name,
                     "ip_address": address.ip or (record or {}).get("ip"),
                     "admin_state": address.state,
-                    "settled": address.settled,
+                    # Once the record says that Azure had finished, what goes on in the pool is about others.
+                    "settled": address.settled or (address.failed if record is None else record["phase"] == HELD),
                     "found": record["found"] if record else None,
                     "held_by": holders(record),
                     "noted": record is None or record["phase"] != CHANGING,

@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _azure_resou
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import may_send
 
 from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
 from tests.support.azure_here import Here
@@ -338,3 +339,66 @@ def test_a_state_that_azure_keeps_although_it_was_left_out_is_given_back_as_none
     assert azure.release()["done"]
     assert azure.state("a") == "None"
     assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def set_provisioning_state(azure, state):
+    resource = azure.balancer()
+    resource["properties"]["backendAddressPools"][0]["properties"]["provisioningState"] = state
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("state", ["Updating", "Failed", "Canceled"])
+def test_what_others_do_to_the_pool_puts_no_held_host_back_into_rotation(azure, state):
+    azure.hold()
+    set_provisioning_state(azure, state)
+    (mine,) = looked_at(azure, "a")
+    assert (mine["admin_state"], mine["condition"], mine["settled"]) == ("Down", "held", True)
+    assert not may_send(mine)
+    writes = azure.writes()
+    assert azure.hold()["done"] and azure.writes() == writes
+
+
+@pytest.mark.parametrize("state, settled", [("Updating", False), ("Failed", True), ("Canceled", True)])
+def test_what_an_operator_took_out_is_out_when_azure_has_ended(azure, state, settled):
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "c")] == [("already_out", settled)]
+
+
+@pytest.mark.parametrize("state", ["Failed", "Canceled"])
+def test_a_change_that_failed_after_it_showed_is_written_again(azure, state):
+    azure.settings(operation_seconds=4)
+    assert not azure.hold(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "Down")
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("changing", False)]
+    told = azure.hold(timeout=9.0)
+    assert told["done"] and told["addresses"][0]["condition"] == "held"
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("held", True)]
+
+
+def test_a_release_that_failed_after_it_showed_is_written_again(azure):
+    azure.hold()
+    azure.settings(operation_seconds=4)
+    assert not azure.release(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "None")
+    set_provisioning_state(azure, "Failed")
+    assert azure.release(timeout=9.0)["done"]
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_412_again_and_again_is_no_storm(azure):
+    azure.fault({"Status": 412}, Method="PUT", times=10**6)
+    with pytest.raises(arm.ChangedError):
+        azure.hold(timeout=15.0)
+    assert len(azure.control("GET", "requests")) < 60
+    slept = azure.time.slept
+    assert 0.1 <= slept[0] <= 0.3 and max(slept) <= 3.0 and len(set(slept)) > 1
+
+
+def test_a_lock_on_the_load_balancer_is_told_at_once(azure):
+    azure.fault({"Status": 409, "Code": "ScopeLocked"}, Method="PUT", times=10**6)
+    with pytest.raises(arm.RefusedError, match="ScopeLocked"):
+        azure.hold()
+    assert azure.time.slept == [] and azure.balancer()["tags"] == {"owner": "me"}
