@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _azure_resou
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import may_send
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import may_send, mistakes_in
 
 from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
 from tests.support.azure_here import Here
@@ -402,3 +402,90 @@ def test_a_lock_on_the_load_balancer_is_told_at_once(azure):
     with pytest.raises(arm.RefusedError, match="ScopeLocked"):
         azure.hold()
     assert azure.time.slept == [] and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def on_interfaces(azure, *members):
+    """A pool of members on network interfaces. Each member: its name, the resource group of its interface, and its IP address, or None if it is gone."""
+    resource = copy.deepcopy(BALANCER)
+    entries = []
+    for name, group, ip in members:
+        interface = f"/subscriptions/s/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}"
+        entries.append({"name": name, "properties": {"networkInterfaceIPConfiguration": {"id": interface + "/ipConfigurations/ip"}}})
+        configurations = [{"name": "ip", "properties": {"privateIPAddress": ip}}]
+        if ip:
+            azure.control("POST", "load-balancers", {"id": interface, "properties": {"ipConfigurations": configurations}})
+    resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"] = entries
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_interface_that_cannot_be_read_hides_no_other_host(azure, status):
+    on_interfaces(azure, ("x", "other", "10.0.0.8" if status == 403 else None), ("y", "rg", "10.0.0.9"), ("z", "rg", "10.0.0.10"))
+    if status == 403:
+        azure.fault({"Status": 403}, Method="GET", Path="networkInterfaces/x", times=99)
+    assert azure.hold(None, ip_address="10.0.0.9")["addresses"][0]["name"] == "y"
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.9"]))
+    assert [(each["name"], each["ip_address"]) for each in seen["addresses"]] == [("x", None), ("y", "10.0.0.9"), ("z", None)]
+    asked = [each["Path"] for each in azure.control("GET", "requests")]
+    assert not any("networkInterfaces/z" in path for path in asked), "the host's own was found before"
+    # If the host's own is not found, it may be the one that cannot be read.
+    with pytest.raises(arm.AzureError, match="cannot be read: .*networkInterfaces/x"):
+        azure.hold(None, ip_address="10.0.0.8")
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.8"]))
+    settings = {"pool": POOL, "server": "10.0.0.8"}
+    (said,) = mistakes_in(settings, seen)
+    assert "cannot be read: " in said and "networkInterfaces/x" in said
+
+
+def test_two_controllers_that_add_events_to_one_hold_lose_none(azure, monkeypatch):
+    """Both have read the record before either writes it."""
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and "E1" in wanted["events"] and not others:
+            others.append(azure.hold(event_ids=["E2"])["addresses"][0]["held_by"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    told = azure.hold(event_ids=["E1"])
+    monkeypatch.undo()
+    assert others == [["E0", "E2"]] and told["done"]
+    assert set(told["addresses"][0]["held_by"]) == {"E0", "E1", "E2"}
+
+
+def test_an_event_that_another_controller_overwrote_is_added_again(azure, monkeypatch):
+    """The other's write comes between our look at the tags and our write, or right after it."""
+    azure.hold(event_ids=["E0"])
+    change, others = balancer.Pools.change_tags, []
+
+    def change_before_the_other(self, *arguments):
+        change(self, *arguments)
+        if not others:
+            others.append(azure.balancer()["tags"])
+            old = azure.balancer()
+            old["tags"] = tags
+            azure.control("POST", "load-balancers", old)
+
+    tags = azure.balancer()["tags"]
+    monkeypatch.setattr(balancer.Pools, "change_tags", change_before_the_other)
+    told = azure.hold(event_ids=["E1"])
+    assert others and told["done"] and set(told["addresses"][0]["held_by"]) == {"E0", "E1"}
+    assert set(looked_at(azure, "a")[0]["held_by"]) == {"E0", "E1"}
+
+
+def test_a_release_gives_nothing_back_that_another_controller_has_just_held(azure, monkeypatch):
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and wanted["phase"] == "restoring" and not others:
+            others.append(True)
+            azure.hold(event_ids=["E2"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    with pytest.raises(arm.ChangedError, match="Another run has changed the hold on a"):
+        azure.release(event_ids=["E0"])
+    assert azure.state("a") == "Down"
+    assert azure.release(event_ids=["E0"])["addresses"][0]["held_by"] == ["E2"]
