@@ -159,6 +159,8 @@ time:
   type: str
 """
 
+import contextlib
+import threading
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -239,9 +241,34 @@ class Look:
     def _ask(self):
         if not self._params["url"]:
             return None
-        # It may be on one of the ports whose new connections are counted, and this is none.
-        said = ask_url(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], leave_no_trace=True)
+        own, readings = [], []
+        with self._read_on(readings):
+            # It may be on one of the ports whose new connections are counted, and this is none.
+            said = ask_url(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], leave_no_trace=True, connected=own.append)
+        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
+        for reading in readings:
+            self.arrivals.see(reading, but)
         return {"passes": said is None, "said": said}
+
+    @contextlib.contextmanager
+    def _read_on(self, readings):
+        """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
+        done = threading.Event()
+
+        def read():
+            while not done.wait(SAMPLE_SECONDS):
+                try:
+                    readings.append(self.arrivals.read())
+                except ConnectionsError:
+                    return  # the next reading of the main thread says it
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            done.set()
+            reader.join()
 
 
 def quiet_since_noticed(seen, quiet_for, notice):

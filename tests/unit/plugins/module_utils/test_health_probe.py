@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -28,6 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
@@ -179,6 +181,34 @@ def test_what_fails_already_is_left_alone(host):
     assert not host.hold("A") and not host.records
     assert host.answers[0]["condition"] == "already_out"
     assert not host.release("A") and host.fails
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
+    """The tables are read 20 times a second, also while the health answer is asked. The request for it does not count."""
+    own, slept = ("127.0.0.1", 40000), []
+    tables = iter([set(), {(80, "10.0.0.4", 5)}, {(80, *own), (80, "10.0.0.4", 6)}])
+    last = threading.Event()
+
+    class Tables(Arrivals):
+        def _tell(self):
+            table = next(tables, set())
+            if (80, *own) in table:
+                last.set()
+            return table, {}
+
+    def ask_url(url, *_more, connected, **_options):
+        connected(own)
+        slept.append(last.wait(5))
+        return f"{url}: status 503"
+
+    monkeypatch.setattr(health_probe_info, "Arrivals", Tables)
+    monkeypatch.setattr(health_probe_info, "ask_url", ask_url)
+    monkeypatch.setattr(health_probe_info, "established", lambda ports: [])
+    monkeypatch.setattr(health_probe_info, "SAMPLE_SECONDS", 0.001)
+    host.hold("A")
+    told = host.see(url="http://localhost/health", ports=[80])
+    assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2}]
 
 
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
