@@ -45,6 +45,8 @@ PAUSE_MOST = 30.0
 # A token is not used any more so many seconds before it ends.
 TOKEN_MARGIN = 60.0
 PASSING = (408, 409, 429, 500, 502, 503, 504)
+# Of the refusals with 409, these do not pass by themselves.
+LASTING = ("ScopeLocked", "ReadOnlyDisabledSubscription")
 ENDED = ("Succeeded", "Failed", "Canceled")
 _LACKING = re.compile(r"perform action '([^']+)'.*? (?:over scope|on the linked scope\(s\)|on scope) '([^']+)'", re.DOTALL)
 
@@ -127,6 +129,9 @@ class Client:
     @property
     def left(self):
         return self._deadline - self._monotonic()
+
+    def sleep(self, seconds):
+        self._sleep(seconds)
 
     def get(self, path, api_version):
         return self._call("GET", path, api_version).json()
@@ -214,7 +219,7 @@ class Client:
                     verify=self._verify,
                     **more
                 )
-                if answer.status_code not in passing:
+                if answer.status_code not in passing or answer.status_code == 409 and _said(answer)[0] in LASTING:
                     return answer
             except requests.exceptions.SSLError as raised:
                 raise AzureError(

@@ -75,10 +75,11 @@ def _why(error):
     return error.strerror or str(error)
 
 
-def ask_url(url, request_timeout, validate_certs, leave_no_trace=False):
+def ask_url(url, request_timeout, validate_certs, leave_no_trace=False, connected=lambda own: None):
     """None if the URL answers with a status 2xx or 3xx, otherwise why not. Redirects are not followed. No proxy is used.
 
     With ``leave_no_trace`` the connection is reset in the end, so that the kernel does not keep it for a minute, for somebody who counts connections.
+    ``connected`` is called with the connection's own address and port.
     """
     scheme, host, port, target = split_url(url)
     if scheme == "https":
@@ -92,6 +93,7 @@ def ask_url(url, request_timeout, validate_certs, leave_no_trace=False):
     try:
         with _at_most(request_timeout):
             connection.connect()
+            connected(connection.sock.getsockname()[:2])
             if leave_no_trace:
                 connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.request("GET", target, headers={"User-Agent": "graceful.azure", "Connection": "close"})

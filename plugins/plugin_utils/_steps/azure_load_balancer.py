@@ -57,6 +57,7 @@ def mistakes_in(settings, result):
         yield (
             f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address);"
             f" its addresses are {there[:1000]}"
+            + "".join(f"; a member may be it whose network interface cannot be read: {said}" for said in (result.get("unread") or ())[:3])
         )
 
 

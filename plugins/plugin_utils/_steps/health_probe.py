@@ -172,10 +172,17 @@ class HealthProbe(Balancer):
                 " drain_host_timeout to more than that, and to as much more as connections may last"
             )
         url = (asked or {}).get("url")
-        if url and settings["url"] and _same_answer(url, settings["url"]):
+        if url and _is_made_to_fail(url, settings):
             yield (
                 f"restore_service_url: {url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would"
                 " never come back. Give another address that tells whether the application works"
+            )
+
+        port = (asked or {}).get("port")
+        if port and settings["action"] == "service" and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
+            yield (
+                f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so the"
+                " host would never come back. Give another port that tells whether the application works"
             )
 
     def claims(self, settings):
@@ -277,12 +284,25 @@ def _is_url(url):
 def _address(url):
     """The host, port and path of a URL, in a form in which they can be compared."""
     parts = urlsplit(str(url))
-    host = (parts.hostname or "").lower()
-    return "localhost" if host in LOOPBACK else host, parts.port or (443 if parts.scheme == "https" else 80), parts.path or "/", parts.query
+    return (*_at(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), parts.path or "/", parts.query)
 
 
-def _same_answer(one, other):
-    return _is_url(one) and _is_url(other) and _address(one) == _address(other)
+def _at(host, port):
+    host = str(host or "localhost").lower()
+    return "localhost" if host in LOOPBACK else host, port
+
+
+def _is_made_to_fail(url, settings):
+    """Whether the answer at this URL cannot pass while the host is held, as far as the settings tell."""
+    if not _is_url(url):
+        return False
+    if settings["action"] == "responder" and _is_at(url, settings["given"]["responder_port"]):
+        return True
+    if not settings["url"] or not _is_url(settings["url"]):
+        return False
+    # The responder answers 503 on every path, and a unit that is stopped answers on none.
+    parts = 2 if settings["action"] in ("responder", "service") else None
+    return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 
 def _is_at(url, port):

@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _azure_resou
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import may_send, mistakes_in
 
 from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
 from tests.support.azure_here import Here
@@ -338,3 +339,153 @@ def test_a_state_that_azure_keeps_although_it_was_left_out_is_given_back_as_none
     assert azure.release()["done"]
     assert azure.state("a") == "None"
     assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def set_provisioning_state(azure, state):
+    resource = azure.balancer()
+    resource["properties"]["backendAddressPools"][0]["properties"]["provisioningState"] = state
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("state", ["Updating", "Failed", "Canceled"])
+def test_what_others_do_to_the_pool_puts_no_held_host_back_into_rotation(azure, state):
+    azure.hold()
+    set_provisioning_state(azure, state)
+    (mine,) = looked_at(azure, "a")
+    assert (mine["admin_state"], mine["condition"], mine["settled"]) == ("Down", "held", True)
+    assert not may_send(mine)
+    writes = azure.writes()
+    assert azure.hold()["done"] and azure.writes() == writes
+
+
+@pytest.mark.parametrize("state, settled", [("Updating", False), ("Failed", True), ("Canceled", True)])
+def test_what_an_operator_took_out_is_out_when_azure_has_ended(azure, state, settled):
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "c")] == [("already_out", settled)]
+
+
+@pytest.mark.parametrize("state", ["Failed", "Canceled"])
+def test_a_change_that_failed_after_it_showed_is_written_again(azure, state):
+    azure.settings(operation_seconds=4)
+    assert not azure.hold(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "Down")
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("changing", False)]
+    told = azure.hold(timeout=9.0)
+    assert told["done"] and told["addresses"][0]["condition"] == "held"
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("held", True)]
+
+
+def test_a_release_that_failed_after_it_showed_is_written_again(azure):
+    azure.hold()
+    azure.settings(operation_seconds=4)
+    assert not azure.release(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "None")
+    set_provisioning_state(azure, "Failed")
+    assert azure.release(timeout=9.0)["done"]
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_412_again_and_again_is_no_storm(azure):
+    azure.fault({"Status": 412}, Method="PUT", times=10**6)
+    with pytest.raises(arm.ChangedError):
+        azure.hold(timeout=15.0)
+    assert len(azure.control("GET", "requests")) < 60
+    slept = azure.time.slept
+    assert 0.1 <= slept[0] <= 0.3 and max(slept) <= 3.0 and len(set(slept)) > 1
+
+
+def test_a_lock_on_the_load_balancer_is_told_at_once(azure):
+    azure.fault({"Status": 409, "Code": "ScopeLocked"}, Method="PUT", times=10**6)
+    with pytest.raises(arm.RefusedError, match="ScopeLocked"):
+        azure.hold()
+    assert azure.time.slept == [] and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def on_interfaces(azure, *members):
+    """A pool of members on network interfaces. Each member: its name, the resource group of its interface, and its IP address, or None if it is gone."""
+    resource = copy.deepcopy(BALANCER)
+    entries = []
+    for name, group, ip in members:
+        interface = f"/subscriptions/s/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}"
+        entries.append({"name": name, "properties": {"networkInterfaceIPConfiguration": {"id": interface + "/ipConfigurations/ip"}}})
+        configurations = [{"name": "ip", "properties": {"privateIPAddress": ip}}]
+        if ip:
+            azure.control("POST", "load-balancers", {"id": interface, "properties": {"ipConfigurations": configurations}})
+    resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"] = entries
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_interface_that_cannot_be_read_hides_no_other_host(azure, status):
+    on_interfaces(azure, ("x", "other", "10.0.0.8" if status == 403 else None), ("y", "rg", "10.0.0.9"), ("z", "rg", "10.0.0.10"))
+    if status == 403:
+        azure.fault({"Status": 403}, Method="GET", Path="networkInterfaces/x", times=99)
+    assert azure.hold(None, ip_address="10.0.0.9")["addresses"][0]["name"] == "y"
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.9"]))
+    assert [(each["name"], each["ip_address"]) for each in seen["addresses"]] == [("x", None), ("y", "10.0.0.9"), ("z", None)]
+    asked = [each["Path"] for each in azure.control("GET", "requests")]
+    assert not any("networkInterfaces/z" in path for path in asked), "the host's own was found before"
+    # If the host's own is not found, it may be the one that cannot be read.
+    with pytest.raises(arm.AzureError, match="cannot be read: .*networkInterfaces/x"):
+        azure.hold(None, ip_address="10.0.0.8")
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.8"]))
+    settings = {"pool": POOL, "server": "10.0.0.8"}
+    (said,) = mistakes_in(settings, seen)
+    assert "cannot be read: " in said and "networkInterfaces/x" in said
+
+
+def test_two_controllers_that_add_events_to_one_hold_lose_none(azure, monkeypatch):
+    """Both have read the record before either writes it."""
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and "E1" in wanted["events"] and not others:
+            others.append(azure.hold(event_ids=["E2"])["addresses"][0]["held_by"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    told = azure.hold(event_ids=["E1"])
+    monkeypatch.undo()
+    assert others == [["E0", "E2"]] and told["done"]
+    assert set(told["addresses"][0]["held_by"]) == {"E0", "E1", "E2"}
+
+
+def test_an_event_that_another_controller_overwrote_is_added_again(azure, monkeypatch):
+    """The other's write comes between our look at the tags and our write, or right after it."""
+    azure.hold(event_ids=["E0"])
+    change, others = balancer.Pools.change_tags, []
+
+    def change_before_the_other(self, *arguments):
+        change(self, *arguments)
+        if not others:
+            others.append(azure.balancer()["tags"])
+            old = azure.balancer()
+            old["tags"] = tags
+            azure.control("POST", "load-balancers", old)
+
+    tags = azure.balancer()["tags"]
+    monkeypatch.setattr(balancer.Pools, "change_tags", change_before_the_other)
+    told = azure.hold(event_ids=["E1"])
+    assert others and told["done"] and set(told["addresses"][0]["held_by"]) == {"E0", "E1"}
+    assert set(looked_at(azure, "a")[0]["held_by"]) == {"E0", "E1"}
+
+
+def test_a_release_gives_nothing_back_that_another_controller_has_just_held(azure, monkeypatch):
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and wanted["phase"] == "restoring" and not others:
+            others.append(True)
+            azure.hold(event_ids=["E2"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    with pytest.raises(arm.ChangedError, match="Another run has changed the hold on a"):
+        azure.release(event_ids=["E0"])
+    assert azure.state("a") == "Down"
+    assert azure.release(event_ids=["E0"])["addresses"][0]["held_by"] == ["E2"]

@@ -114,6 +114,47 @@ def test_a_wrong_interval_is_told_once(interval):
     assert told.startswith("web1: load_balancer_health_probe_interval: ") and repr(interval) in told
 
 
+RESPONDER = {
+    "load_balancer_health_probe_action": "responder",
+    "load_balancer_health_probe_responder_port": 8079,
+    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+}
+SERVICE = {
+    "load_balancer_health_probe_action": "service",
+    "load_balancer_health_probe_service": "health",
+    "load_balancer_health_probe_url": "http://127.0.0.1:8081/health",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "option"),
+    [
+        (dict(RESPONDER, restore_service_url="http://localhost:8079/health"), "restore_service_url"),
+        (dict(RESPONDER, restore_service_url="http://127.0.0.1:8079/?x=1"), "restore_service_url"),
+        (dict(RESPONDER, restore_service_url="http://localhost:8079/", load_balancer_health_probe_url="http://10.0.0.4:8079/"), "restore_service_url"),
+        (dict(SERVICE, restore_service_url="http://localhost:8081/ready"), "restore_service_url"),
+        (dict(SERVICE, restore_service_url=None, restore_service_port=8081), "restore_service_port"),
+    ],
+)
+def test_an_answer_that_cannot_pass_while_the_host_is_held_is_refused(changed, option):
+    assert any(mistake.startswith(f"web1: {option}: ") and "never come back" in mistake for mistake in mistakes(**changed)), mistakes(**changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        dict(RESPONDER, restore_service_url="http://localhost:8080/ready"),
+        dict(SERVICE, restore_service_url="http://localhost:8080/ready"),
+        dict(SERVICE, restore_service_url=None, restore_service_port=8080),
+        dict(SERVICE, restore_service_url=None, restore_service_port=8081, restore_service_address="10.0.0.4"),
+        # Nobody knows what the unit answers.
+        dict(SERVICE, restore_service_url=None, restore_service_port=8081, load_balancer_health_probe_url=None),
+    ],
+)
+def test_an_answer_that_may_pass_while_the_host_is_held_is_not_refused(changed):
+    assert mistakes(**changed) == []
+
+
 def test_in_a_list_the_entry_is_named():
     entry = {"provider": "health_probe", "health_probe_action": "service"}
     told = read_settings({"web1": {"load_balancer_list": [entry], "drain_host_ports": [80]}}, {"web1"})[1]
