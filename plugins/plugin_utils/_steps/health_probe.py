@@ -158,8 +158,8 @@ class HealthProbe(Balancer):
         port = (asked or {}).get("port")
         if port and settings["action"] == "service" and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
-                f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so the"
-                " host would never come back. Give another port that tells whether the application works"
+                f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
+                " the host would never come back. Give another port that tells whether the application works"
             )
 
     def claims(self, settings):
