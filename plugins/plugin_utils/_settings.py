@@ -51,6 +51,8 @@ OF_RUNS = (
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
 PREFIX = "load_balancer_"
+ADDRESS = "ansible_host"
+"""Where Ansible reaches a host. If this is an IP address, a balancer may know the host by it."""
 LIST = "load_balancer_list"
 """Several balancers of one host. An entry has the options of load_balancer without the prefix."""
 TASK_FILES = {
@@ -242,14 +244,14 @@ def machines_of(settings):
 
 def names_for_run():
     """The names of the variables that the playbook reads of each host."""
-    return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST}
+    return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST, ADDRESS}
 
 
 def names_for_role(role):
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
     of_steps = STEPS if role == "restore_service" else ()
-    names = {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    names = {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
     return names | {"graceful_azure_resource_name"} if role == "approve_event" else names
 
 
@@ -273,9 +275,9 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if with_list:
         # What is as the role's defaults have it is not set.
         _check_beside({key: value for key, value in variables.items() if value != options.get(key, {}).get("default")}, mistakes, "load_balancer_server")
-        balancers = _balancers_of("", variables.get(LIST), known_hosts, files, mistakes)
+        balancers = _balancers_of("", variables.get(LIST), variables.get(ADDRESS), known_hosts, files, mistakes)
     else:
-        balancers = [_balancer_of("", values, known_hosts, files, mistakes)] if has_balancer else []
+        balancers = [_balancer_of("", values, variables.get(ADDRESS), known_hosts, files, mistakes)] if has_balancer else []
     if role == "drain_host":
         drain = _drain_of(values, files, mistakes)
         _beside(balancers, mistakes, ports=drain["ports"], timeout=drain["timeout"])
@@ -389,9 +391,9 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
     values = _with_defaults(variables, options, unresolved, mistakes)
     if with_list:
         _check_beside(variables, mistakes)
-        balancers = _balancers_of(name, variables.get(LIST), known_hosts, files, mistakes)
+        balancers = _balancers_of(name, variables.get(LIST), variables.get(ADDRESS), known_hosts, files, mistakes)
     else:
-        balancers = [_balancer_of(name, values, known_hosts, files, mistakes)]
+        balancers = [_balancer_of(name, values, variables.get(ADDRESS), known_hosts, files, mistakes)]
     _check_machine(values, mistakes)
     _check_number(mistakes, values, "approve_event_timeout", 0.001)
     rules = values.get("graceful_azure_rules")
@@ -435,7 +437,7 @@ def _check_machine(values, mistakes):
     _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
 
 
-def _balancers_of(name, entries, known_hosts, files, mistakes):
+def _balancers_of(name, entries, address, known_hosts, files, mistakes):
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
     names = [key[len(PREFIX):] for key in options]
@@ -453,7 +455,7 @@ def _balancers_of(name, entries, known_hosts, files, mistakes):
         variables = {f"{PREFIX}{key}": value for key, value in entry.items()}
         mistakes.extend(f"{label}: there is no option {key}; there are {', '.join(names)}" for key in entry if key not in names)
         values = _with_defaults(variables, options, (), found)
-        balancers.append(_balancer_of(name, values, known_hosts, files, found))
+        balancers.append(_balancer_of(name, values, address, known_hosts, files, found))
         mistakes.extend(ours.sub(rf"{label}.\1", mistake) for mistake in found)
     for provider, kind in BALANCERS.items():
         if kind.once and sum(balancer["provider"] == provider for balancer in balancers) > 1:
@@ -461,10 +463,11 @@ def _balancers_of(name, entries, known_hosts, files, mistakes):
     return balancers
 
 
-def _balancer_of(name, values, known_hosts, files, mistakes):
+def _balancer_of(name, values, address, known_hosts, files, mistakes):
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
+    entry = BALANCERS[provider].completed(entry, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
     for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:

@@ -87,6 +87,8 @@ def test_envoy(tmp_path):
         site.close()
 
 
+# It boots a kernel of its own. The examples of Apache and Envoy show the same in make test.
+@pytest.mark.long
 @IPVS_NEEDED[0]
 @IPVS_NEEDED[1]
 def test_ipvs(tmp_path):

@@ -22,6 +22,13 @@ POOL = re.compile(
 POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
 
 
+def is_ip_address(text):
+    try:
+        return bool(ipaddress.ip_address(str(text)))
+    except ValueError:
+        return False
+
+
 def pool_name(settings):
     return settings["pool"].split("/")[-1]
 
@@ -73,6 +80,11 @@ class AzureLoadBalancer(Balancer):
             "access": access_of(entry),
         }
 
+    def completed(self, entry, address):
+        if entry.get("azure_address") or entry.get("azure_ip_address") or not is_ip_address(address):
+            return entry
+        return dict(entry, azure_ip_address=str(address))
+
     def paths(self, entry):
         return ("azure_ca_file",)
 
@@ -84,14 +96,12 @@ class AzureLoadBalancer(Balancer):
             yield f"load_balancer_azure_pool: {pool!r} is not a resource id such as {POOL_EXAMPLE}"
         if not address and not ip_address:
             yield (
-                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address; give the name of this host's address in the pool, or its"
-                " private IP address"
+                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address, and ansible_host is no IP address; give the name of this"
+                " host's address in the pool, or its private IP address"
             )
         if address and ip_address:
             yield "load_balancer_azure_address: excludes load_balancer_azure_ip_address; give one of them"
-        try:
-            ipaddress.ip_address(str(ip_address or PEER))
-        except ValueError:
+        if ip_address and not is_ip_address(ip_address):
             yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
         yield from access_mistakes(entry, "load_balancer_")
 
