@@ -10,10 +10,14 @@ PYTEST := $(PYTHON) -m pytest
 # Ansible looks for collections in the set-up's folder alone, and writes nothing to the home folder.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible-home
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
+# Compiled tests are kept for the next run: it collects them in less than half the time.
+unexport PYTHONDONTWRITEBYTECODE
 
-# The whole suite: quick parts first, then the longest, so that it is not left for the end.
+# The whole suite: quick parts first, then the longest, so that they are not left for the end. Of the integration tests, these files take longest.
+LONG := $(patsubst %,tests/integration/test_%.py,azure_mistakes azure_handle_events health_probe event_watcher handle_events haproxy_hold nginx_hold awx eda)
+INTEGRATION := $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
 SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/conformance tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
-    tests/checks/test_breakages.py tests/matrix tests/integration tests/chaos
+    tests/checks/test_breakages.py tests/matrix $(INTEGRATION) tests/chaos
 # Much of it is waiting, so three on two cores. A file's tests stay together, files begin in the order above.
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.

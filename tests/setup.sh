@@ -115,15 +115,23 @@ exec 9> build/set-up.lock
 flock 9
 
 demo=(haproxy=haproxy)
-# The guests that the tests boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
+# The guests that tests and benchmarks boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
 guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;
-    bench) needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server) ;;
+    bench)
+        needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server nginx=nginx-light)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        ;;
     test)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
+        # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
+        needed+=(apache2=apache2-bin)
+        if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
+            needed+=(ipvsadm=ipvsadm insmod=kmod linux.uml=user-mode-linux)
+        fi
         ;;
     *) die "unknown part '$1': give none, demo, bench or test" ;;
 esac

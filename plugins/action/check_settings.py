@@ -35,7 +35,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 
 FOLDER = "graceful_azure_state_dir"
 """What is read of the balancers, which are no targets."""
@@ -51,6 +51,16 @@ def _try_to_append(path, check_mode):
         return
     with open(path, "a", encoding="utf-8"):
         pass
+
+
+def _try_to_make(folder, check_mode):
+    """Raises OSError where no file can be written into the folder. It is made if it is missing, but not in check mode."""
+    if not check_mode:
+        os.makedirs(folder, exist_ok=True)
+    if os.path.exists(folder):
+        os.stat(os.path.join(folder, "."))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def begin_run(args, settings, mistakes, forks, check_mode=False):
@@ -75,6 +85,11 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
             _try_to_append(args["journal"], check_mode)
         except OSError as error:
             mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
+    if args.get("report"):
+        try:
+            _try_to_make(args["report"], check_mode)
+        except OSError as error:
+            mistakes.append(f"handle_events_report: {args['report']!r} must be a folder in which files can be written: {error.strerror}")
     turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
     with_roles = not mistakes and needs_roles(settings)
     return {"settings": settings, "run": run, "with_roles": with_roles, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}
@@ -126,6 +141,10 @@ class ActionModule(ActionBase):
         settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
         begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
         begun["run"]["partial"] = is_partial(settings, hostvars)
+        begun["connection"] = usual_connection()
+        machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
+        known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
+        begun["unsaid_connections"] = unsaid_connections({name: found.get("ansible_connection") for name, found in known.items()}, begun["connection"])
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
         # What decides here may be templates.

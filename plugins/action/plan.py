@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
@@ -77,6 +78,8 @@ class ActionModule(ActionBase):
         """The end of a run: the closing table as lines, and whether the run failed and why."""
         for line in printable(planned["table"]):
             display.display(line)
+        if planned.get("report"):
+            display.display(printable(f"The report of this run: {planned['report']}"))
         if planned["finished"] and not planned["failed_run"]:
             return {}
         return {"failed": True, "msg": "; ".join(printable(planned["messages"])) or "the run ended before everything was done; start it again"}
@@ -111,12 +114,18 @@ class ActionModule(ActionBase):
         result = dict(carried, number=world["pass"], seen=seen, news=news, table=_table(outcome), **outcome)
         if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
             result.update(self._only_acts(outcome["turns"]), finished=False)
+        line = self._line(world, outcome)
         if args.get("journal") and not last["run"]["check"]:
             try:
-                self._write(args["journal"], world, outcome)
+                self._write(args["journal"], line)
             except OSError as error:
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
+        if args.get("report") and not last["run"]["check"]:
+            try:
+                result["story"], result["report"] = self._report(args["report"], last, line, outcome)
+            except OSError as error:
+                warnings = [*warnings, f"handle_events_report: {args['report']!r} cannot be written any more: {error.strerror}"]
         if warnings:
             result["warnings"] = warnings
         return result
@@ -249,12 +258,25 @@ class ActionModule(ActionBase):
         outcome["memory"]["told"] = told
 
     @staticmethod
-    def _write(path, world, outcome):
-        """Append the pass to the journal: what was observed, so that it can be planned again, and what came of it."""
+    def _line(world, outcome):
+        """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
         hosts = {
             name: {key: decision[key] for key in ("state", "reason", "until", "events", "step")}
             for name, decision in outcome["hosts"].items()
         }
-        line = {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "world": world}
+        return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "world": world}
+
+    @staticmethod
+    def _write(path, line):
         with open(path, "a", encoding="utf-8") as journal:
             journal.write(json.dumps(line, default=str) + "\n")
+
+    @staticmethod
+    def _report(folder, last, line, outcome):
+        """Add the pass to the story of the run, and write its report if there is anything new. Returns the story, and the path of the page."""
+        told = last.get("story") or story.begin(last["run"], list(line["hosts"]))
+        is_new = story.add(told, line, outcome["memory"])
+        story.end(told, outcome["finished"], outcome["failed_run"], outcome["messages"])
+        if is_new or outcome["finished"] or not last.get("report"):
+            return told, files.write(folder, told)[0]
+        return told, last["report"]

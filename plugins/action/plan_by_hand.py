@@ -14,7 +14,7 @@ import json
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Seen, decide, read_options, read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 
 FOLDER = "graceful_azure_state_dir"
 
@@ -61,7 +61,10 @@ class ActionModule(ActionBase):
                 mistakes.extend(f"{machine}: {mistake}" for mistake in unresolved.values())
         if mistakes:
             return _failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
+        connections = {machine: hostvars.raw_get(machine).get("ansible_connection") for machine in folders}
         return {
+            "connection": usual_connection(),
+            "unsaid_connections": unsaid_connections(connections, usual_connection()),
             "machines": [{"name": machine, "state_dir": folder} for machine, folder in folders.items()],
             "places": [dict(place, options=_with_folder(place["options"], folders[place["machine"]])) for place in places],
         }

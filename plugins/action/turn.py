@@ -16,8 +16,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
-OF_HOST = ("approval_hold", "host_observation")
-"""Modules that ask the metadata service."""
+OWN = {
+    "approval_hold": ("state_dir", "imds_url"),
+    "host_observation": ("state_dir", "imds_url"),
+    "scheduled_events_info": ("imds_url",),
+    "azure_event_acknowledge": (),
+    "wait_for_answer": (),
+}
+"""Which options of a module each machine has of its own. All other modules have a folder of records."""
 PASSED_ON = ("diff", "warnings", "deprecations")
 """What Ansible shows of a result."""
 
@@ -65,7 +71,8 @@ class ActionModule(LookAction):
             except (AnsibleError, OSError) as error:
                 result = {"failed": True, "msg": str(error)}
             result.pop("invocation", None)
-            told.append(dict(result, part=act["part"], ended_at=time.time(), **({"item": machine, "balancer": act["balancer"]} if machine else {})))
+            where = {"item": machine, "balancer": act["balancer"]} if machine and "balancer" in act else {}
+            told.append(dict(result, part=act["part"], ended_at=time.time(), **where))
         done.extend(told)
         return told
 
@@ -82,8 +89,7 @@ class ActionModule(LookAction):
 
     def _with_own(self, module, args):
         """The options of a module, with the options that each machine has of its own."""
-        names = ("state_dir", "imds_url") if module in OF_HOST else () if module == "wait_for_answer" else ("state_dir",)
-        return dict(args, **{name: self._task.args[name] for name in names if self._task.args.get(name)})
+        return dict(args, **{name: self._task.args[name] for name in OWN.get(module, ("state_dir",)) if self._task.args.get(name)})
 
 
 def _as_list(value):

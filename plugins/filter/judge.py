@@ -19,12 +19,13 @@ author:
 options:
   _input:
     description:
-      - What is judged. This is the name of a role, or one of V(drain_steps) (what is taken out of duty, and in which order), V(events) (for which events a
-        role acts), V(deadline) (until when) and V(rounds) (how a wait goes on).
-      - The other arguments and the result depend on it. For a role, they are described in the file of that name in C(plugins/plugin_utils/_steps). For
-        V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), and for the others C(plugins/plugin_utils/_steps/events.py).
+      - What is judged. This is the name of a role, or one of V(approval_from_outside) (an approval without the host), V(drain_steps) (what is taken out
+        of duty, and in which order), V(events) (for which events a role acts), V(deadline) (until when) and V(rounds) (how a wait goes on).
+      - The other arguments and the result depend on it. For a role, they are described in the file of that name in C(plugins/plugin_utils/_steps), those of
+        V(approval_from_outside) in C(approve_event.py) there. For V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), and for the others
+        C(plugins/plugin_utils/_steps/events.py).
     type: str
-    choices: [load_balancer, drain_host, approve_event, restore_service, drain_steps, events, deadline, rounds]
+    choices: [load_balancer, drain_host, approve_event, approval_from_outside, restore_service, drain_steps, events, deadline, rounds]
     required: true
 """
 
@@ -52,6 +53,7 @@ STEPS = {
     "load_balancer": load_balancer.progress,
     "drain_host": drain_host.progress,
     "approve_event": approve_event.progress,
+    "approval_from_outside": approve_event.progress_outside,
     "restore_service": restore_service.progress,
     "drain_steps": drain_steps,
     "events": events_of_hold,

@@ -21,9 +21,18 @@ import contextlib
 import copy
 import hashlib
 import json
+import random
 import zlib
 
-from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, ChangedError, RefusedError, check_id
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
+    ENDED,
+    AzureError,
+    ChangedError,
+    NotFoundError,
+    NotPermittedError,
+    RefusedError,
+    check_id,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
@@ -68,7 +77,11 @@ WRITES = 2
 # A reason is for people. A longer one would cost a tag of its own.
 REASON_LIMIT = 60
 
-Address = collections.namedtuple("Address", "pool name ip state settled")
+# After another program's write, the pool is read again. The pause before that, in seconds, grows up to the second figure.
+PAUSE, PAUSE_MOST = 0.2, 2.0
+
+# ``settled``: whether Azure did what it was told last. ``failed``: whether it will not do it any more. With neither, it is still at work.
+Address = collections.namedtuple("Address", "pool name ip state settled failed")
 
 
 class Pools:
@@ -80,10 +93,15 @@ class Pools:
         self._told = {}
         self._tags = {}
         self._ips = {}
+        # Sentences about the network interfaces that this identity cannot read.
+        self.unread = []
 
     @property
     def left(self):
         return self._client.left
+
+    def sleep(self, seconds):
+        self._client.sleep(seconds)
 
     def read(self, pool):
         return self._client.get(pool, NETWORK_VERSION)
@@ -91,12 +109,14 @@ class Pools:
     def addresses(self, pool, body):
         """The addresses of a pool that was read."""
         properties = body.get("properties") or {}
-        settled = properties.get("provisioningState", "Succeeded") == "Succeeded"
+        provisioning = properties.get("provisioningState", "Succeeded")
         found = []
         for entry in properties.get("loadBalancerBackendAddresses") or []:
             name, of_entry = entry.get("name"), entry.get("properties") or {}
-            state = self._told.get((pool.lower(), name), of_entry.get("adminState", NOT_SET))
-            found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled))
+            told = self._told.get((pool.lower(), name))
+            state = told or of_entry.get("adminState", NOT_SET)
+            settled, failed = bool(told) or provisioning == "Succeeded", not told and provisioning in ENDED and provisioning != "Succeeded"
+            found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled, failed))
         return found
 
     def ip_of_interface(self, entry):
@@ -106,11 +126,17 @@ class Pools:
             return None
         if configuration not in self._ips:
             parts = check_id("networkInterfaceIPConfiguration", configuration, INTERFACE, "that of an IP configuration")
-            interface = self._client.get(parts["interface"], NETWORK_VERSION)
+            self._ips[configuration] = None
+            try:
+                interface = self._client.get(parts["interface"], NETWORK_VERSION)
+            except (NotFoundError, NotPermittedError) as error:
+                # It may be another host's, which does not keep this one from its event.
+                self.unread.append(str(error))
+                return None
             for each in (interface.get("properties") or {}).get("ipConfigurations") or []:
                 if each.get("name", "").lower() == parts["name"].lower():
                     self._ips[configuration] = (each.get("properties") or {}).get("privateIPAddress")
-        return self._ips.get(configuration)
+        return self._ips[configuration]
 
     def write(self, pool, body, name, state, seconds):
         """Give one address a state, and write back everything else as it was read. Returns whether Azure is done."""
@@ -196,14 +222,31 @@ class TagStore:
             if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(record))):
                 self._pools.change_tags(balancer, "Delete", {each: value for each, value in now.items() if each.startswith(key)})
             return
-        tags = tags_of(wanted, key)
         now = self._pools.tags(balancer)
+        wanted = _joined(record, wanted, record_in(now, pool, name))
+        tags = tags_of(wanted, key)
         if len(set(now) | set(tags)) > TAG_LIMIT:
             raise HoldError(
                 "The load balancer %s has %d tags. The record of this hold needs %d more, and Azure allows %d. Nothing was changed. Remove tags that are no "
                 "longer needed." % (balancer, len(now), len(set(tags) - set(now)), TAG_LIMIT)
             )
         self._pools.change_tags(balancer, "Merge", tags)
+
+
+def _joined(read, wanted, now):
+    """What is to be written: the wanted record, with what another run has done to its events since it was read."""
+    known, there = ({} if record is None else json.loads(json.dumps(_content_of(record))) for record in (read, now))
+    if known == there:
+        return wanted
+    subject = wanted["subject"]
+    events = {}
+    if now is not None and RESTORING not in (wanted["phase"], now["phase"]):
+        before = read["events"] if read else {}
+        events = {key: entry for key, entry in now["events"].items() if key in wanted["events"] or key not in before}
+        events.update((key, entry) for key, entry in wanted["events"].items() if key not in before)
+    if not events:
+        raise ChangedError("Another run has changed the hold on %s in %s meanwhile. The next call continues." % (subject["address"], subject["pool"]))
+    return dict(wanted, events=events)
 
 
 def balancer_of(pool):
@@ -354,9 +397,16 @@ class Addresses(Driver):
             record = new_record(KIND, subject, {"admin_state": seen.state}, {"admin_state": DOWN}, events, ip=seen.ip or self._ip)
         else:
             record = dict(record, events=events, phase=CHANGING if record["phase"] == RESTORING else record["phase"])
+        before = hold.record
         yield record
-        if record["phase"] == CHANGING and self._change(hold, record, DOWN):
-            yield dict(record, phase=HELD)
+        if record["phase"] == CHANGING:
+            if not self._change(hold, record, DOWN):
+                return
+            record = dict(record, phase=HELD)
+            yield record
+        # Nothing locks the record, so another run may have written it at the same time.
+        if not same_content(before, record) and not _is_same_hold(self._store.read(record["subject"]["pool"], record["subject"]["address"]), record):
+            hold.waiting_for = "another run changes the hold on %s in %s" % (record["subject"]["address"], record["subject"]["pool"])
 
     def give_back(self, hold):
         record, seen = hold.record, hold.seen
@@ -385,7 +435,7 @@ class Addresses(Driver):
     def _change(self, hold, record, state):
         """Write the pool. Returns whether the address has this state and Azure is done."""
         pool, name = record["subject"]["pool"], record["subject"]["address"]
-        written = 0
+        written, pause = 0, PAUSE
         while True:
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
@@ -398,18 +448,24 @@ class Addresses(Driver):
                 hold.told = True
                 return False
             hold.seen = address
-            if _is_state(address.state, state):
+            # A change that failed may show the state that was wanted all the same. Only another write mends that.
+            if _is_state(address.state, state) and not address.failed:
                 if not address.settled:
                     hold.waiting_for = "Azure is still changing %s" % pool
                 return address.settled
             if written == WRITES:
-                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, address.state))
+                shown = "the provisioning state of a change that failed" if address.failed else address.state
+                raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, shown))
             try:
                 # Azure may keep a state that a write leaves out. None means the same, and says so.
                 done = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state, self._seconds)
             except ChangedError:
-                if self._pools.left <= 0:
+                # Two controllers that were refused together do not come again together.
+                wait = pause * (0.5 + random.random())
+                if self._pools.left <= wait:
                     raise
+                self._pools.sleep(wait)
+                pause = min(pause * 2, PAUSE_MOST)
                 continue
             hold.acted = True
             written += 1
@@ -427,8 +483,10 @@ class Addresses(Driver):
             found = [each for each in addresses if each.ip == self._ip]
             if not found:
                 entries = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
-                names = [each.get("name") for each in entries if self._pools.ip_of_interface(each) == self._ip]
-                found = [each for each in addresses if each.name in names]
+                # One that shows its IP address is not asked for it, and none is asked after the host's own is found.
+                names = (each.get("name") for each in entries if self._pools.ip_of_interface(each) == self._ip)
+                first = next(names, None)
+                found = [each for each in addresses if each.name == first]
         if len(found) > 1:
             names = ", ".join(each.name for each in found)
             raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), names))
@@ -440,11 +498,13 @@ class Addresses(Driver):
 
     def _not_there(self, pool, body):
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
+        unread = "".join(" A member may be it whose network interface cannot be read: %s" % each for each in self._pools.unread[:3])
         what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
-        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address." % (
+        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address.%s" % (
             pool,
             what,
             names[:1000],
+            unread,
         )
 
     def _pool(self, hold):

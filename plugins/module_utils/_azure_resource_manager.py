@@ -45,6 +45,8 @@ PAUSE_MOST = 30.0
 # A token is not used any more so many seconds before it ends.
 TOKEN_MARGIN = 60.0
 PASSING = (408, 409, 429, 500, 502, 503, 504)
+# Of the refusals with 409, these do not pass by themselves.
+LASTING = ("ScopeLocked", "ReadOnlyDisabledSubscription")
 ENDED = ("Succeeded", "Failed", "Canceled")
 _LACKING = re.compile(r"perform action '([^']+)'.*? (?:over scope|on the linked scope\(s\)|on scope) '([^']+)'", re.DOTALL)
 
@@ -128,11 +130,18 @@ class Client:
     def left(self):
         return self._deadline - self._monotonic()
 
+    def sleep(self, seconds):
+        self._sleep(seconds)
+
     def get(self, path, api_version):
         return self._call("GET", path, api_version).json()
 
     def patch(self, path, api_version, body):
         return self._call("PATCH", path, api_version, body).json()
+
+    def post(self, path, api_version):
+        """Ask for an action of a resource. Its answer may be empty."""
+        return _json_of(self._call("POST", path, api_version, may_be_empty=True)) or {}
 
     def put(self, path, api_version, body, etag):
         """Write a resource that was read with this ETag. Returns the address of the operation, or None if it is done."""
@@ -167,7 +176,7 @@ class Client:
             self._sleep(wait)
             pause = min(pause * 2, max(_retry_after(answer, 2.0), 1.0))
 
-    def _call(self, method, path, api_version, body=None, headers=None):
+    def _call(self, method, path, api_version, body=None, headers=None, may_be_empty=False):
         url = path if path.startswith("http") else self.arm_url + path
         if api_version:
             url += "?api-version=" + api_version
@@ -180,7 +189,8 @@ class Client:
                 continue
             if answer.status_code >= 400:
                 raise _error_of(method, path, answer)
-            if api_version and not isinstance(_json_of(answer), dict):
+            is_empty = may_be_empty and not answer.content.strip()
+            if api_version and not is_empty and not isinstance(_json_of(answer), dict):
                 raise AzureError("%s %s was answered with %d and no JSON object. Is this the resource manager?" % (method, url, answer.status_code))
             return answer
 
@@ -209,7 +219,7 @@ class Client:
                     verify=self._verify,
                     **more
                 )
-                if answer.status_code not in passing:
+                if answer.status_code not in passing or answer.status_code == 409 and _said(answer)[0] in LASTING:
                     return answer
             except requests.exceptions.SSLError as raised:
                 raise AzureError(

@@ -477,4 +477,4 @@ NO_FIGURES = {
 def _told(record):
     """What is told of a record, if there is one."""
     told = {key: record.get(key) if record else None for key in ("found", "left", "leads_to", "for_server")}
-    return dict(told, held_by=holders(record))
+    return dict(told, held_by=holders(record), noted=record is None or record["phase"] != CHANGING)

@@ -14,6 +14,7 @@ import http.client
 import signal
 import socket
 import ssl
+import struct
 from urllib.parse import urlsplit
 
 # Errors before an answer. After each of them it makes sense to try again.
@@ -74,8 +75,12 @@ def _why(error):
     return error.strerror or str(error)
 
 
-def ask_url(url, request_timeout, validate_certs):
-    """None if the URL answers with a status 2xx or 3xx, otherwise why not. Redirects are not followed. No proxy is used."""
+def ask_url(url, request_timeout, validate_certs, leave_no_trace=False, connected=lambda own: None):
+    """None if the URL answers with a status 2xx or 3xx, otherwise why not. Redirects are not followed. No proxy is used.
+
+    With ``leave_no_trace`` the connection is reset in the end, so that the kernel does not keep it for a minute, for somebody who counts connections.
+    ``connected`` is called with the connection's own address and port.
+    """
     scheme, host, port, target = split_url(url)
     if scheme == "https":
         context = ssl.create_default_context()
@@ -87,8 +92,17 @@ def ask_url(url, request_timeout, validate_certs):
         connection = http.client.HTTPConnection(host, port, timeout=request_timeout)
     try:
         with _at_most(request_timeout):
+            connection.connect()
+            connected(connection.sock.getsockname()[:2])
+            if leave_no_trace:
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.request("GET", target, headers={"User-Agent": "graceful.azure", "Connection": "close"})
-            status = connection.getresponse().status
+            response = connection.getresponse()
+            status = response.status
+            if leave_no_trace:
+                # So that the server is not reset in the middle of a small answer.
+                response.read(65536)
+            response.close()
     except _TROUBLE as error:
         return "%s: %s" % (url, _why(error))
     finally:

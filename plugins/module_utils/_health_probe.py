@@ -14,6 +14,7 @@ file, by a service that answers, by a command, or through the responder of this 
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import shlex
 import stat
@@ -45,11 +46,14 @@ PASSING = "passing"
 FAILING = "failing"
 
 COMMAND_SECONDS = 30
+# A file whose time lies so many seconds in the future was made now. If it lies further, the clock was set back.
+CLOCK_SECONDS = 60
 # The content of a file of ours. A file with other content was written by somebody else.
 MARK = "graceful.azure keeps this host out of its load balancer for a scheduled event\n"
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
 
 
 class ProbeError(Exception):
@@ -61,8 +65,8 @@ class Refused(ProbeError):
 
 
 # What one look at the thing that is acted on tells. ``fails``: whether the health answer fails because of it; None: nobody can tell.
-# ``moves``: whether that is about to change. ``ours``: whether the file is one that we wrote. ``told``: its state in words.
-Seen = collections.namedtuple("Seen", "fails moves ours told")
+# ``moves``: whether that is about to change. ``told``: its state in words.
+Seen = collections.namedtuple("Seen", "fails moves told")
 
 
 def steady_clock():
@@ -92,28 +96,46 @@ class File:
 
     def check(self):
         if not os.path.isabs(self.on):
-            raise ProbeError("The health file %s is not an absolute path; name one that begins with /." % self.on)
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
         folder = os.path.dirname(self.on)
-        if not os.path.isdir(folder):
-            if self.name == "responder":
+        if self.name == "responder":
+            port = self.on.rpartition("-")[2]
+            # A responder on another port would leave its folder, too, and answer on as if nothing was held.
+            unit = RESPONDER_UNIT % port
+            if not os.path.isdir(folder) or not os.path.exists(unit):
                 raise ProbeError(
-                    "The responder is not installed here: there is no folder %s. Install it before an event: include the role"
-                    " graceful.azure.load_balancer with tasks_from: responder." % folder
+                    "The responder is not installed here for port %s: there is no %s. Install it before an event (include the role"
+                    " graceful.azure.load_balancer with tasks_from: responder), or correct load_balancer_health_probe_responder_port."
+                    % (port, unit if os.path.isdir(folder) else "folder " + folder)
                 )
+        if not os.path.isdir(folder):
             raise ProbeError(
-                "The health file %s cannot be: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
+                "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            raise ProbeError("The health file %s is a folder; name a file." % self.on)
+            raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
 
     def look(self, record, boot_id):
         there = self._status(self.on) is not None
-        ours = not there or self.means == IN or self._is_ours()
         told = "%s is %s" % (self.on, "there" if there else "not there")
-        return Seen(there == (self.means == OUT), False, ours, told)
+        return Seen(there == (self.means == OUT), False, told)
+
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self.on, means, self.name)
+
+    def out_for(self):
+        """For how many seconds somebody else has made the answer fail, as far as the file system tells. None: nobody can tell."""
+        status = self._status(self.on if self.means == OUT else os.path.dirname(self.on))
+        if status is None:
+            return 0.0
+        # What was done to the folder last may have been another file, and the wait is then longer than it need be.
+        ago = time.time() - (status.st_ctime if self.means == OUT else status.st_mtime)
+        # If the clock was set back since then, nobody knows.
+        return max(0.0, min(ago, steady_clock())) if ago > -CLOCK_SECONDS else None
 
     def fail(self):
         if self.means == OUT:
@@ -125,14 +147,30 @@ class File:
                 raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
             try:
                 os.fchmod(fd, 0o644)
-                os.write(fd, MARK.encode())
-                os.fsync(fd)
+                self._write(fd)
+            except Refused:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.on)
+                raise
             finally:
                 os.close(fd)
         else:
             # It keeps its content, owner and mode, also across a reboot.
             self._rename(self.on, self.on + KEPT)
         self._sync()
+
+    def complete(self):
+        """Write the rest of a mark of which a run that was cut off has written a part."""
+        if self.means != OUT or not self._is_begun():
+            return
+        try:
+            fd = os.open(self.on, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+        try:
+            self._write(fd)
+        finally:
+            os.close(fd)
 
     def pass_again(self):
         """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
@@ -159,13 +197,28 @@ class File:
         return ""
 
     def _is_ours(self):
+        return self._content() == MARK.encode()
+
+    def _is_begun(self):
+        content = self._content()
+        return content is not None and content != MARK.encode() and MARK.encode().startswith(content)
+
+    def _content(self):
         try:
             with open(self.on, "rb") as stream:
-                content = stream.read(len(MARK) + 1)
+                return stream.read(len(MARK) + 1)
         except OSError:
-            return False
-        # A run that was cut off while it wrote may have left a part of it.
-        return MARK.encode().startswith(content)
+            return None
+
+    def _write(self, fd):
+        """Write the mark from the beginning of the file, and all of it."""
+        try:
+            left = MARK.encode()
+            while left:
+                left = left[os.write(fd, left):]
+            os.fsync(fd)
+        except OSError as error:
+            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
 
     def _rename(self, old, new):
         try:
@@ -223,10 +276,17 @@ class Service:
     def look(self, record, boot_id):
         unit = self._show()
         moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
-        return Seen(is_down(unit) and not unit.job, moves, True, "%s is %s" % (self.on, unit.active_state))
+        return Seen(is_down(unit) and not unit.job, moves, "%s is %s" % (self.on, unit.active_state))
+
+    def out_for(self):
+        """For how many seconds the unit is down."""
+        return self._systemd.down_for(self.on)
 
     def fail(self):
         self._tell(self._systemd.stop, True)
+
+    def complete(self):
+        """A unit that is down is down."""
 
     def pass_again(self):
         unit = self._show()
@@ -277,10 +337,16 @@ class Command:
     def look(self, record, boot_id):
         # Of a command that was to let it pass, nobody knows whether it came to its end.
         fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
-        return Seen(fails, False, True, "the command for %s was run last" % (OUT if fails else IN))
+        return Seen(fails, False, "the command for %s was run last" % (OUT if fails else IN))
+
+    def out_for(self):
+        """Without a record, nobody knows what the command has done."""
 
     def fail(self):
         self._run(self.on)
+
+    def complete(self):
+        """The command is run anew instead."""
 
     def pass_again(self):
         self._run(self._back)
@@ -307,17 +373,20 @@ class Dry:
         self._action = action
         self._fails = None
         self.name, self.on, self.more = action.name, action.on, action.more
-        self.check, self.forget = action.check, action.forget
+        self.check, self.forget, self.out_for = action.check, action.forget, action.out_for
 
     def look(self, record, boot_id):
         seen = self._action.look(record, boot_id)
         if self._fails is None:
             return seen
         told = "%s would %s" % (self.on, "fail" if self._fails else "pass")
-        return seen._replace(fails=self._fails, moves=False, ours=True, told=told)
+        return seen._replace(fails=self._fails, moves=False, told=told)
 
     def fail(self):
         self._fails = True
+
+    def complete(self):
+        """There is nothing to write."""
 
     def pass_again(self):
         self._fails = False
@@ -347,8 +416,10 @@ def condition_of(record, seen, boot_id):
     return CHANGED_MEANWHILE
 
 
-def failing_for(record, condition, boot_id, clock):
-    """For how many seconds the health answer has failed through our hold; None if it does not. After a reboot, the time begins with the boot."""
+def failing_for(action, record, condition, boot_id, clock):
+    """For how many seconds the health answer has failed; None if it does not, or if nobody can tell. After a reboot, the time begins with the boot."""
+    if condition == ALREADY_OUT:
+        return action.out_for()
     if condition != HELD:
         return None
     if record["phase"] != HELD:
@@ -380,7 +451,10 @@ class HealthAnswers(Driver):
 
     def look(self):
         if self._actions is None:
-            found = [self._action] if self._action else [self._action_of(record) for record in self._store.records(KIND)]
+            if self._action:
+                found = [as_recorded(self._action, self._store.read(KIND, subject_of(self._action)))]
+            else:
+                found = [self._action_of(record) for record in self._store.records(KIND)]
             self._actions = [Dry(action) for action in found] if self._dry else found
         things = []
         for action in self._actions:
@@ -439,6 +513,7 @@ class HealthAnswers(Driver):
         elif condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
         elif record["phase"] == CHANGING:
+            action.complete()
             record.update(phase=HELD, boot_id=self._boot_id, clock=self._clock())
         else:
             record["phase"] = HELD
@@ -462,6 +537,9 @@ class HealthAnswers(Driver):
             hold.waiting_for = hold.seen.told
             return
         elif condition == HELD or action.name == "command":
+            if record["phase"] == CHANGING:
+                # From the next phase on, a file that has only a part of the mark is somebody else's.
+                action.complete()
             # Whether a command was cut off before its end or after it, nobody can tell.
             record = dict(record, phase=RESTORING)
             yield record
@@ -503,7 +581,7 @@ def describe(action, seen, record, condition, boot_id, clock):
         "found": record["found"] if record else None,
         "held_by": holders(record),
         "condition": condition,
-        "failing_for": failing_for(record, condition, boot_id, clock),
+        "failing_for": failing_for(action, record, condition, boot_id, clock),
         "noted": record is None or record["phase"] != CHANGING and record["boot_id"] == boot_id,
         "restoring": record is not None and record["phase"] == RESTORING,
     }
@@ -568,6 +646,12 @@ class ThisMachine:
     @staticmethod
     def store(params, dry=False):
         return Store(params["state_dir"], dry=dry)
+
+
+def as_recorded(action, record):
+    """The action, with what the record says of its file. While it is held, this counts, whatever the settings say by now."""
+    means = record.get("means") if record else None
+    return action if means in (None, action.more.get("means")) else action.meaning(means)
 
 
 def action_of(record, systemd, run_command):

@@ -57,10 +57,15 @@ class Arrivals:
         self._last = self.began - min(closed.values(), default=TIME_WAIT_SECONDS)
         self.new = {}
 
-    def see(self):
-        """Read the tables once more."""
+    def read(self):
+        """The connections that are there now, and the time. ``see`` takes them."""
         found, _closed = self._tell()
-        self.at = self._monotonic()
+        return found, self._monotonic()
+
+    def see(self, read=None, but=None):
+        """Read the tables once more, or take what was read. ``but``: the address and port of a peer whose connections do not count."""
+        found, self.at = read or self.read()
+        found = {connection for connection in found if connection[1:] != but}
         for connection in found - self._known:
             self.new[connection[0]] = self.new.get(connection[0], 0) + 1
             self._last = self.at

@@ -424,6 +424,7 @@ def _told(record):
         "found": record["found"]["line"] if record else None,
         "left": record["left"]["line"] if record else None,
         "held_by": holders(record),
+        "noted": record is None or record["phase"] != CHANGING,
         "restoring": record is not None and record["phase"] == RESTORING,
     }
 

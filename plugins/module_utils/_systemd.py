@@ -105,6 +105,12 @@ class Systemd:
         """Whether a unit that was stopped along with another is started again."""
         return name.endswith(STARTED_AGAIN)
 
+    def down_for(self, name):
+        """For how many seconds a unit that is down has been so. If it never ran, since the boot."""
+        text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
+        since = text.partition("=")[2]
+        return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
+
     def stop(self, name):
         self._tell("stop", name)
 

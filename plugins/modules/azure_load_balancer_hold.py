@@ -135,6 +135,8 @@ conflicts:
   sample: []
 """
 
+import time
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
@@ -145,15 +147,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 STEP_SECONDS = 5.0
 
 
-def run(params, check_mode):
+def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     request = Request.from_params(params)
     timeout = check_timeout(params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
-    pools = Pools(Client(params, timeout), dry=check_mode)
+    pools = Pools(Client(params, timeout, monotonic, sleep), dry=check_mode)
     store = TagStore(pools)
     addresses = Addresses(pools, store, request, params["pools"], params["address"], params["ip_address"], timeout)
-    engine = Engine(addresses, store, request)
+    engine = Engine(addresses, store, request, monotonic, sleep)
     engine.run(0.0 if check_mode else max(timeout - STEP_SECONDS, 0.0))
     waiting_for = engine.waiting_for
     return {

@@ -62,7 +62,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 addresses:
-  description: All addresses of the pools, with the keys that M(graceful.azure.azure_load_balancer_hold) returns, and C(ip_address).
+  description:
+    - All addresses of the pools, with the keys that M(graceful.azure.azure_load_balancer_hold) returns, with C(ip_address) and with C(noted).
+    - C(noted) is V(false) if the run that took the address out was cut off before the record said that it is out. The next call notes it.
   returned: success
   type: list
   elements: dict
@@ -73,6 +75,7 @@ addresses:
       admin_state: Down
       found: {admin_state: None}
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      noted: true
       condition: held
 holds:
   description: The records about addresses in the pools, with C(kind), C(subject), C(found), C(left), C(events), C(path) and C(for_server).
@@ -85,6 +88,12 @@ time:
   returned: success
   type: str
   sample: "2026-11-24T12:00:00Z"
+unread:
+  description: The network interfaces of members that could not be read because they do not exist or the identity may not, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 problem:
   description: What went wrong, if O(errors_as_result=true). RV(addresses) and RV(holds) are then null.
   returned: success
@@ -104,7 +113,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     TimeOverError,
     azure_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_timeout, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, check_timeout, holders, utc_now
 
 LOOK_SECONDS = 5.0
 
@@ -127,9 +136,11 @@ def run(params):
                     "name": address.name,
                     "ip_address": address.ip or (record or {}).get("ip"),
                     "admin_state": address.state,
-                    "settled": address.settled,
+                    # Once the record says that Azure had finished, what goes on in the pool is about others.
+                    "settled": address.settled or (address.failed if record is None else record["phase"] == HELD),
                     "found": record["found"] if record else None,
                     "held_by": holders(record),
+                    "noted": record is None or record["phase"] != CHANGING,
                     "condition": driver.condition(record, address),
                 }
             )
@@ -137,16 +148,20 @@ def run(params):
             known = next((server for server in params["servers"] if server in (name, record.get("ip"))), name)
             shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
             holds.append(dict(shown, for_server=known))
-    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False}
+    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
 
 
 def _with_ips(pools, addresses, body, servers):
-    """The addresses, and the IP addresses that only network interfaces know, if one of the servers is not found without them."""
-    known = {text for address in addresses for text in (address.name, address.ip)}
-    if known.issuperset(servers):
-        return addresses
+    """The addresses, and the IP addresses that only network interfaces know, as far as servers are not found without them."""
     entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
-    return [address if address.ip else address._replace(ip=pools.ip_of_interface(entries[address.name])) for address in addresses]
+    missing = set(servers).difference(text for address in addresses for text in (address.name, address.ip))
+    found = []
+    for address in addresses:
+        if missing and not address.ip:
+            address = address._replace(ip=pools.ip_of_interface(entries[address.name]))
+            missing.discard(address.ip)
+        found.append(address)
+    return found
 
 
 def main():
@@ -169,7 +184,7 @@ def main():
         if not module.params["errors_as_result"]:
             module.fail_json(msg=str(error))
         passing = isinstance(error, TimeOverError) or (getattr(error, "status", None) or 0) >= 500
-        result = {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing}
+        result = {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing, "unread": []}
     module.exit_json(**result)
 
 

@@ -50,6 +50,10 @@ options:
     description:
       - Path of a file on the controller to which the passes will be written. It fails if that is impossible.
     type: path
+  report:
+    description:
+      - Path of a folder on the controller to which the report will be written. It is made if it is missing. It fails if that is impossible.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -95,6 +99,17 @@ seen:
   returned: without O(role)
   type: dict
   sample: {}
+connection:
+  description: How Ansible reaches a machine that does not say it.
+  returned: without O(role)
+  type: str
+  sample: ssh
+unsaid_connections:
+  description: The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+  returned: without O(role)
+  type: list
+  elements: str
+  sample: []
 number:
   description: The number of the last pass, which is V(0).
   returned: without O(role)

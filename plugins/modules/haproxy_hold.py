@@ -206,6 +206,9 @@ servers:
       description: The events that hold the server.
       type: list
       elements: str
+    noted:
+      description: Whether the record says that the server is out. V(false) if the run that took it out was cut off. The next call notes it.
+      type: bool
     leads_to:
       description:
         - The C(address) and C(port) to which the server led when the hold was put. Null if it led nowhere or if the server is
@@ -233,6 +236,7 @@ servers:
       found: {admin_state: ready, weight: 100}
       left: {admin_state: drain, weight: 100}
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      noted: true
       leads_to: {address: 10.0.0.4, port: 8080}
       for_server: null
       put_right: false

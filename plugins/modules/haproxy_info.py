@@ -236,6 +236,9 @@ servers:
           has run again for an event that holds the server. Only from then on can the module distinguish a person who sets the server to
           V(ready) from a HAProxy that has lost its state.
       type: bool
+    noted:
+      description: Whether the record says that the server is out. V(false) if the run that took it out was cut off. The next call notes it.
+      type: bool
     restoring:
       description: Whether its hold is being released. This may wait for HAProxy's health checks.
       type: bool
@@ -289,6 +292,7 @@ servers:
       idle: true
       checked: true
       process_noted: true
+      noted: true
       restoring: false
       condition: held
       found: {admin_state: ready, weight: 100}

@@ -82,7 +82,9 @@ answers:
         - V(none) - it passes and is not held.
       type: str
     failing_for:
-      description: For how many seconds it has failed through this module, by the host's steady clock. A reboot resets it. Null if it does not.
+      description:
+        - For how many seconds it has failed. A reboot resets it. Null if it does not fail, or if nobody can tell.
+        - If this module did not make it fail, this is what the file, its folder or systemd tells.
       type: float
     noted:
       description: Whether the record says since when it fails. V(false) after a reboot, or if the run that made it fail was cut off. The next call notes it.

@@ -160,6 +160,8 @@ time:
   type: str
 """
 
+import contextlib
+import threading
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -167,12 +169,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module i
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
-    HELD,
+    ALREADY_OUT,
     KIND,
     REQUIRED,
     ProbeError,
     ThisMachine,
     action_spec,
+    as_recorded,
     condition_of,
     describe,
     subject_of,
@@ -207,12 +210,41 @@ class LookedAt(ThisMachine):
         return established(ports)
 
     @staticmethod
-    def ask(url, seconds, validate_certs):
-        return ask_url(url, seconds, validate_certs)
+    def ask(url, seconds, validate_certs, arrivals):
+        """None if the URL answers, otherwise why not. Connections that come meanwhile are counted."""
+        own, readings = [], []
+        with _read_on(arrivals, readings):
+            # It may be on one of the ports whose new connections are counted, and this is none.
+            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
+        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
+        for reading in readings:
+            arrivals.see(reading, but)
+        return said
 
     @staticmethod
     def check_writable(state_dir):
         check_writable(state_dir)
+
+
+@contextlib.contextmanager
+def _read_on(arrivals, readings):
+    """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
+    done = threading.Event()
+
+    def read():
+        while not done.wait(SAMPLE_SECONDS):
+            try:
+                readings.append(arrivals.read())
+            except ConnectionsError:
+                return  # the next reading of the main thread says it
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reader.join()
 
 
 class Look:
@@ -224,6 +256,7 @@ class Look:
         self._action = action
         self._store = store
         self._boot_id = boot_id
+        self._out_since = None
         self._peers = {parse_address(params["peer"])} if params["peer"] else set()
 
     def begin(self, monotonic):
@@ -233,23 +266,34 @@ class Look:
         """What is there now."""
         with self._store.locked():
             record = self._store.read(KIND, subject_of(self._action))
-            seen = self._action.look(record, self._boot_id)
+            action = as_recorded(self._action, record)
+            seen = action.look(record, self._boot_id)
             holds = self._store.records(KIND)
         condition = condition_of(record, seen, self._boot_id)
-        answer = describe(self._action, seen, record, condition, self._boot_id, self._machine.clock())
-        fails = answer["state"] == "failing"
+        answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
+        self._note(answer)
         left = None
-        if fails:
-            # If an operator has made it fail, nobody knows since when.
-            left = max(0.0, self._params["notice"] - answer["failing_for"]) if condition == HELD else 0.0
+        if answer["state"] == "failing":
+            # The balancer needs its time to notice, whoever made the answer fail.
+            left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
         found = self._machine.connections(self._params["ports"]) if self._params["ports"] else []
         connections = [entry for entry in found if entry["peer"] not in self._peers]
         return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
 
+    def _note(self, answer):
+        """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""
+        if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
+            self._out_since = None
+            return
+        now = self._machine.clock()
+        if self._out_since is None:
+            self._out_since = now
+        answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
+
     def _ask(self):
         if not self._params["url"]:
             return None
-        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"])
+        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
         return {"passes": said is None, "said": said}
 
 

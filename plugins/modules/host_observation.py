@@ -110,6 +110,11 @@ options:
           - Whether to ask even if no event affects the host.
         type: bool
         default: false
+      held:
+        description:
+          - Whether to ask even if the host is held, as long as an event is still to come.
+        type: bool
+        default: false
       back:
         description:
           - Whether to ask only if one of O(expected) is gone. The host may go back then.
@@ -355,16 +360,17 @@ class Look:
     def _is_to_ask(self):
         """Whether to ask the host for an answer: if an event is about to take it out.
 
-        A host that is held does not serve. A host whose event has started goes out whatever it answers.
+        A host that is held does not serve, so it is asked only if its answer should not have changed. A host whose event has started goes out whatever
+        it answers.
         """
         ask = self.params["ask"]
         if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen:
             return False
         if ask.get("back"):
             return self._lacks_expected()
-        if self.seen["holds"]:
-            return False
         coming = [event for event in self.seen["events"] or () if event["affects_host"] and event["event_status"] != "Started"]
+        if self.seen["holds"]:
+            return bool(coming and ask.get("held"))
         return bool(coming or ask.get("always"))
 
     def _see_records(self):
@@ -467,6 +473,7 @@ def argument_spec():
                 "host": {"type": "str", "default": "localhost"},
                 "validate_certs": {"type": "bool", "default": True},
                 "always": {"type": "bool", "default": False},
+                "held": {"type": "bool", "default": False},
                 "back": {"type": "bool", "default": False},
             },
         },

@@ -128,6 +128,9 @@ servers:
       description: The events that hold the server.
       type: list
       elements: str
+    noted:
+      description: Whether the record says that the server is out. V(false) if the run that took it out was cut off. The next call notes it.
+      type: bool
     restoring:
       description: Whether its hold is being released.
       type: bool
@@ -144,6 +147,7 @@ servers:
       found: server 10.0.0.4:8080 weight=2;
       left: server 10.0.0.4:8080 weight=2 down;
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      noted: true
       restoring: false
 conflicts:
   description: Where somebody else acted in the meantime, one sentence each.

@@ -196,6 +196,9 @@ servers:
       description: The events that hold the server.
       type: list
       elements: str
+    noted:
+      description: Whether the record says that the server is out. V(false) if the run that took it out was cut off. The next call notes it.
+      type: bool
     restoring:
       description: Whether its hold is being released.
       type: bool
@@ -220,6 +223,7 @@ servers:
       found: server 10.0.0.4:8080 weight=2;
       left: server 10.0.0.4:8080 weight=2 down;
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      noted: true
       restoring: false
 missing:
   description: Names in O(servers) that no upstream has.

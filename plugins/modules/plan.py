@@ -31,6 +31,11 @@ options:
     description:
       - Path of a file on the controller. Each pass is appended to it as a line of JSON, with everything that it was planned from.
     type: path
+  report:
+    description:
+      - A folder on the controller. The report of the run is written there as C(report-<start>.html) and C(report-<start>.json), again after each
+        pass that brings anything new.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """

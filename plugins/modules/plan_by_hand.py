@@ -46,6 +46,17 @@ options:
   returned: with O(phase=options)
   type: dict
   sample: {release: true, repair: false, gone: false, event_ids: null, servers: null}
+connection:
+  description: How Ansible reaches a machine that does not say it.
+  returned: with O(phase=places)
+  type: str
+  sample: ssh
+unsaid_connections:
+  description: The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+  returned: with O(phase=places)
+  type: list
+  elements: str
+  sample: []
 server:
   description: The host's name in its balancer.
   returned: with O(phase=places)

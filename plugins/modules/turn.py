@@ -75,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 acts:
-  description: What each module that was run returned, with the C(part) of the step that it did, and as C(item) the machine if that is not the host.
+  description: What each module that was run returned, with the C(part) of the step that it did, and as C(item) the machine if it is one of a balancer.
   returned: if there was anything to do
   type: list
   elements: dict

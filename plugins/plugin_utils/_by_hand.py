@@ -21,8 +21,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
 OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
 PREFIX = "load_balancer_"
-VARIABLES = tuple(
-    f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in PROVIDERS.values() for option in kind.where or ()))
+VARIABLES = (
+    "ansible_host",
+    *(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in PROVIDERS.values() for option in kind.where or ()))),
 )
 """What tells where a host's servers are held."""
 NOTHING = "Nothing is released."
@@ -83,16 +84,16 @@ def read_places(name, variables):
 
     There is one place for each look at a balancer, as C(balancer_observation) needs it.
     """
-    entries = variables.get(f"{PREFIX}list")
+    entries, address = variables.get(f"{PREFIX}list"), variables.get("ansible_host")
     if not entries:
-        return _places_of(name, PREFIX, {key[len(PREFIX) :]: value for key, value in variables.items()})
+        return _places_of(name, PREFIX, address, {key[len(PREFIX) :]: value for key, value in variables.items() if key.startswith(PREFIX)})
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, dict) for entry in entries):
         return [], [f"{name}: {PREFIX}list: {entries!r} is no list of dictionaries"]
-    found = [_places_of(name, f"{PREFIX}list[{number}].", entry) for number, entry in enumerate(entries)]
+    found = [_places_of(name, f"{PREFIX}list[{number}].", address, entry) for number, entry in enumerate(entries)]
     return [place for places, _mistakes in found for place in places], [mistake for _places, mistakes in found for mistake in mistakes]
 
 
-def _places_of(name, prefix, balancer):
+def _places_of(name, prefix, address, balancer):
     """The places at one balancer. C(balancer): its variables without their prefix."""
     name_of_provider = balancer.get("provider")
     provider = PROVIDERS.get(name_of_provider) if isinstance(name_of_provider, str) else None
@@ -101,7 +102,7 @@ def _places_of(name, prefix, balancer):
     hosts = balancer.get("hosts") or []
     if not isinstance(hosts, (list, tuple)):
         return [], [f"{name}: {prefix}hosts: {hosts!r} is no list of names from the inventory"]
-    settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name)
+    settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: ())
     known = {"provider": provider.name, "server": settings["server"]}
     return [dict(known, machine=look.machine, key=look.key, module=look.module, options=look.options) for look in looks], []

@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, mistakes_in, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import PLATFORMS, VARIABLE, is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
 
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
@@ -45,12 +46,14 @@ OF_HOSTS = (
 )
 """What is read of a host besides the variables of the roles."""
 OF_RUNS = (
-    *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal"),
+    *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal", "handle_events_report"),
     "handle_events_unknown_targets",
 )
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
 PREFIX = "load_balancer_"
+ADDRESS = "ansible_host"
+"""Where Ansible reaches a host. If this is an IP address, a balancer may know the host by it."""
 LIST = "load_balancer_list"
 """Several balancers of one host. An entry has the options of load_balancer without the prefix."""
 TASK_FILES = {
@@ -242,14 +245,15 @@ def machines_of(settings):
 
 def names_for_run():
     """The names of the variables that the playbook reads of each host."""
-    return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST}
+    return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST, ADDRESS}
 
 
 def names_for_role(role):
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
     of_steps = STEPS if role == "restore_service" else ()
-    return {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    names = {*role_options(all_of_them=True, roles=(role,)), *of_balancer, *of_steps, ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    return names | {"graceful_azure_resource_name"} if role == "approve_event" else names
 
 
 def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
@@ -272,16 +276,19 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if with_list:
         # What is as the role's defaults have it is not set.
         _check_beside({key: value for key, value in variables.items() if value != options.get(key, {}).get("default")}, mistakes, "load_balancer_server")
-        balancers = _balancers_of("", variables.get(LIST), known_hosts, files, mistakes)
+        balancers = _balancers_of("", variables.get(LIST), variables.get(ADDRESS), known_hosts, files, mistakes)
     else:
-        balancers = [_balancer_of("", values, known_hosts, files, mistakes)] if has_balancer else []
+        balancers = [_balancer_of("", values, variables.get(ADDRESS), known_hosts, files, mistakes)] if has_balancer else []
     if role == "drain_host":
-        _beside(balancers, mistakes, ports=_drain_of(values, files, mistakes)["ports"])
+        drain = _drain_of(values, files, mistakes)
+        _beside(balancers, mistakes, ports=drain["ports"], timeout=drain["timeout"])
     if role == "restore_service":
         _beside(balancers, mistakes, asked=_restore_of(values, variables, files, mistakes)["ask"])
         _steps_of(values, files, mistakes)
     if role == "approve_event":
         _check_number(mistakes, values, "approve_event_timeout", 0.001)
+        if _outside_of(values, mistakes):
+            _check_witness(values, known_hosts, mistakes)
     _check_machine(values, mistakes)
     _check_step(role, values, mistakes)
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
@@ -295,6 +302,25 @@ def _check_step(role, values, mistakes):
     is_back = role == "restore_service" or values.get("drain_host_state") == "running"
     if is_back and not values.get(f"{role}_wait", True) and not values.get(f"{role}_event_ids") and _restores_by_files(values):
         mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
+
+
+def _check_witness(values, known_hosts, mistakes):
+    """What an approval from outside needs if the role is used alone. The passes choose a witness themselves."""
+    witness = values.get("approve_event_witness")
+    if not witness:
+        mistakes.append("approve_event_witness: not set; a host that cannot be asked needs another target of its set, whose metadata service shows the event")
+    elif str(witness) not in known_hosts:
+        mistakes.append(f"approve_event_witness: {witness!r} is not in the inventory")
+    if not values.get("graceful_azure_resource_name"):
+        mistakes.append("graceful_azure_resource_name: not set; approve_event_through needs this host's name in Azure, since the host may be silent")
+
+
+def _outside_of(values, mistakes):
+    """How approvals are sent from outside, or None."""
+    mistakes.extend(approve_event.mistakes_in(values))
+    for path in approve_event.paths_of(values):
+        check_path(mistakes, path, values.get(path))
+    return approve_event.outside_of(values)
 
 
 def _restores_by_files(values):
@@ -366,9 +392,9 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
     values = _with_defaults(variables, options, unresolved, mistakes)
     if with_list:
         _check_beside(variables, mistakes)
-        balancers = _balancers_of(name, variables.get(LIST), known_hosts, files, mistakes)
+        balancers = _balancers_of(name, variables.get(LIST), variables.get(ADDRESS), known_hosts, files, mistakes)
     else:
-        balancers = [_balancer_of(name, values, known_hosts, files, mistakes)]
+        balancers = [_balancer_of(name, values, variables.get(ADDRESS), known_hosts, files, mistakes)]
     _check_machine(values, mistakes)
     _check_number(mistakes, values, "approve_event_timeout", 0.001)
     rules = values.get("graceful_azure_rules")
@@ -384,17 +410,18 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"]),
+        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"], drain["timeout"]),
         "drain_host": drain,
         "restore_service": restore,
+        "outside": _outside_of(values, mistakes),
     }
 
 
-def _beside(balancers, mistakes, ports=None, asked=None):
+def _beside(balancers, mistakes, ports=None, asked=None, timeout=None):
     """The balancers with what they need of other roles, and what is wrong with that."""
     known = [(BALANCERS.get(balancer["provider"], BALANCERS["none"]), balancer) for balancer in balancers]
     for kind, balancer in known:
-        mistakes.extend(mistake for mistake in kind.beside(balancer, ports, asked) if mistake not in mistakes)
+        mistakes.extend(mistake for mistake in kind.beside(balancer, ports, asked, timeout) if mistake not in mistakes)
     return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
 
@@ -413,7 +440,7 @@ def _check_machine(values, mistakes):
         mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
 
 
-def _balancers_of(name, entries, known_hosts, files, mistakes):
+def _balancers_of(name, entries, address, known_hosts, files, mistakes):
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
     names = [key[len(PREFIX):] for key in options]
@@ -431,7 +458,7 @@ def _balancers_of(name, entries, known_hosts, files, mistakes):
         variables = {f"{PREFIX}{key}": value for key, value in entry.items()}
         mistakes.extend(f"{label}: there is no option {key}; there are {', '.join(names)}" for key in entry if key not in names)
         values = _with_defaults(variables, options, (), found)
-        balancers.append(_balancer_of(name, values, known_hosts, files, found))
+        balancers.append(_balancer_of(name, values, address, known_hosts, files, found))
         mistakes.extend(ours.sub(rf"{label}.\1", mistake) for mistake in found)
     for provider, kind in BALANCERS.items():
         if kind.once and sum(balancer["provider"] == provider for balancer in balancers) > 1:
@@ -439,10 +466,11 @@ def _balancers_of(name, entries, known_hosts, files, mistakes):
     return balancers
 
 
-def _balancer_of(name, values, known_hosts, files, mistakes):
+def _balancer_of(name, values, address, known_hosts, files, mistakes):
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
+    entry = BALANCERS[provider].completed(entry, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
     for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ansible import constants as C
+from ansible import context
 from ansible.errors import AnsibleError
 
 
@@ -26,3 +28,19 @@ def resolve(templar, names, variables):
             except AnsibleError as error:
                 mistakes[name] = f"{name}: {variables[name]!r} cannot be resolved: {str(error).strip().splitlines()[0]}"
     return values, mistakes
+
+
+def usual_connection():
+    """How Ansible reaches a machine that does not say it."""
+    return context.CLIARGS.get("connection") or C.DEFAULT_TRANSPORT
+
+
+def unsaid_connections(connections, usual):
+    """The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+
+    In a loop over machines, Ansible reaches a machine without C(ansible_connection) as it reached the machine before. After localhost, that would be the
+    controller itself. C(connections): for each machine its C(ansible_connection), or None.
+    """
+    if set(connections.values()) <= {None, usual}:
+        return []
+    return sorted(name for name, connection in connections.items() if connection is None)

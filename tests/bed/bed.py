@@ -15,11 +15,14 @@ nothing of it is seen in the machine's own network. Several beds may be up at on
     bed.py wipe NAME          the same, from an empty disk
     bed.py event JSON         a new event, the body of the simulator's POST /events; prints the answer
     bed.py events             all events so far
+    bed.py event-start ID     moves an event on now; also event-complete and event-cancel
     bed.py impact             reads an event, and does to its VMs what Azure would; the simulator calls this
-    bed.py load-start         a steady load on the balancer, from outside
-    bed.py load-stop          ends it and prints the counts
+    bed.py load-start         a steady load from outside on what stands in front
+    bed.py load-stop          ends it and prints the counts; see summary() in tests/support/load.py
+    bed.py front-state        what the balancer itself says of each server
+    bed.py front-log          what a balancer outside the guests has logged: connections, and states of servers
 
-The folder's inventory.yml reaches the guests over ssh.
+The folder's inventory.yml reaches the guests over ssh. What stands in front (--front of up) is one of tests/bed/front.py.
 """
 
 from __future__ import annotations
@@ -32,19 +35,23 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
 import urllib.parse
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bed import doors, image, kernel  # noqa: E402
-from tests.bed.guest import BALANCER_PORT, Guest  # noqa: E402
+from tests.bed import doors, front, image, kernel  # noqa: E402
+from tests.bed.guest import BALANCER_PORT, FILES, PROBE_ADDRESS, Guest  # noqa: E402
 from tests.support import load, simulator  # noqa: E402
+
+MOVES = ("start", "complete", "cancel")
 
 LOCKS = Path("/run/graceful-azure-beds")
 MOST_BEDS = 100
@@ -54,6 +61,9 @@ FREEZE_SECONDS = 6
 SILENT_SECONDS = 8
 LOAD_RATE = 100
 LOAD_LIMIT = 5
+# Azure has no way to end a connection, and while the administrative state is Down the application does not know. So with the front "azure",
+# clients do not keep a connection for ever, or no host would ever be idle.
+AZURE_KEPT_SECONDS = 5
 
 
 class Mistake(Exception):
@@ -71,6 +81,7 @@ class Bed:
         self.number = None
         self.image = None
         self.control = None
+        self.azure = None
         self.guests = []
         self.doors = []
 
@@ -84,13 +95,23 @@ class Bed:
         # open connections by address.
         return f"198.18.{self.number}.{host}"
 
-    def set(self, number, kinds, control=None):
+    def set(self, number, kinds, front_name, control=None, azure=None):
         self.number = number
+        self.front_name = front_name
+        self.front = front.FRONTS[front_name]
+        self.level4 = front.Level4(self, LOCKS / f"{number}.sock") if self.front.level4 else None
         self.control = control
+        self.azure = azure
         self.guests = [Guest(self, name, kind, place) for place, (name, kind) in enumerate(kinds.items(), 1)]
 
     def save(self):
-        content = {"number": self.number, "control": self.control, "guests": {guest.name: guest.kind for guest in self.guests}}
+        content = {
+            "number": self.number,
+            "front": self.front_name,
+            "control": self.control,
+            "azure": self.azure,
+            "guests": {guest.name: guest.kind for guest in self.guests},
+        }
         unfinished = self.file.with_suffix(".new")
         unfinished.write_text(json.dumps(content))
         unfinished.replace(self.file)
@@ -100,7 +121,7 @@ class Bed:
             content = json.loads(self.file.read_text())
         except FileNotFoundError:
             raise Mistake(f"no bed is up in {self.folder}{self.last_words()}") from None
-        self.set(content["number"], content["guests"], content["control"])
+        self.set(content["number"], content["guests"], content["front"], content["control"], content["azure"])
 
     def last_words(self):
         """The end of the supervisor's log, which tells why it ended."""
@@ -113,6 +134,11 @@ class Bed:
             if name in (guest.name, guest.vm):
                 return guest
         raise Mistake(f"no guest is named {name}, there are: {', '.join(guest.name for guest in self.guests)}")
+
+    def front_addresses(self):
+        """Where clients come to, on BALANCER_PORT."""
+        outside = [self.level4.address] if self.level4 else []
+        return outside + [guest.address for guest in self.guests if guest.kind == "balancer"][:1]
 
     def supervisor(self):
         """The process id of the supervisor, None when there is none."""
@@ -159,6 +185,13 @@ class Bed:
                 },
             }
         }
+        if self.azure:
+            inventory["all"]["children"]["web"]["vars"] = {
+                "load_balancer_azure_arm_url": self.azure["url"],
+                "load_balancer_azure_login_url": self.azure["url"],
+                "load_balancer_azure_ca_file": self.azure["ca_file"],
+                "load_balancer_azure_pool": front.POOL,
+            }
         # JSON is YAML.
         (self.folder / "inventory.yml").write_text(json.dumps(inventory, indent=2) + "\n")
 
@@ -168,6 +201,12 @@ class Bed:
         """Run a command on a guest. Its status is not asked for: the connection may end with the guest."""
         options = " ".join(self.ssh_options).split()
         subprocess.run([self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command], check=False)
+
+    def ask_guest(self, guest, *command, given=None):
+        """What a command on a guest says on standard output."""
+        options = " ".join(self.ssh_options).split()
+        words = [self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command]
+        return subprocess.run(words, input=given, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def ask_simulator(self, path, body=None):
         """The answer to a GET, or to a POST of a text."""
@@ -199,6 +238,7 @@ def clear(bed):
     group.remove()
     names = [path.name for path in kernel.NAMESPACES.glob(f"{bed.namespace}-*")]
     kernel.remove_namespaces([*names, bed.namespace])
+    (LOCKS / f"{bed.number}.sock").unlink(missing_ok=True)
 
 
 def clear_remains(bed):
@@ -211,7 +251,7 @@ def clear_remains(bed):
         bed.file.unlink()
 
 
-async def supervise(bed, kinds, lifetime):
+async def supervise(bed, kinds, front_name, lifetime):
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(bed.lock.open("a"))
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,7 +260,7 @@ async def supervise(bed, kinds, lifetime):
         lock.flush()
         number, number_lock = take_number()
         stack.enter_context(number_lock)
-        bed.set(number, kinds)
+        bed.set(number, kinds, front_name)
         clear(bed)
         stack.callback(bed.file.unlink, missing_ok=True)
         stack.callback(clear, bed)
@@ -245,6 +285,7 @@ async def keep(bed):
         "link set lo up",
         "link add bridge type bridge",
         f"address add {bed.address(1)}/24 dev bridge",
+        f"address add {PROBE_ADDRESS}/32 dev bridge",
         "link set bridge up",
         namespace=lan,
     )
@@ -252,6 +293,7 @@ async def keep(bed):
         guest.make_network()
     # Not before the namespaces have been made: their names are mounts, too.
     kernel.own_mounts()
+    outside = kernel.own_network()
     kernel.enter_network(lan)
     bed.write_access()
     shutil.rmtree(bed.folder / "guests", ignore_errors=True)
@@ -263,8 +305,19 @@ async def keep(bed):
         for guest in bed.guests:
             group.create_task(guest.run())
         group.create_task(run_simulator(bed))
+        if bed.front.azure:
+            started = asyncio.get_running_loop().create_future()
+            group.create_task(front.run_stand_in(bed, outside, started))
+            bed.azure = await started
+            bed.write_access()
         for guest in bed.guests:
             await guest.wait_until_up(UP_SECONDS)
+        if bed.level4:
+            group.create_task(bed.level4.run(orders=bed.front.azure))
+            while not bed.level4.is_ready():
+                await asyncio.sleep(0.05)
+        if bed.front.azure:
+            group.create_task(front.run_follower(bed, outside, bed.level4.socket))
         while bed.control is None:
             await asyncio.sleep(0.02)
         bed.save()
@@ -298,7 +351,7 @@ def up(bed, arguments):
     log = bed.folder / "supervisor.log"
     bed.file.unlink(missing_ok=True)
     command = [sys.executable, __file__]
-    for option in ("folder", "images", "packages", "web", "balancers", "lifetime"):
+    for option in ("folder", "images", "packages", "web", "balancers", "front", "lifetime"):
         command += [f"--{option}", str(getattr(arguments, option))]
     command.append("supervise")
     with log.open("w") as stream:
@@ -330,7 +383,8 @@ def impact(bed, event):
     """What Azure does to the VMs of an event, all at once."""
     # A Spot VM that was evicted is off until somebody starts it. Here that is at once.
     acts = {"Freeze": freeze, "Reboot": Guest.reboot, "Redeploy": redeploy, "Preempt": Guest.reset}
-    act = acts[event["EventType"]]
+    # Azure has no type of its own for it.
+    act = reimage if event["Description"] == "reimage" else acts[event["EventType"]]
     threads = [threading.Thread(target=act, args=(bed.guest(name),)) for name in event["Resources"]]
     for thread in threads:
         thread.start()
@@ -351,29 +405,81 @@ def redeploy(guest):
     guest.unsilence()
 
 
-def load_start(bed):
+def reimage(guest):
+    guest.silence()
+    time.sleep(SILENT_SECONDS)
+    guest.wipe()
+    guest.unsilence()
+
+
+def load_start(bed, rate, long_every, kept_seconds):
+    """One process for each address that clients come to, with its share of the rate."""
     kernel.enter_network(bed.namespace)
-    balancer = next(guest for guest in bed.guests if guest.kind == "balancer")
-    records = bed.folder / "load.csv"
-    records.unlink(missing_ok=True)
-    command = load.command(BALANCER_PORT, LOAD_RATE, LOAD_LIMIT, records, balancer.address)
-    with (bed.folder / "load.log").open("w") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    (bed.folder / "load.pid").write_text(str(process.pid))
+    if kept_seconds is None and bed.front.azure:
+        kept_seconds = AZURE_KEPT_SECONDS
+    for old in bed.folder.glob("load*.csv"):
+        old.unlink()
+    addresses = bed.front_addresses()
+    pids = []
+    for number, address in enumerate(addresses, 1):
+        records = load_records(bed, number)
+        command = load.command(BALANCER_PORT, rate / len(addresses), LOAD_LIMIT, records, address, long_every, kept_seconds)
+        with (bed.folder / f"load-{number}.log").open("w") as log:
+            pids.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True).pid)
+    (bed.folder / "load.pid").write_text(" ".join(map(str, pids)))
+
+
+def load_records(bed, number):
+    return bed.folder / ("load.csv" if number == 1 else f"load-{number}.csv")
 
 
 def load_stop(bed):
     """The counts of the load, and each request that failed."""
-    pid = int((bed.folder / "load.pid").read_text())
-    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
-        if load.__file__ not in stream.read():
-            raise Mistake("the load has ended before its time")
-    os.kill(pid, signal.SIGTERM)
-    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/cmdline").read_text():
-        time.sleep(0.05)
-    rows = load.read_requests(bed.folder / "load.csv")
-    failures = [{"time": row["start"], "outcome": row["outcome"]} for row in rows if row["outcome"] != load.OK]
-    return {"requests_total": len(rows), "requests_failed": len(failures), "failures": failures}
+    pids = [int(pid) for pid in (bed.folder / "load.pid").read_text().split()]
+    for pid in pids:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
+            if load.__file__ not in stream.read():
+                raise Mistake("the load has ended before its time")
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    for pid in pids:
+        while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/cmdline").read_text():
+            time.sleep(0.05)
+    rows = [row for number in range(1, len(pids) + 1) for row in load.read_requests(load_records(bed, number))]
+    return load.summary(rows)
+
+
+def front_state(bed):
+    """What each balancer in front says of its servers, a line for each."""
+    lines = []
+    if bed.level4:
+        lines += [f"level4 {line}" for line in bed.level4.states()]
+    if bed.azure:
+        (balancer,) = ask_stand_in(bed, "load-balancers")
+        lines.append(f"tags {json.dumps(balancer['tags'], sort_keys=True)}")
+        (pool,) = balancer["properties"]["backendAddressPools"]
+        lines += [f"pool {json.dumps(member, sort_keys=True)}" for member in pool["properties"]["loadBalancerBackendAddresses"]]
+    for guest in bed.guests:
+        if guest.kind == "balancer" and bed.front.program == "nginx":
+            lines += [f"{guest.name} {line}" for line in bed.ask_guest(guest, "nginx", "-T", "2>/dev/null").splitlines()]
+        elif guest.kind == "balancer":
+            said = bed.ask_guest(guest, "python3", "-", given=(FILES / "servers.py").read_text())
+            lines += [f"{guest.name} {line}" for line in said.splitlines()]
+    return lines
+
+
+def ask_stand_in(bed, what):
+    context = ssl.create_default_context(cafile=bed.azure["ca_file"])
+    with urllib.request.urlopen(f"{bed.azure['url']}/control/{what}", context=context, timeout=10) as answer:
+        return json.load(answer)
+
+
+def front_log(bed):
+    if not bed.level4:
+        raise Mistake("a balancer on a guest keeps no log: see the column backend in load.csv")
+    followed = bed.folder / "follower.log"
+    told = [json.loads(line) for line in followed.read_text().splitlines()] if bed.azure else []
+    return sorted(bed.level4.log() + told, key=lambda entry: entry["time"])
 
 
 def main():
@@ -382,15 +488,24 @@ def main():
     parser.add_argument("--images", type=Path, default=ROOT / "build/bed", help="where the image lies")
     parser.add_argument("--packages", default="", help="more Debian packages for the guests, with blanks between")
     parser.add_argument("--web", type=int, default=3, help="how many web servers")
-    parser.add_argument("--balancers", type=int, default=1, help="how many balancers")
+    parser.add_argument("--front", choices=front.FRONTS, default="haproxy", help="what stands in front of the web servers")
+    parser.add_argument("--balancers", type=int, help="how many guests balance (one, or none where what stands in front is no guest)")
     parser.add_argument("--lifetime", type=float, default=3600, help="seconds after which it is taken down by itself")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in ("up", "supervise", "down", "events", "impact", "load-start", "load-stop"):
+    for name in ("up", "supervise", "down", "events", "impact", "load-stop", "front-state", "front-log"):
         commands.add_parser(name)
+    starting = commands.add_parser("load-start")
+    starting.add_argument("--rate", type=float, default=LOAD_RATE, help="requests a second")
+    starting.add_argument("--long-every", type=int, default=0, help="every so many requests, one asks for the long answer; 0: none")
+    starting.add_argument("--kept-seconds", type=float, help="clients do not use a connection again after that time")
     for name in ("reboot", "reset", "wipe"):
         commands.add_parser(name).add_argument("name")
     commands.add_parser("event").add_argument("json")
+    for move in MOVES:
+        commands.add_parser(f"event-{move}").add_argument("id")
     arguments = parser.parse_args()
+    if arguments.balancers is None:
+        arguments.balancers = 1 if front.FRONTS[arguments.front].program else 0
     bed = Bed(arguments.folder.resolve())
     try:
         run(bed, arguments)
@@ -410,7 +525,7 @@ def run(bed, arguments):
         kinds = {f"web{number}": "web" for number in range(1, arguments.web + 1)}
         kinds.update({f"lb{number}": "balancer" for number in range(1, arguments.balancers + 1)})
         bed.image = image.image(arguments.images, arguments.packages.split())
-        asyncio.run(supervise(bed, kinds, arguments.lifetime))
+        asyncio.run(supervise(bed, kinds, arguments.front, arguments.lifetime))
         return
     bed.load()
     if command == "event":
@@ -420,9 +535,15 @@ def run(bed, arguments):
     elif command == "impact":
         impact(bed, json.load(sys.stdin))
     elif command == "load-start":
-        load_start(bed)
+        load_start(bed, arguments.rate, arguments.long_every, arguments.kept_seconds)
     elif command == "load-stop":
         print(json.dumps(load_stop(bed)))
+    elif command == "front-state":
+        print(json.dumps(front_state(bed)))
+    elif command == "front-log":
+        print(json.dumps(front_log(bed)))
+    elif command.startswith("event-"):
+        print(bed.ask_simulator(f"/events/{urllib.parse.quote(arguments.id, safe='')}/{command.partition('-')[2]}", ""))
     else:
         getattr(bed.guest(arguments.name), command)()
 

@@ -16,11 +16,17 @@ from tests.bed import kernel
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE / "files"
-BACKEND = HERE.parent / "support" / "backend.py"
+APPLICATION = [HERE.parent / "support" / name for name in ("backend.py", "probed.py")]
 
 SSH_PORT = 22
 WEB_PORT = 8080
+# The same application.
+SECOND_WEB_PORT = 8081
 BALANCER_PORT = 80
+# From which Azure probes. It lies in the bed's network, outside the guests.
+PROBE_ADDRESS = "168.63.129.16"
+
+CONFIGURATIONS = {"haproxy": "haproxy.cfg", "nginx": "nginx.conf"}
 
 QUICK_END = 1.0
 MOST_QUICK_ENDS = 3
@@ -52,7 +58,13 @@ class Guest:
             f"netns add {own}",
             f"link add eth0 netns {own} type veth peer name {self.name} netns {lan}",
         )
-        kernel.ip(f"address add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up", namespace=own)
+        kernel.ip(
+            f"address add {self.address}/24 dev eth0",
+            "link set eth0 up",
+            "link set lo up",
+            f"route add {PROBE_ADDRESS}/32 dev eth0",
+            namespace=own,
+        )
         kernel.ip(f"link set {self.name} master bridge up", namespace=lan)
 
     def make_disk(self):
@@ -75,13 +87,25 @@ class Guest:
                 (wanted / enabled).symlink_to(f"/etc/systemd/system/{enabled}")
             programs = upper / "usr/local/lib/web"
             programs.mkdir(parents=True)
-            shutil.copy(BACKEND, programs)
+            for program in APPLICATION:
+                shutil.copy(program, programs)
+            # Where somebody may put the file "maintenance".
+            (upper / "var/lib/web").mkdir(parents=True)
         else:
-            (wanted / "haproxy.service").symlink_to("/lib/systemd/system/haproxy.service")
-            (etc / "haproxy").mkdir()
-            servers = [f"    server {guest.name} {guest.address}:{WEB_PORT} weight 100" for guest in self.bed.guests if guest.kind == "web"]
-            (etc / "haproxy/haproxy.cfg").write_text((FILES / "haproxy.cfg").read_text() + "\n".join(servers) + "\n")
+            program = self.bed.front.program
+            (wanted / f"{program}.service").symlink_to(f"/lib/systemd/system/{program}.service")
+            (etc / program).mkdir()
+            (etc / program / CONFIGURATIONS[program]).write_text(self.balancer_configuration(program))
         kernel.mount_overlay(self.bed.image, self.folder)
+
+    def balancer_configuration(self, program):
+        text = (FILES / CONFIGURATIONS[program]).read_text()
+        webs = [guest for guest in self.bed.guests if guest.kind == "web"]
+        if program == "nginx":
+            return text.replace("# SERVERS", "\n        ".join(f"server {guest.address}:{WEB_PORT};  # {guest.name}" for guest in webs))
+        # Behind two balancers, new connections to the port are counted, so this one's health checks must not come there.
+        port = f" port {SECOND_WEB_PORT}" if self.bed.front.level4 else ""
+        return text + "".join(f"    server {guest.name} {guest.address}:{WEB_PORT} weight 100{port}\n" for guest in webs)
 
     def remove_disk(self):
         kernel.unmount_overlay(self.folder)

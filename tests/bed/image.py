@@ -17,6 +17,7 @@ PACKAGES = (
     "dbus",
     "haproxy",
     "iproute2",
+    "nginx-light",
     "openssh-server",
     "python3",
     "python3-jmespath",

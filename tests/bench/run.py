@@ -5,7 +5,8 @@
 """make bench: what the collection costs and how quick it is, each figure with its peer in the same run.
 
 Writes build/bench/result.json and a table. Parts can be named on the command line; without names all run, some
-twenty-five minutes, but for those that boot guests: "kinds" takes an hour, "fast_path" twenty minutes.
+fifty minutes, but for two that boot guests and last long: "kinds" takes an hour, "fast_path" twenty minutes.
+"providers" boots guests, too, for which it needs root; it takes half an hour.
 What an earlier run wrote of other parts stays in the file.
 The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures, scale, watcher  # noqa: E402
+from tests.bench import cases, figures, providers, responder, scale, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
@@ -61,10 +62,12 @@ PARTS = {
     "kinds": watcher.kinds,
     "fast_path": watcher.fast_path,
     **cases.CASES,
+    "responder": responder.responder,
+    "providers": providers.providers,
 }
 
 
-ON_GUESTS = ("kinds", "fast_path")
+LONG = ("kinds", "fast_path")
 
 
 def merged(path, rows):
@@ -80,7 +83,7 @@ def merged(path, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("part", nargs="*", help="one or more of " + ", ".join(PARTS))
-    chosen = parser.parse_args().part or [name for name in PARTS if name not in ON_GUESTS]
+    chosen = parser.parse_args().part or [name for name in PARTS if name not in LONG]
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         parser.error("unknown part {0}; there are {1}".format(", ".join(unknown), ", ".join(PARTS)))

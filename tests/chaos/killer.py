@@ -13,6 +13,7 @@ import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tests.chaos.points import POINTS
 from tests.chaos.scenarios import OWN_TASKS, SCENARIOS, VARIANTS
 
 HERE = Path(__file__).resolve().parent
@@ -59,13 +60,15 @@ class Case:
     delay: float = 0.0
     at: float | None = None  # seconds after the start of the controller, instead of a task
     once_approved: bool = False  # as soon as a metadata service has taken an approval, instead of both
+    point: str | None = None  # a name in points.py, instead of all three
     who: str = "all"  # dies: the controller alone, or all its processes
     company: str = "none"
     fault: dict | None = None  # see faults.py
 
     @property
     def kind(self):
-        kill = f"task, {self.who}" if self.task else f"moment, {self.who}" if self.at is not None or self.once_approved else ""
+        moment = f"moment, {self.who}" if self.at is not None or self.once_approved else ""
+        kill = f"task, {self.who}" if self.task else f"point, {self.who}" if self.point else moment
         return ", ".join(filter(None, ["fault" if self.fault else "", kill])) or "no kill"
 
     def replay(self):
@@ -123,6 +126,25 @@ def case(scenario, number, seed, record):
     # No run takes as long as another.
     longest = 0.9 * (record["controllers"][0]["end"] - record["controllers"][0]["begin"])
     return Case(scenario, name, at=round(dice.uniform(0.5, longest), 2), who=who, company=company)
+
+
+def behind(front, seed):
+    """The cases of another provider, by name: its scenarios without a kill, a kill at each of its points, and kills at a task and after the approval."""
+    reboot = f"{front}_reboot"
+
+    def named(name, scenario=reboot, **more):
+        return name, Case(scenario, f"{seed}/{front}/{name}", **more)
+
+    yield named("undisturbed")
+    points = list(POINTS[front])
+    for number, point in enumerate(points):
+        yield named(point, point=point, company="after" if number % 3 == 1 else "none")
+    yield named("in a turn", task=TURN, occurrence=3, delay=0.4, who="alone")
+    yield named("once approved", once_approved=True, company="along")
+    yield named("beside another", scenario=f"{front}_overlapping", company="along")
+    middle = next(point for point in points if "second record" in point)
+    yield named("cancelled", scenario=f"{front}_cancelled", point=middle)
+    yield named("no notice", scenario=f"{front}_no_notice", point=middle, who="alone")
 
 
 def again(case):

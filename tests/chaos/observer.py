@@ -4,7 +4,7 @@
 
 """Judges a run by what its witnesses recorded. Shares no code with the collection, and asks it nothing but its result.
 
-The witnesses: the simulator (events, approvals, requests), HAProxy's own state (looked at twenty times a second) and its
+The witnesses: the simulator (events, approvals, requests), the balancer's own state (looked at twenty times a second, see fronts.py) and its
 log (every request, and the server), the load generator (every request, and who answered it), and the system (exit codes,
 files left, processes left). No scenario has a rule that ignores an event. A record is a dictionary that JSON can carry, so
 a run can be judged again from a file:
@@ -13,7 +13,8 @@ samples      [[time, {"backend/server": [admin, up, weight, sessions and queue]}
 before/after {"backend/server": [admin, weight, address]}, as HAProxy says
 events, requests   the simulator's lists; a request that met a fault has "Fault"
 load         the load generator's rows
-log          HAProxy's: [{"backend", "start", "seconds", "status"}, ...]
+log          the balancer's: [{"backend", "start", "seconds", "status"}, ...]; log_of: its name; log_of_requests: whether a row is a request
+unnoted      records that did not say that the change was made when an approval was seen
 controllers  [{"name", "begin", "end", "hung", "killed", "status", "result", "limit", "output"}, ...]
 hosts, least (the minimum in service), yields (seconds before an event from which on it holds no host back), forbidden
 (numbers of events that a rule forbids to approve), left (what was left behind), deaf (hosts that do not answer at the end)
@@ -75,7 +76,7 @@ class Observer:
         self.samples = record["samples"]
         self.zero = self.samples[0][0]
         # Who tells of requests, and by how much later than the balancer it may have been heard of their ends.
-        self.witnesses = {"the load": (record["load"], HEARSAY), "HAProxy's log": (record["log"], LOOK)}
+        self.witnesses = {"the load": (record["load"], HEARSAY), f"{record['log_of']}'s log": (record["log"], LOOK)}
         self.said = []
 
     def violations(self):
@@ -216,6 +217,8 @@ class Observer:
                 if key not in touched and (weight != before[key][1] or (key not in named and admin != before[key][0])):
                     touched.add(key)
                     self.say(4, f"{key} was {before[key]} before and {admin} with weight {weight} at {self.at(when)}; no event has to do with that")
+        for what in self.record["unnoted"]:
+            self.say(4, f"approved while the record did not say that the change was made: {what}")
         for what in self.record["left"]:
             self.say(4, f"left behind: {what}")
         for host in self.record["deaf"]:
@@ -260,8 +263,8 @@ class Observer:
             if started is not None and not event["Approvals"] and not self.served_enough(event):
                 windows.append((started - REQUEST_LIMIT - HEARSAY, self.life(event)[1] + CHECKED))
         answered = sum(row["outcome"] == "ok" for row in self.record["load"])
-        if len(self.record["log"]) < answered:
-            self.say(7, f"{answered} requests were answered, HAProxy's log tells of {len(self.record['log'])}")
+        if self.record["log_of_requests"] and len(self.record["log"]) < answered:
+            self.say(7, f"{answered} requests were answered, {self.record['log_of']}'s log tells of {len(self.record['log'])}")
         for witness, (rows, _later) in self.witnesses.items():
             told = [(row, row.get("outcome") or ("ok" if row["status"] == 200 else f"status {row['status']}")) for row in rows]
             lost = [(row, said) for row, said in told if said != "ok" and not any(since <= row["start"] <= until for since, until in windows)]

@@ -53,6 +53,7 @@ class Scenario:
     variables: dict = field(default_factory=dict)
     hosts: tuple = HOSTS[:3]
     forbidden: tuple = ()  # numbers of the events that a rule has prepared, but not approved
+    front: str = "haproxy"  # what sends traffic to the hosts; see fronts.py
     # What an operator did before the run, as commands to HAProxy. It must all be so at the end.
     operator: tuple = ()
 
@@ -119,5 +120,19 @@ def _scenarios():
 
 
 SCENARIOS = {scenario.name: scenario for scenario in _scenarios()}
+
+
+def _behind(front):
+    """What the other providers are tried with. In Azure's pool the three hosts have no state, None and Up."""
+    yield Scenario(f"{front}_reboot", (Announced("Reboot", ("web1",)),), front=front)
+    yield Scenario(f"{front}_cancelled", (Announced("Redeploy", ("web3",), cancelled=True),), front=front)
+    yield Scenario(f"{front}_no_notice", (Announced("Reboot", ("web2",), status="Started", impact=20.0),), front=front)
+    # Two hosts of one file, one pool; the second while the first is out.
+    yield Scenario(f"{front}_overlapping", (Announced("Reboot", ("web1",)), Announced("Freeze", ("web2",), once_out="web1")), front=front)
+
+
+BEHIND = {scenario.name: scenario for front in ("nginx", "probe", "azure", "row") for scenario in _behind(front)}
+"""Scenarios of the other providers."""
+ALL = {**SCENARIOS, **BEHIND}
 VARIANTS = ("min_yields", "short_notice", "not_approved", "operator")
 """Those that differ from another in little."""

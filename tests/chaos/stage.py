@@ -22,42 +22,26 @@ import uuid
 from pathlib import Path
 
 from tests.chaos import faults
+from tests.chaos.fronts import FRONTS
 from tests.chaos.killer import FOLDER, HERE, ROOT
-from tests.chaos.observer import read_balancer, read_log
-from tests.chaos.scenarios import SCENARIOS
+from tests.chaos.points import POINTS
+from tests.chaos.scenarios import ALL
 from tests.chaos.strike import strike
 from tests.support.playbook import ansible_settings, program, run_facts, surroundings
 from tests.support.processes import kill, marked
 from tests.support.simulator import SimulatorError
-from tests.support.world import BACKEND, TICK, World
+from tests.support.world import BACKEND, TICK
 
 RATE = 40.0  # requests per second
 RUN_LIMIT = 150.0
 REPEAT = 60.0  # more, where an answer of 200 may be a fault: an approval that has no effect is sent again after so long
 CASE_LIMIT = 300.0
+DESERTED = 30.0  # after the end of the last controller nothing comes any more
 LATE = 20.0  # for which workers of a killed run may live on
+# A worker of Ansible whose controller was killed alone writes its result into a queue that only it has open any more. It waits for ever, and changes
+# nothing more: its module is over.
+ORPHANED = ("(anon_pipe_write)", "(pipe_write)")
 AT_ONCE = 3  # controllers, wherever they run: with more of them two cores are late for a deadline
-
-# What the collection has no business with: these servers lead to no host of the world. Nobody connects to them.
-OTHERS = """
-backend others
-    server spare 127.0.0.1:9 weight 7
-    server parked 127.0.0.1:9 weight 3 disabled
-"""
-
-# HAProxy's own word on every request, when it has come to its end.
-LOG = """\
-    option dontlognull
-    log stdout format raw local0
-    log-format "request %s %Ts.%ms %Ti %Ta %ST"
-"""
-
-
-def watched(configuration):
-    """HAProxy's configuration with the log, and the others."""
-    logging = configuration.replace("frontend demo\n", "frontend demo\n" + LOG)
-    # Of two threads that write at once one gives its line up, and the log is a witness.
-    return logging.replace("global\n", "global\n    nbthread 1\n") + OTHERS
 
 
 class Controller:
@@ -96,8 +80,8 @@ class Stage:
     def __init__(self, folder, case):
         self.folder = Path(folder)
         self.case = case
-        self.scenario = SCENARIOS[case.scenario]
-        self.world = World(self.folder, self.scenario.hosts, adapt=watched)
+        self.scenario = ALL[case.scenario]
+        self.world = FRONTS[self.scenario.front](self.folder, self.scenario.hosts)
         self.limit = RUN_LIMIT + (REPEAT if case.fault else 0.0)
         self.token = uuid.uuid4().hex
         self.controllers = []
@@ -133,6 +117,7 @@ class Stage:
             self._start("along")
         self._start("first", kill=self.case)
         struck = self.case.at is None and not self.case.once_approved
+        self.unnoted = []
         deadline = time.time() + CASE_LIMIT
         while not self._over():
             self.tick()
@@ -141,7 +126,8 @@ class Stage:
                 struck = True
                 if first.process.poll() is None:
                     strike(first.process.pid, self.case.who)
-            if time.time() > deadline:
+            ended = [controller.end for controller in self.controllers]
+            if time.time() > deadline or None not in ended and time.time() > max(ended) + DESERTED:
                 break
         self._await_leftovers()
         # The balancer's checks notice a server's return within two seconds.
@@ -163,10 +149,13 @@ class Stage:
             "after": dict(self.lasting),
             "events": self.events,
             "requests": requests,
-            "load": load,
-            "log": read_log((self.folder / "haproxy.log").read_text(encoding="utf-8")),
+            "load": [row for row in load if row["connection"] in self.world.promised],
+            "log": self.world.rows(),
+            "log_of": self.world.balancer,
+            "log_of_requests": self.world.of_requests,
+            "unnoted": self.unnoted,
             "controllers": [controller.record() for controller in self.controllers],
-            "left": [*self.left, *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
+            "left": [*self.left, *self.world.left(), *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
             "deaf": deaf,
             "fault_begun": bool(self.case.fault) and faults.met(self.case.fault, requests),
             "reached": any(controller.killed for controller in self.controllers),
@@ -181,15 +170,26 @@ class Stage:
 
     def tick(self):
         self._look()
+        approved = {event["EventId"] for event in self.events if event["Approvals"]}
         self.events = self.world.simulator.events()
+        if {event["EventId"] for event in self.events if event["Approvals"]} - approved:
+            self._see_records()
         self.world.hit_started(self.events)
         self._azure()
         self._controllers()
         self.world.do_what_is_due()
         time.sleep(TICK)
 
+    def _see_records(self):
+        """Notes the records of balancers that do not say yet that the change was made, as an approval is seen."""
+        for path in (self.folder / "state").rglob("*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                record = json.loads(path.read_text(encoding="utf-8"))
+                if record["kind"] in ("nginx_server", "health_probe", "haproxy_server") and record["phase"] == "changing":
+                    self.unnoted.append(path.name)
+
     def _look(self):
-        sample, self.lasting = read_balancer(self.world.haproxy.ask("show servers state; show stat"))
+        sample, self.lasting = self.world.look()
         self.samples.append([time.time(), sample])
 
     def _out(self, host):
@@ -254,7 +254,13 @@ class Stage:
             **ansible_settings(self.folder),
             # By this, whatever a killed controller leaves is found.
             CHAOS_TOKEN=self.token,
+            **self.world.environment(),
         )
+        if kill is not None and kill.point is not None:
+            event, pattern, nth = POINTS[self.scenario.front][kill.point]
+            point = {"event": event, "pattern": pattern, "nth": nth, "count": str(self.folder / "point"), "who": kill.who}
+            # Every Python of this controller, also those of its modules, reads what lies in this folder.
+            environment.update(CHAOS_POINT=json.dumps(point), PYTHONPATH=str(HERE / "plugins" / "points"))
         if kill is not None:
             environment.update(
                 ANSIBLE_CALLBACK_PLUGINS=str(HERE / "plugins" / "callback"),
@@ -276,11 +282,12 @@ class Stage:
         self.controllers.append(Controller(name, process, output, self.limit))
 
     def _leftovers(self):
-        """Processes of our controllers that live: {pid: command}."""
+        """Processes of our controllers that live: {pid: command, and what of the kernel it waits in}."""
         found = {}
         for pid in marked(f"CHAOS_TOKEN={self.token}"):
             with contextlib.suppress(OSError):
-                found[pid] = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+                command = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+                found[pid] = f"{command} ({Path('/proc', str(pid), 'wchan').read_text(encoding='utf-8')})"
         return found
 
     def _await_leftovers(self):
@@ -288,7 +295,7 @@ class Stage:
         until = time.time() + LATE
         while self._leftovers() and time.time() < until:
             self.tick()
-        self.left = [f"process {command}" for command in self._leftovers().values()]
+        self.left = [f"process {command}" for command in self._leftovers().values() if not command.endswith(ORPHANED)]
 
     def _end_all(self):
         for pid in self._leftovers():

@@ -5,7 +5,7 @@
 """handle_events killed at any moment, met by others like it and by bad services; an observer judges each run.
 
 Every case prints its seed and the command that plays it again. CHAOS_SEED (1) chooses other points, moments and company.
-The whole matrix is marked long: some 350 runs, for three processes on two cores:
+The whole matrix is marked long: some 400 runs, for three processes on two cores:
     build/venv/bin/python -m pytest -m 'long or not long' --numprocesses 3 --dist worksteal tests/chaos
 
 What is sampled, in the scenarios of scenarios.py:
@@ -18,6 +18,9 @@ What is sampled, in the scenarios of scenarios.py:
   others with one
 - a fault of the approval: in `reboot` each, in every other scenario that has an approval one of five
 - faults of several requests running, in `reboot` alone
+
+All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) there are a dozen cases each (-k behind).
+They are killed at each point between a record and a change (points.py), in a turn and after the approval. One runs beside another controller.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from tests.chaos import killer, stage
 from tests.chaos.faults import FAULTS
 from tests.chaos.killer import EVERY_POINT, KILLS, MOMENTS, Case
 from tests.chaos.observer import judge
+from tests.chaos.points import POINTS
 from tests.chaos.scenarios import SCENARIOS
 from tests.support.world import BACKEND
 
@@ -158,3 +162,20 @@ def turns():
 def test_a_fault_at_every_second_request(scenario, offset, record_property):
     fault = {"turns": list(FAULTS.values()), "offset": offset}
     run(Case(scenario, f"{SEED}/{scenario}/turns-{offset}", fault=fault), record_property)
+
+
+# Behind other providers
+
+BEHIND = {(front, name): case for front in POINTS for name, case in killer.behind(front, SEED)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [pytest.param(case, id="-".join(key).replace(" ", "_")) for key, case in BEHIND.items()])
+def test_behind(case, record_property):
+    record = run(case, record_property)
+    expected = case.point is not None or case.task is not None or case.once_approved
+    assert record["reached"] == expected, f"the run was over before the kill; again: {case.replay()}"
+    for event in record["events"]:
+        for server in (f"{BACKEND}/{host}" for host in event["Resources"]):
+            seen = {servers[server][0] for when, servers in record["samples"] if when >= event["History"][0]["Time"]}
+            assert seen - {"ready"}, f"{server} was never out"

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 
@@ -46,9 +47,14 @@ def faults(document, heading):
     return found
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse((ROOT / "tests" / path).read_text())
+
+
 @pytest.mark.parametrize(("path", "name", "long"), NAMED_TESTS)
 def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
-    node = ast.parse((ROOT / "tests" / path).read_text())
+    node = parsed(path)
     for part in name.split("::"):
         there = {child.name: child for child in node.body if isinstance(child, (ast.ClassDef, ast.FunctionDef))}
         assert part in there

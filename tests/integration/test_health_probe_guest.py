@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(400),  # the first time the image is built
 ]
 
-PORT = 8079
+PORT, UNTOUCHED = 8079, 8077
 # Another port of the guest, on which a unit answers the probe.
 ANSWER = "[Service]\nExecStart=/usr/bin/python3 -I -m http.server 8078\nDynamicUser=yes\n"
 
@@ -51,10 +51,11 @@ class Guest:
         assert went_well, said
         return said.partition("<<")[2].partition(">>")[0]
 
-    def status(self, port=PORT):
-        code = f"import urllib.request as u, urllib.error as e\ntry: print(u.urlopen('http://127.0.0.1:{port}/', timeout=5).status)\n" \
-            "except e.HTTPError as error: print(error.code)\nexcept OSError: print('none')"
-        return self.shell(f"python3 -I - <<'END'\n{code}\nEND")
+    def status(self, *ports):
+        """What is answered on the responder's port, or on these, with words between them."""
+        ask = "try: print(u.urlopen('http://127.0.0.1:{}/', timeout=5).status)\nexcept e.HTTPError as error: print(error.code)\nexcept OSError: print('none')"
+        code = "\n".join(["import urllib.request as u, urllib.error as e", *map(ask.format, ports or (PORT,))])
+        return " ".join(self.shell(f"python3 -I - <<'END'\n{code}\nEND").split("\\n"))
 
 
 @pytest.fixture(name="guest", scope="module")
@@ -67,13 +68,14 @@ def make_guest(tmp_path_factory):
         guest.bed("down")
 
 
-def responder(state="present", port=PORT):
+def responder(state="present", port=PORT, **more):
     return {
         "ansible.builtin.include_role": {"name": "graceful.azure.load_balancer", "tasks_from": "responder"},
         "vars": {
             "load_balancer_health_probe_responder_state": state,
             "load_balancer_health_probe_responder_port": port,
             "load_balancer_health_probe_responder_url": "http://127.0.0.1:8078/",
+            **more,
         },
     }
 
@@ -96,6 +98,8 @@ def test_the_responder_from_its_installation_to_its_end(guest):
     went_well, said = guest.play(responder())
     assert went_well and "changed=0" in said, said
     assert guest.status() == "200"
+    went_well, said = guest.play(hold("present", action="responder", responder_port=8075))
+    assert not went_well and "The responder is not installed here for port 8075" in said
     # It runs as a user of its own.
     assert guest.shell(f"ps -o user= -p $(systemctl show -P MainPID graceful-azure-responder-{PORT}.service)") != "root"
     went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
@@ -112,6 +116,44 @@ def test_the_responder_from_its_installation_to_its_end(guest):
     went_well, said = guest.play(responder("absent"))
     assert went_well and guest.status() == "none", said
     assert guest.play(responder("absent"))[0]
+
+
+def untouched(port):
+    return responder(load_balancer_health_probe_responder_untouched_port=port)
+
+
+def test_the_untouched_answer_comes_moves_and_goes(guest):
+    guest.shell("systemctl start answer; sleep 1")
+    went_well, said = guest.play(untouched(PORT))
+    assert not went_well and f"responder_untouched_port: {PORT} is load_balancer_health_probe_responder_port, too" in said
+    went_well, said = guest.play(untouched(8078))
+    assert not went_well and "cannot listen on port 8078" in said and "load_balancer_health_probe_responder_untouched_port" in said
+    assert guest.shell("ls /etc/systemd/system | grep -c responder || true") == "0"
+    # Beside a responder that is there already and answers the probe all the time.
+    assert guest.play(responder())[0] and guest.status() == "200"
+    went_well, said = guest.play(untouched(UNTOUCHED))
+    assert went_well, said
+    went_well, said = guest.play(untouched(UNTOUCHED))
+    assert went_well and "changed=0" in said, said
+    assert guest.play(hold("present", **THROUGH_RESPONDER))[0]
+    assert guest.status(PORT, UNTOUCHED) == "503 200"
+    # It is the application's own health.
+    guest.shell("systemctl stop answer")
+    assert guest.status(UNTOUCHED) == "503"
+    guest.shell("systemctl start answer; sleep 1")
+    # Another port, and the hold stands on.
+    went_well, said = guest.play(untouched(8076))
+    assert went_well and guest.status(PORT, UNTOUCHED, 8076) == "503 none 200", said
+    assert guest.play(hold("absent"))[0]
+    # Somebody has ended its socket.
+    guest.shell(f"systemctl stop graceful-azure-responder-{PORT}-untouched.socket; systemctl restart graceful-azure-responder-{PORT}.service")
+    assert guest.play(untouched(8076))[0] and guest.status(8076) == "200"
+    went_well, said = guest.play(responder())
+    assert went_well and guest.status(PORT, 8076) == "200 none", said
+    assert guest.play(untouched(UNTOUCHED))[0] and guest.play(responder("absent"))[0]
+    assert guest.status(PORT, UNTOUCHED) == "none none"
+    assert guest.shell("ls -A /etc/systemd/system /etc/systemd/system/sockets.target.wants 2>/dev/null | grep -c responder || true") == "0"
+    assert "changed=0" in guest.play(responder("absent"))[1]
 
 
 def test_a_unit_that_answers_the_probe(guest):

@@ -460,7 +460,11 @@ def test_a_hold_that_was_killed_is_continued_and_given_back_exactly(two_files, p
     found = bed.up.read_bytes(), bed.more.read_bytes()
     came = killed(bed, *point, event_ids=["A"])
     assert came or point[0] == "delete"
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    if point[0] in ("hang_up", "reload"):
+        assert [(server["condition"], server["noted"]) for server in seen] == [("held", False)] * 3
     told = bed.hold()
+    assert [server["noted"] for server in bed.info()["servers"] if server["server"] == bed.one] == [True] * 3
     assert told["conflicts"] == []
     assert [server["condition"] for server in told["servers"]] == ["held"] * 3
     assert [record["phase"] for record in bed.records()] == ["held"] * 3

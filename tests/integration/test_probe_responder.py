@@ -23,10 +23,10 @@ PROGRAM = ROOT / "roles" / "load_balancer" / "files" / "probe_responder.py"
 
 class Responder:
     def __init__(self, folder, web):
-        self.port, self.hold, self.web = free_port(), folder / "hold" / "out", web
+        self.port, self.untouched, self.hold, self.web = free_port(), free_port(), folder / "hold" / "out", web
         self.hold.parent.mkdir()
         self.processes = Processes(folder)
-        words = ("--url", f"http://127.0.0.1:{web.port}/health", "--hold", self.hold, "--port", self.port, "--seconds", "1")
+        words = ("--url", f"http://127.0.0.1:{web.port}/health", "--hold", self.hold, "--port", self.port, "--untouched-port", self.untouched, "--seconds", "1")
         self.process = self.processes.start("responder", sys.executable, "-I", "-S", PROGRAM, *words)
         wait_until(self.listens, 10, "the responder listens")
 
@@ -34,15 +34,19 @@ class Responder:
         with socket.socket() as tried:
             return tried.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def ask(self, method="GET", path="/any"):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        try:
-            connection.request(method, path)
-            answer = connection.getresponse()
-            assert answer.getheader("Connection") == "close"
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
+    def ask(self, method="GET", port=None):
+        return ask(port or self.port, method)
+
+
+def ask(port, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, "/any")
+        answer = connection.getresponse()
+        assert answer.getheader("Connection") == "close"
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 @pytest.fixture(name="responder")
@@ -65,6 +69,37 @@ def test_a_hold_makes_it_fail_at_once(responder):
     assert responder.ask() == (503, "held for a scheduled event\n")
     responder.hold.unlink()
     assert responder.ask()[0] == 200
+
+
+def test_the_untouched_answer_is_the_applications_health_whatever_is_held(responder):
+    assert responder.ask(port=responder.untouched) == (200, "OK\n")
+    responder.hold.write_text("")
+    assert responder.ask()[0] == 503 and responder.ask(port=responder.untouched) == (200, "OK\n")
+    responder.web.status = 500
+    assert responder.ask(port=responder.untouched)[0] == 500
+
+
+def test_systemd_says_which_socket_is_untouched(tmp_path):
+    """As systemd does it: both sockets are open, and the environment names them."""
+    web = Web()
+    processes = Processes(tmp_path)
+    hold = tmp_path / "out"
+    hold.write_text("")
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _each in range(2)]
+    # They become the descriptors 3 and 4 of the process, whose number the environment must name.
+    begin = f"import os; os.dup2({listeners[0].fileno()}, 300); os.dup2({listeners[1].fileno()}, 301); os.dup2(300, 3); os.dup2(301, 4);" \
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='untouched:other.socket');" \
+        "import sys; os.execv(sys.executable, [sys.executable] + sys.argv[1:])"
+    words = ("-I", "-S", PROGRAM, "--url", f"http://127.0.0.1:{web.port}/health", "--hold", hold)
+    try:
+        processes.start("responder", sys.executable, "-c", begin, *words, pass_fds=[listener.fileno() for listener in listeners])
+        answers = [ask(listener.getsockname()[1])[0] for listener in listeners]
+        assert answers == [200, 503]
+    finally:
+        processes.close()
+        web.close()
+        for listener in listeners:
+            listener.close()
 
 
 def test_what_it_cannot_read_is_no_hold(responder):

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
@@ -60,3 +62,24 @@ def test_out_drained_and_back(bed, azure):
     predicted = bed.run(out("E1", known), check=True, arguments=["--diff"])
     assert predicted.step.result["done"] and predicted.step.result["changed"]
     assert azure.writes() == writes
+
+
+@pytest.mark.parametrize("with_list", [False, True])
+def test_a_host_is_known_by_its_ansible_host(bed, azure, with_list):
+    inventory = json.loads(bed.inventory.read_text())
+    inventory["all"]["hosts"]["web1"]["ansible_host"] = "10.0.0.4"
+    bed.inventory.write_text(json.dumps(inventory))
+    where = {"azure_pool": POOL, **azure.options("")}
+    known = {f"load_balancer_{key}": value for key, value in {"provider": "azure_load_balancer", **where}.items()}
+    if with_list:
+        known = {"load_balancer_list": [{"provider": "azure_load_balancer", **where}]}
+
+    def is_out():
+        assert azure.state("a") == "Down"
+
+    drain = "drain_host", {**known, "drain_host_ports": [bed.webs["web1"].port]}
+    run = bed.run(out("E1", known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}))
+    first, drained, last = run.steps
+    assert first.result["done"] and drained.result["done"] and last.result["done"], run.output
+    assert first.result["reason"] == "10.0.0.4 in pool web is held (Down)"
+    assert azure.members() == MEMBERS

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in for Azure Resource Manager as a process, with one load balancer whose pool has four addresses."""
+"""The stand-in for Azure Resource Manager as a process that serves TLS, with one load balancer whose pool has four addresses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
 SIMULATOR = Path(__file__).parents[2] / "roles/imds_simulator/files/azure_simulator.py"
 LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
 POOL = LB + "/backendAddressPools/web"
+COMPUTE = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute"
+SET = COMPUTE + "/virtualMachineScaleSets/web"
+ACKNOWLEDGE = "Microsoft.Maintenance/scheduledevents/acknowledge/action"
 EVENT, OTHER_EVENT = "602d9444-d2cd-49c7-8624-8643e7171297", "702d9444-d2cd-49c7-8624-8643e7171297"
 
 
@@ -45,22 +47,24 @@ BALANCER = {
 
 
 class StandIn:
-    def __init__(self, process):
-        told = json.loads(process.stdout.readline())
-        self.url, self.ca_file = told["url"], told["ca_file"]
+    """What tests do with a stand-in."""
+
+    # What the modules take as their clock.
+    clock = {}
+
+    def __init__(self, url, ca_file):
+        self.url, self.ca_file = url, ca_file
 
     def environment(self):
         """The credentials, as the environment of the controller has them."""
         return {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "right", "AZURE_TENANT": "tenant"}
 
-    def options(self):
+    def options(self, prefix="load_balancer_"):
         """Where it is, as the roles are told."""
-        return {f"load_balancer_azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
+        return {f"{prefix}azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
 
     def control(self, method, path, body=None):
-        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
-        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
-            return json.load(answer)
+        raise NotImplementedError
 
     def fault(self, fault, times=1, **more):
         self.control("POST", "faults", {"Fault": fault, "Times": times, **more})
@@ -85,6 +89,10 @@ class StandIn:
                 each["properties"]["adminState"] = state
         self.control("POST", "load-balancers", resource)
 
+    def acknowledged(self):
+        """The events that were acknowledged, each as often as it was."""
+        return [each["EventId"] for each in self.control("GET", "acknowledgements")]
+
     def writes(self):
         return [(each["Method"], each["Status"]) for each in self.control("GET", "requests") if each["Method"] in ("PUT", "PATCH")]
 
@@ -96,19 +104,44 @@ class StandIn:
         return dict(known, **more)
 
     def hold(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, **more), check_mode)
+        return self._run(self.params(address=name, **more), check_mode)
 
     def release(self, name="a", check_mode=False, **more):
-        return run(self.params(address=name, state="absent", **more), check_mode)
+        return self._run(self.params(address=name, state="absent", **more), check_mode)
+
+    def _run(self, params, check_mode):
+        # Whoever only starts the stand-in needs no collection on the path.
+        from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+
+        return run(params, check_mode, **self.clock)
+
+
+class Process(StandIn):
+    """The stand-in as a process, which was started with the words of ``command``."""
+
+    def __init__(self, process):
+        told = json.loads(process.stdout.readline())
+        super().__init__(told["url"], told["ca_file"])
+
+    def control(self, method, path, body=None):
+        request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
+        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
+            return json.load(answer)
+
+
+def command(folder, *arguments, resources=(BALANCER,), compute=()):
+    """The words that start the stand-in."""
+    (folder / "lbs.json").write_text(json.dumps(list(resources)))
+    (folder / "compute.json").write_text(json.dumps(list(compute)))
+    words = (sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--compute", folder / "compute.json")
+    return [*map(str, (*words, "--client", "app=right", "--certificate-dir", folder, *arguments))]
 
 
 @contextlib.contextmanager
-def stand_in(folder, *arguments, resources=(BALANCER,)):
-    (folder / "lbs.json").write_text(json.dumps(list(resources)))
-    command = [sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--client", "app=right", "--certificate-dir", folder, *arguments]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
+def stand_in(folder, *arguments, resources=(BALANCER,), compute=()):
+    with subprocess.Popen(command(folder, *arguments, resources=resources, compute=compute), stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield StandIn(process)
+            yield Process(process)
         finally:
             process.terminate()
             process.wait(10)

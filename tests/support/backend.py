@@ -4,22 +4,25 @@
 
 """A small web server: the application that the load asks for.
 
-``GET /`` is answered at once, ``GET /slow`` after two seconds, ``GET /endless`` says something every second and never
-comes to its end. Connections are kept open, as an application behind a
-balancer does. It knows nothing of events: it is killed, stopped and started again from outside, as a VM is.
+``GET /`` is answered at once, ``GET /slow`` after two seconds. The answer to ``GET /long`` begins at once and ends after four
+seconds. ``GET /endless`` says something every second and never comes to its end. Connections are kept open, as an application behind a
+balancer does, or closed after so many answers as web servers also do. It knows nothing of events: it is killed, stopped and started again
+from outside, as a VM is.
 """
 
 import argparse
 import asyncio
 
 SLOW_SECONDS = 2.0
+LONG_SECONDS = 4.0
 BACKLOG = 4096
 
 
 class WebConnection(asyncio.Protocol):
     """One HTTP/1.1 connection; requests have no body."""
 
-    def __init__(self, name):
+    def __init__(self, name, most=None):
+        self.left = most
         self.body = "answered by {0}\n".format(name).encode()
         self.head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Backend: {0}\r\nContent-Length: {1}\r\n".format(name, len(self.body)).encode()
         self.received = b""
@@ -38,6 +41,8 @@ class WebConnection(asyncio.Protocol):
                 self.go_on()
             elif head.startswith(b"GET /slow "):
                 asyncio.get_running_loop().call_later(SLOW_SECONDS, self.answer, closing)
+            elif head.startswith(b"GET /long "):
+                self.answer(closing, LONG_SECONDS)
             else:
                 self.answer(closing)
 
@@ -46,17 +51,32 @@ class WebConnection(asyncio.Protocol):
             self.transport.write(b"1\r\n.\r\n")
             asyncio.get_running_loop().call_later(1.0, self.go_on)
 
-    def answer(self, closing):
+    def answer(self, closing, seconds=0.0):
+        """Answer, with the end of the body so many seconds after its beginning."""
         if self.transport.is_closing():
             return
-        self.transport.write(self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n") + self.body)
-        if closing:
-            self.transport.close()
+        if self.left is not None:
+            self.left -= 1
+            closing = closing or self.left <= 0
+        head = self.head + (b"Connection: close\r\n\r\n" if closing else b"\r\n")
+        if seconds:
+            self.transport.write(head + self.body[:1])
+            asyncio.get_running_loop().call_later(seconds, self.finish, self.body[1:], closing)
+        else:
+            self.finish(head + self.body, closing)
+
+    def finish(self, data, closing):
+        if not self.transport.is_closing():
+            self.transport.write(data)
+            if closing:
+                self.transport.close()
 
 
-async def serve(name, address, port):
+async def serve(name, address, port, most):
     # The world keeps the port reserved with a socket of its own while this server is down, hence reuse_port.
-    server = await asyncio.get_running_loop().create_server(lambda: WebConnection(name), address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: WebConnection(name, most), address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True
+    )
     await server.serve_forever()
 
 
@@ -65,9 +85,10 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--requests-per-connection", type=int, help="close a connection after so many answers")
     arguments = parser.parse_args()
     try:
-        asyncio.run(serve(arguments.name, arguments.address, arguments.port))
+        asyncio.run(serve(arguments.name, arguments.address, arguments.port, arguments.requests_per_connection))
     except KeyboardInterrupt:
         pass
 

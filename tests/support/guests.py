@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,7 +15,9 @@ import subprocess
 import sys
 import unittest
 
+from tests.bed import kernel
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.simulator import Control
 from tests.support.watcher import parse
 
 ENTRY = "graceful.azure.event_watcher"
@@ -24,9 +27,11 @@ COLLECTION = "/root/.ansible/collections/ansible_collections/graceful/azure"
 class Guests:
     """A bed of booted guests with their metadata service. What is said of one is said of web1, unless another is named."""
 
-    def __init__(self, folder, web=1, balancers=0, packages=()):
+    def __init__(self, folder, web=1, balancers=0, packages=(), front=None):
+        """What stands in front is one of tests/bed/front.py; it has the balancers that it needs."""
         self.folder = folder
-        self.options = ["--folder", str(folder), "--web", str(web), "--balancers", str(balancers), "--packages", " ".join(packages)]
+        self.options = ["--folder", str(folder), "--web", str(web), "--packages", " ".join(packages)]
+        self.options += ["--balancers", str(balancers)] if front is None else ["--front", front]
 
     def bed(self, *words):
         return must_pass(sys.executable, "tests/bed/bed.py", *self.options, *words, timeout=400)
@@ -88,6 +93,18 @@ class Guests:
         fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
         return json.loads(self.bed("event", json.dumps(fields)))["EventId"]
 
+    def ask_simulator(self, path, body=None):
+        """Its control address is in the guests' network."""
+        control = Control(json.loads((self.folder / "bed.json").read_text())["control"])
+
+        def ask():
+            kernel.enter_network(self.namespace)
+            return control.ask("GET" if body is None else "POST", path, body)
+
+        # A thread that has moved stays there, and ends.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(ask).result()
+
     def lines(self, what):
         """What the watcher has logged, each with the time of the journal."""
         rows = self.says("journalctl --output=short-unix --unit graceful-azure-watcher").splitlines()
@@ -98,11 +115,11 @@ class Guests:
 
 
 @contextlib.contextmanager
-def booted(folder, web=1, balancers=0, packages=()):
+def booted(folder, web=1, balancers=0, packages=(), front=None):
     """Guests that are up, for as long as it lasts."""
     if os.geteuid() != 0:
         raise unittest.SkipTest("real hosts are booted by root alone: sudo make test-long")
-    guests = Guests(folder, web, balancers, packages)
+    guests = Guests(folder, web, balancers, packages, front)
     try:
         guests.bed("up")
         yield guests

@@ -6,8 +6,9 @@
 
 A request begins at its time by the clock and not when the one before is answered, so a server that hangs cannot slow
 the load down and hide what it costs. Nothing is tried twice. Every third request opens a connection of its own, the
-others use connections kept open; every thirteenth asks for the answer that takes two seconds. A request has failed
-when it did not get the whole right answer within its time limit, for whatever reason.
+others use connections kept open; every thirteenth asks for the answer that takes two seconds. With --long-every some ask
+for the one that lasts four seconds. A request has failed when it did not get the whole right answer within its time limit,
+for whatever reason; the long answer has its four seconds on top of that.
 
 Runs until SIGTERM, lets the requests under way end, and writes one line of CSV for each request. On standard output
 it says once a second, as a line of JSON, how many there were and how many failed.
@@ -26,11 +27,15 @@ OK = "ok"
 NEW_EVERY = 3
 SLOW_EVERY = 13
 IDLE_SECONDS = 5.0
+# After how long a good server answers: see backend.py.
+DUE = {"fast": 0.0, "slow": 2.0, "long": 4.0}
 
 
-def command(port, rate, limit, records, address="127.0.0.1"):
+def command(port, rate, limit, records, address="127.0.0.1", new_every=NEW_EVERY, long_every=0, kept_seconds=None):
     """The words that start a load; ``limit`` is how many seconds a request may take, ``records`` the file for what becomes of each."""
-    words = ("--address", address, "--port", port, "--rate", rate, "--limit", limit, "--records", records)
+    words = ["--address", address, "--port", port, "--rate", rate, "--limit", limit, "--records", records, "--new-every", new_every, "--long-every", long_every]
+    if kept_seconds is not None:
+        words += ["--kept-seconds", kept_seconds]
     return [sys.executable, "-I", "-S", __file__, *map(str, words)]
 
 
@@ -42,6 +47,50 @@ def read_requests(path):
         row["start"] = float(row["start"])
         row["seconds"] = float(row["seconds"])
     return rows
+
+
+def longest_gap(moments):
+    """(seconds, begin, end) of the longest time between two of these moments; None if there is none."""
+    moments = sorted(moments)
+    return max(((later - earlier, earlier, later) for earlier, later in zip(moments, moments[1:])), default=None)
+
+
+def summary(rows):
+    """The counts of some records.
+
+    ``longest_pause`` is the longest time that a client waited beyond the time when its answer was due, whether it got one or not.
+    ``longest_gap`` is the longest time without any good answer, until the last request began. For each of ``backends`` it is the longest time in which no
+    request began that this backend answered well: so long it was out, as clients see it.
+    """
+    good = [row for row in rows if row["outcome"] == OK]
+    # The load ends with a last request. That some answers come two seconds later is no gap.
+    last = max((row["start"] for row in rows), default=0.0)
+    gap = longest_gap([last, *(min(last, row["start"] + row["seconds"]) for row in good)]) if rows else None
+    begun = {}
+    for row in good:
+        begun.setdefault(row["backend"], []).append(row["start"])
+    backends = {}
+    for name, starts in sorted(begun.items()):
+        seconds, began, ended = longest_gap(starts) or (None, None, None)
+        backends[name] = {"requests": len(starts), "longest_gap": seconds, "gap_began": began, "gap_ended": ended}
+    connections = {
+        kind: {
+            "requests": sum(row["connection"] == kind for row in rows),
+            "failed": sum(row["connection"] == kind and row["outcome"] != OK for row in rows),
+        }
+        for kind in ("new", "kept")
+    }
+    return {
+        "requests_total": len(rows),
+        "requests_failed": len(rows) - len(good),
+        "longest_pause": max((max(0.0, row["seconds"] - DUE[row["kind"]]) for row in rows), default=None),
+        "longest_gap": gap and gap[0],
+        "connections": connections,
+        "backends": backends,
+        "failures": [
+            {"time": row["start"], "outcome": row["outcome"], "kind": row["kind"], "connection": row["connection"]} for row in rows if row["outcome"] != OK
+        ],
+    }
 
 
 class Request:
@@ -65,6 +114,7 @@ class Client(asyncio.Protocol):
         self.request = request
         self.transport = None
         self.received = b""
+        self.opened = time.monotonic()
         self.idle_since = 0.0
 
     def connection_made(self, transport):
@@ -115,14 +165,20 @@ class Client(asyncio.Protocol):
         self.load.end(request, outcome, backend)
         if outcome == OK and request.connection == "kept":
             self.idle_since = time.monotonic()
-            self.load.idle.append(self)
+            if self.load.is_old(self):
+                self.transport.close()
+            else:
+                self.load.idle.append(self)
 
 
 class Load:
     """Begins the requests, keeps the idle connections, counts and writes."""
 
-    def __init__(self, port, rate, limit, writer, address="127.0.0.1"):
+    def __init__(self, port, rate, limit, writer, address="127.0.0.1", new_every=NEW_EVERY, long_every=0, kept_seconds=None):
         self.address = address
+        self.new_every = new_every
+        self.long_every = long_every
+        self.kept_seconds = kept_seconds
         self.port = port
         self.rate = rate
         self.limit = limit
@@ -134,27 +190,31 @@ class Load:
         self.connecting = set()
         self.texts = {
             (kind, connection): "GET {0} HTTP/1.1\r\nHost: demo\r\nConnection: {1}\r\n\r\n".format(path, field).encode()
-            for kind, path in (("fast", "/"), ("slow", "/slow"))
+            for kind, path in (("fast", "/"), ("slow", "/slow"), ("long", "/long"))
             for connection, field in (("kept", "keep-alive"), ("new", "close"))
         }
 
     def begin(self, number):
-        request = Request("fast" if number % SLOW_EVERY else "slow", "kept" if number % NEW_EVERY else "new")
+        kind = "long" if self.long_every and number % self.long_every == 0 else "slow" if number % SLOW_EVERY == 0 else "fast"
+        request = Request(kind, "kept" if number % self.new_every else "new")
+        limit = self.limit + (DUE["long"] if kind == "long" else 0.0)
         self.under_way += 1
         loop = asyncio.get_running_loop()
         client = None
         while request.connection == "kept" and self.idle and client is None:
             client = self.idle.pop()
+            if self.is_old(client):
+                client.transport.close()
             if client.transport.is_closing():
                 client = None
         if client is None:
             client = Client(self, request)
-            request.limit = loop.call_later(self.limit, client.time_out)
+            request.limit = loop.call_later(limit, client.time_out)
             task = loop.create_task(self.connect(client, request))
             self.connecting.add(task)
             task.add_done_callback(self.connecting.discard)
         else:
-            request.limit = loop.call_later(self.limit, client.time_out)
+            request.limit = loop.call_later(limit, client.time_out)
             client.send(request)
 
     async def connect(self, client, request):
@@ -172,6 +232,9 @@ class Load:
         self.failed += outcome != OK
         seconds = time.monotonic() - request.begun
         self.writer.writerow(("{0:.4f}".format(request.start), "{0:.4f}".format(seconds), outcome, backend, request.kind, request.connection))
+
+    def is_old(self, client):
+        return self.kept_seconds is not None and time.monotonic() - client.opened > self.kept_seconds
 
     def forget(self, client):
         if client in self.idle:
@@ -216,12 +279,16 @@ def main():
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True, help="requests per second")
     parser.add_argument("--limit", type=float, required=True, help="seconds that a request may take")
+    parser.add_argument("--new-every", type=int, default=NEW_EVERY, help="so many requests for each that opens a connection of its own")
     parser.add_argument("--records", required=True, help="file for one line of CSV per request")
+    parser.add_argument("--long-every", type=int, default=0, help="every so many requests, one asks for the long answer; 0: none")
+    parser.add_argument("--kept-seconds", type=float, help="a connection is not used again after that time")
     arguments = parser.parse_args()
     with open(arguments.records, "w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        asyncio.run(Load(arguments.port, arguments.rate, arguments.limit, writer, arguments.address).run())
+        options = (arguments.address, arguments.new_every, arguments.long_every, arguments.kept_seconds)
+        asyncio.run(Load(arguments.port, arguments.rate, arguments.limit, writer, *options).run())
 
 
 if __name__ == "__main__":

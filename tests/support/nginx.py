@@ -37,10 +37,14 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 class Nginx:
-    """nginx in the foreground. ``files`` are further files of the configuration, by their paths in the folder."""
+    """nginx in the foreground. ``files`` are further files of the configuration, by their paths in the folder.
 
-    def __init__(self, folder, http="", stream="", files=None, more=""):
+    ``start`` starts a process as Processes.start does. Whoever gives that ends the process, too.
+    """
+
+    def __init__(self, folder, http="", stream="", files=None, more="", start=None):
         self.folder = Path(folder)
+        self._start_process = start or self._popen
         self.configuration = self.folder / "nginx.conf"
         self._process = None
         for name, text in (files or {}).items():
@@ -55,18 +59,16 @@ class Nginx:
         self.start()
 
     def start(self):
-        with (self.folder / "output.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [PROGRAM, "-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = ("-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;")
+        self._process = self._start_process("nginx", PROGRAM, *words)
         deadline = time.monotonic() + START_SECONDS
         while not self.workers():
             assert time.monotonic() < deadline and self._process.poll() is None, (self.folder / "error.log").read_text()
             time.sleep(0.02)
+
+    def _popen(self, _name, *command):
+        with (self.folder / "output.log").open("ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     @property
     def pid(self):

@@ -31,8 +31,8 @@ class ProbedConnection(WebConnection):
         else:
             super().data_received(data)
 
-    def answer(self, closing):
-        super().answer(closing or self.fails())
+    def answer(self, closing, seconds=0.0):
+        super().answer(closing or self.fails(), seconds)
 
 
 async def serve(arguments):
@@ -40,9 +40,9 @@ async def serve(arguments):
         return os.path.exists(arguments.file) == (arguments.means == "out")
 
     loop = asyncio.get_running_loop()
-    for port in (arguments.port, arguments.probe_port):
+    for port in filter(None, (arguments.port, arguments.probe_port)):
         server = await loop.create_server(
-            lambda: ProbedConnection(arguments.name, fails), "127.0.0.1", port, backlog=BACKLOG, reuse_address=True, reuse_port=True
+            lambda: ProbedConnection(arguments.name, fails), arguments.address, port, backlog=BACKLOG, reuse_address=True, reuse_port=True
         )
     await server.serve_forever()
 
@@ -50,8 +50,9 @@ async def serve(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--name", required=True)
+    parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--probe-port", type=int, required=True)
+    parser.add_argument("--probe-port", type=int)
     parser.add_argument("--file", required=True)
     parser.add_argument("--means", default="out")
     asyncio.run(serve(parser.parse_args()))

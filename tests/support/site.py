@@ -128,3 +128,13 @@ def wait_until(condition, seconds, what):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.05)
+
+
+def until_said(process, text):
+    """Read what a run prints, up to the line with this text, which is returned."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text.lower() in line.lower():
+            return line
+    raise AssertionError(f"not said: {text}\n{''.join(lines)}")

@@ -20,7 +20,6 @@ from tests.support.guests import install_ansible
 from tests.support.pages import HEALTH, files_of, start_nginx
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
-from tests.support.simulator import Control
 from tests.support.watcher import until
 
 KINDS = ("run", "awx", "eda", "file")
@@ -219,19 +218,7 @@ class Watched:
         return self.states()[-1][1] if self.states() else None
 
     def ask_simulator(self, path, body=None):
-        """Its control address is in the guests' network."""
-        control = Control(json.loads((self.guests.folder / "bed.json").read_text())["control"])
-        told = []
-
-        def ask():
-            kernel.enter_network(self.namespace)
-            told.append(control.ask("GET" if body is None else "POST", path, body))
-
-        # A thread that has moved stays there, and ends.
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
-        return told[0]
+        return self.guests.ask_simulator(path, body)
 
     def announce(self, event_type, notice=900):
         impact = 8 if event_type == "Reboot" else 3

@@ -129,16 +129,20 @@ class World:
         for name in self.names:
             self.await_port(name)
         start = self.processes.start
-        try:
-            self.haproxy = Haproxy(self.folder, program=self.program, whole=self.configuration(), sockets=self.socket_folder, start=start)
-        except AssertionError as error:
-            raise WorldError("{0} See {1}".format(error, self.folder / "haproxy.log")) from error
+        self.start_balancer()
         self.await_port("haproxy")
         self.await_servers()
         try:
             self.simulator = Simulator(self.names, start=start)
         except SimulatorError as error:
             raise WorldError("{0} See {1}".format(error, self.folder / "simulator.log")) from error
+
+    def start_balancer(self):
+        """Whatever listens at the port of HAProxy."""
+        try:
+            self.haproxy = Haproxy(self.folder, program=self.program, whole=self.configuration(), sockets=self.socket_folder, start=self.processes.start)
+        except AssertionError as error:
+            raise WorldError("{0} See {1}".format(error, self.folder / "haproxy.log")) from error
 
     def configuration(self):
         text = CONFIGURATION.format(port=self.port("haproxy"), backend=BACKEND)
@@ -147,9 +151,14 @@ class World:
     def write_inventory(self, path, variables=None, everybody=inventory.LOCAL):
         """``variables`` are more of the web servers', ``everybody`` are all machines'."""
         folder = self.folder
-        hosts = {name: inventory.web_host(folder, name, self.simulator.urls[name], self.port(name)) for name in self.names}
+        hosts = {name: {**inventory.web_host(folder, name, self.simulator.urls[name], self.port(name)), **self.host_variables(name)} for name in self.names}
         balancers = {"balancer": inventory.state_dir(folder, "balancer")}
-        return inventory.write_inventory(path, hosts, self.haproxy.socket, balancers, variables, everybody)
+        socket_path = self.haproxy.socket if self.haproxy else None
+        return inventory.write_inventory(path, hosts, socket_path, balancers, variables, everybody)
+
+    def host_variables(self, name):
+        """More variables of one web server."""
+        return {}
 
     def close(self):
         self.processes.close()
@@ -188,9 +197,10 @@ class World:
 
     # The load
 
-    def start_load(self, name, rate=REQUESTS_PER_SECOND):
+    def start_load(self, name, rate=REQUESTS_PER_SECOND, port=None, **more):
         self.load_file = self.folder / (name + ".csv")
-        self.load = self.processes.start(name, *load.command(self.port("haproxy"), rate, REQUEST_LIMIT, self.load_file))
+        port = self.port("haproxy") if port is None else port
+        self.load = self.processes.start(name, *load.command(port, rate, REQUEST_LIMIT, self.load_file, **more))
 
     def load_so_far(self):
         """What the load says of itself: requests and failed."""

@@ -10,6 +10,7 @@ C(part)    what the judgement of the step calls it (C(_steps/without_role.py)), 
 C(module)  which module is run
 C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
 C(balancer)  which of the balancers of the host it is about, from 0, if it is about one
+C(expected)  of an approval from outside: what must be read again before it is sent; see C(_steps/approve_event.py)
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from __future__ import annotations
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.approve_event import act_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ended
 
 APPROVING = 5.0
 """Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
+APPROVING_OUTSIDE = 10.0
+"""The same for an attempt from outside, which may have to log in first."""
 
 
 def acts_of(step, host, run):
@@ -78,6 +82,8 @@ def _balancer(host, direction, step):
 
 
 def _approve_event(step, host, run):
+    if step.get("witness"):
+        return _approve_outside(step, host, run)
     sent = _act(
         "sent", "approval_hold",
         event_ids=step["event_ids"],
@@ -89,6 +95,16 @@ def _approve_event(step, host, run):
         timeout=max(APPROVING, run.observe_timeout),
     )
     return [(None, [sent])]
+
+
+def _approve_outside(step, host, run):
+    """The event is read again through another VM, and then approved without those that it names."""
+    seen = _act("seen", "scheduled_events_info", event_ids=step["event_ids"], request_timeout=max(APPROVING, run.observe_timeout))
+    timeout = max(APPROVING_OUTSIDE, run.observe_timeout)
+    machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
+    kinds = {event_id: details.get("event_type") for event_id, details in step["event_details"].items()}
+    expected = {event_id: {"event_type": kinds.get(event_id), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
+    return [(step["witness"], [seen]), (machine, [dict(_act("sent", module, **args), expected=expected)])]
 
 
 def _drain_host(step, host, run):

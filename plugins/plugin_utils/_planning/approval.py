@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_fresh, is_ready, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_fresh, is_ready, out_since, silent_for, unready_from_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Wait, step
@@ -19,6 +19,8 @@ READY = 15.0
 """Seconds for which a host that was found ready counts as ready."""
 READY_EACH = 1.0
 """Seconds more for each target: the more targets there are, the later a step begins."""
+SILENT = 10.0
+"""Seconds for which none of the VMs that an event names must have answered before it is approved from outside."""
 
 
 def is_not_ours(event, observed):
@@ -34,10 +36,37 @@ def begins(host, event):
     return event.not_before_at - lead_time
 
 
+def ways_outside(event, observed):
+    """The names of the ways by which an event may be approved if none of its VMs can send that; empty if that is not wanted for all of them.
+
+    That is only for events for which the hosts are prepared: what is not known to be ready is not approved from outside.
+    """
+    members = observed.members(event)
+    wanted = event.prepares and event.asks_approval and members and all(host.settings.outside for host in members)
+    return sorted({host.settings.outside["title"] for host in members}) if wanted else []
+
+
+def is_sent_outside(event, observed):
+    """Whether none of the VMs that the event names can send its approval, and it may be sent without them.
+
+    A VM whose own service was read and does not show the event contradicts it. That is a doubt, and no silence.
+    """
+    silent = all(silent_for(host, observed.now) >= SILENT for host in observed.members(event))
+    return silent and bool(ways_outside(event, observed)) and bool(_witnesses(event, observed))
+
+
+def _witnesses(event, observed):
+    """The names of the hosts through which the event can be read again."""
+    return [name for name in event.shown_by if observed.hosts[name].observation.reached and not observed.hosts[name].fatal]
+
+
 def doubt(event, observed):
     """Why an event whose members are ready cannot be approved yet, or None."""
-    if not any(name in event.shown_by for name in event.members):
-        return f"only a VM that it names can approve it: waits for the metadata service of {', '.join(event.members)}"
+    if not any(name in event.shown_by for name in event.members) and not is_sent_outside(event, observed):
+        names, ways = ", ".join(event.members), " or ".join(ways_outside(event, observed))
+        if ways and not any(host.was_read for host in observed.members(event)):
+            return f"waits for the metadata service of {names}; if none of them answers for {SILENT:g} s, it is approved through {ways}"
+        return f"only a VM that it names can approve it: waits for the metadata service of {names}"
     if len(event.versions) > 1:
         return f"what it is, or whom it names, is told in different ways by {', '.join(event.shown_by)}: waits until it is the same"
     empty = [name for name in event.members if name not in event.confirmed and name in event.answered_empty]
@@ -80,21 +109,22 @@ def approvals(observed, drains, steps, leaving):
             continue
         if not _may_be_approved(event, observed, drains, taken, leaving, found):
             continue
-        members = observed.members(event)
+        members, outside = observed.members(event), is_sent_outside(event, observed)
         # If the attempt of one host has failed, another host tries.
         for host in sorted(members, key=lambda host: host.failure is not None):
-            if host.name in event.shown_by and (host.name not in taken or taken[host.name].role == "drain_host"):
+            if (outside or host.name in event.shown_by) and (host.name not in taken or taken[host.name].role == "drain_host"):
                 leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
-                found.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, ready_until=_ready_until(host, observed))
+                more = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host, observed)}
+                found.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, **more)
                 break
     return found
 
 
 def _may_be_approved(event, observed, drains, steps, leaving, found):
     """Whether the event may be approved in this pass. Notes in C(found) what it waits for."""
-    now, members = observed.now, observed.members(event)
-    unready = [host for host in members if event.prepares and not is_ready(host, drains[host.name], event, steps.get(host.name))]
+    now, members, outside = observed.now, observed.members(event), is_sent_outside(event, observed)
+    unready = [host for host in members if event.prepares and not _is_ready(host, drains, event, steps, outside)]
     if event.prepares and any(begins(host, event) > now for host in members):
         # Before the preparation begins, a host is not ready, even if it happens to be out and idle.
         return False
@@ -104,7 +134,8 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
         return False
     if event.prepares and any(host.refuses_unanswered for host in members):
         return False
-    if not all(_is_timed_out(host, event, now, found) for host in unready):
+    # What is not ready is never approved from outside, whatever a rule says about hosts that are not drained in time.
+    if unready if outside else not all(_is_timed_out(host, event, now, found) for host in unready):
         return False
     for host in members if not event.prepares else ():
         if not (is_fresh(host, now) or must_yield(host, [event], now)):
@@ -120,6 +151,22 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
     if why and not event.prepares:
         found.waiting.update(((host.name, event.key), Wait(why, event.not_before_at)) for host in members)
     return not why
+
+
+def _is_ready(host, drains, event, steps, outside):
+    drain, taken = drains[host.name], steps.get(host.name)
+    if outside and host.observation.is_silent:
+        return unready_from_outside(host, drain, event, taken) is None
+    return is_ready(host, drain, event, taken)
+
+
+def _from_outside(host, event, observed):
+    """What a step needs that approves from outside. If an attempt has failed, another VM is asked to show the event."""
+    witnesses = _witnesses(event, observed)
+    witness = witnesses[observed.document.number % len(witnesses) if event.refused_since is not None else 0]
+    # It is carried out on the controller.
+    until = observed.now + READY + READY_EACH * len(observed.hosts)
+    return {"witness": witness, "through": host.settings.outside["title"], "ready_until": until}
 
 
 def _is_timed_out(host, event, now, found):

@@ -37,6 +37,11 @@ class Decided:
     def is_ready(self, host, event):
         return is_ready(host, self.drains[host.name], event, self.step(host))
 
+    def sent_through(self, event):
+        """What the event is approved through in this pass, if not through a VM; None otherwise."""
+        found = (one.variables.get("through") for one in self.steps.values() if one.role == "approve_event" and event in one.events)
+        return next(filter(None, found), None)
+
     def needs_second_look(self, host):
         """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]

@@ -93,6 +93,7 @@ class Settings:
     drain_host: Drain
     restore_service: Restore
     may_be_off: bool = False
+    outside: dict | None = None  # how approvals are sent where no VM can; only _steps/approve_event.py reads it, except for C(title)
 
     @property
     def quiet(self):

@@ -22,6 +22,7 @@ PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
+OWN_TASKS = "if that file makes this answer fail, it can never pass, and the host stays out after the event; let restore_service_url ask for another answer"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Drain:
     arrivals: dict       # per place that is out: the requests that came since
     not_running: dict    # per machine without a balancer: since when, by its own clock
     quiet_left: float    # seconds without a new request that must still pass, as far as the passes have seen
+    looks_outside: int = 0  # idle looks in a row at its balancers alone, if it may be approved from outside
 
 
 def judge_drain(host, now):
@@ -42,22 +44,28 @@ def judge_drain(host, now):
     arrivals = {place.name: _arrivals(host, place, now) for place in host.places if place.count}
     loud = {name: seen for name, seen in arrivals.items() if seen["span"] < quiet}
     by_name = {place.name: place for place in host.places}
-    busy = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
-    busy.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
-    busy.extend(_connections(host))
+    outside = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
+    outside.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
+    busy = [*outside, *_connections(host)]
     if host.observation.is_silent:
         busy.append(f"silent: {host.why_silent}")
     # A look that waited for the end of the last request or connection counts as two.
     own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
-    looked = [place.looks for place in host.places if place.looks is not None] + own
+    at_places = [place.looks for place in host.places if place.looks is not None]
+    looked = at_places + own
     looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
     too_early = bool(loud) or any(at - not_running[machine] < quiet for machine, at in host.traffic.not_running.items())
     if too_early or not is_fresh(host, now):
         # After so short a time, a second look would prove nothing.
         looks = min(looks, LOOKS - 1)
+    looks_outside = 0
+    if host.settings.outside and at_places and not outside:
+        looks_outside = min(host.memory.looks_outside + min(at_places), LOOKS)
+        if too_early or not _are_fresh(_seen_at_places(host), host, now):
+            looks_outside = min(looks_outside, LOOKS - 1)
     left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
-    return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left)
+    return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
 
 
 def is_fresh(host, now):
@@ -67,10 +75,19 @@ def is_fresh(host, now):
     """
     if not host.observation.is_new:
         return False  # it may have gone silent since
-    appears = any(event.first_seen == now for event in host.events)
-    seen = [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
+    seen = _seen_at_places(host)
     if host.ports:
         seen.append((host.observation.is_new, None if host.observation.ended else host.observation.at))
+    return _are_fresh(seen, host, now)
+
+
+def _seen_at_places(host):
+    """Per place that was looked at: whether that was in this pass, and when it was."""
+    return [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
+
+
+def _are_fresh(seen, host, now):
+    appears = any(event.first_seen == now for event in host.events)
     return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
 
 
@@ -118,6 +135,34 @@ def is_ready(host, drain, event, step):
     return not host.settings.drain_host.out or event.key in host.drained
 
 
+def unready_from_outside(host, drain, event, step):
+    """Why a host that cannot be reached is not known to be ready for the event; None if it is, by all that is known.
+
+    Its balancers must say in two looks in a row that it is out and idle. What only the host itself can tell must have been so when it could be reached
+    last: nobody connected to its ports, and its drain steps done.
+    """
+    if host.fatal or (step and step.role != "approve_event"):
+        return "it has another step to take"
+    if not any(place.looks is not None for place in host.places):
+        return "nobody but itself can tell whether it serves"
+    if drain.looks_outside < LOOKS:
+        return "its balancers do not say yet, in two looks, that it is out and idle"
+    if event.key in host.memory.found_ready:
+        return None
+    own = ["its connections (drain_host_ports)"] if host.ports else []
+    own += ["its drain steps"] if host.settings.drain_host.out else []
+    return f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now" if own else None
+
+
+def found_ready(host, events):
+    """The events for which the host is known to have been ready. C(events): those for which it is ready now."""
+    if host.in_rotation or host.blind or host.fatal:
+        return []
+    if host.observation.reached and host.observation.is_new:
+        return [event.key for event in events]
+    return [key for key in host.memory.found_ready if any(event.key == key for event in host.events)]
+
+
 def out_since(host, event, now):
     """Since when the host is out of every balancer for the event, or None."""
     if event.key not in host.held_since and not host.in_rotation and not host.blind:
@@ -159,6 +204,30 @@ def unanswered(host):
         f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
         " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
     )
+
+
+def may_fail_by_own_tasks(host):
+    """Whether the host answered while it served, and only a task file of the user's that takes it out of its balancer could have changed that.
+
+    Nothing that would undo it comes before the answer is asked for after the event.
+    """
+    settings = host.settings
+    undone = settings.restore_service.before or any(step["in"] for step in settings.drain_host.steps)
+    is_calm = bool(host.events) and not any(event.started or event.approved_at is not None for event in host.events)
+    return is_calm and not undone and host.answer == "" and has_own_tasks(host)
+
+
+def has_own_tasks(host):
+    """Whether task files of the user's take the host out of a balancer."""
+    return any(provider.tasks for provider, _settings in host.balancers)
+
+
+def silenced_by_own_tasks(host):
+    """A sentence about a host that has not answered restore_service since task files of the user's take it out; empty if there is none."""
+    said = host.observation.unanswered
+    if not (host.held_ids and host.observation.is_new and host.observation.asked and said and may_fail_by_own_tasks(host)):
+        return ""
+    return f"it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out ({said}): {OWN_TASKS}"
 
 
 def silent_for(host, now):

@@ -37,6 +37,8 @@ class HostMemory:
     restoring: str | None = None           # the reason that restore_service gave in the former pass, if that was the step
     last_step: LastStep | None = None
     looks: int = 0                         # idle looks in a row
+    looks_outside: int = 0                 # the same, by its balancers alone
+    found_ready: list = field(default_factory=list)   # the events for which it was ready when it could be reached last, and was seen out since
     arrivals: dict = field(default_factory=dict)      # per place that is out: see judgement.py
     not_running: dict = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
     absent: dict = field(default_factory=dict)        # per event: when its metadata service was read and did not show it, the last two reads
@@ -46,6 +48,7 @@ class HostMemory:
     state_since: float | None = None
     warned_unanswered: bool = False
     warned_unchecked: bool = False
+    warned_silenced: bool = False
 
 
 @dataclass
@@ -81,6 +84,7 @@ class EventMemory:
     approved_at: float | None = None
     approving: bool = False                # whether a run began to approve it, and nobody knows whether the service accepted that
     approving_until: float | None = None   # its NotBefore at that time
+    sent_through: str | None = None        # what its approval was sent through last, if not through a VM
     refused_since: float | None = None     # since when its approval has failed, on any host
     was_ready: bool = False                # whether all of its hosts were ready before it started
     held: list = field(default_factory=list)         # the hosts that were held for it
@@ -133,6 +137,8 @@ def _write_host(host):
     found = _known(host)
     if host.last_step:
         found["last_step"] = dict(vars(host.last_step))
+    if not host.looks_outside:
+        found.pop("looks_outside", None)
     answer = found.pop("answer", None)
     return found if answer is None else dict(found, unanswered=answer or None)
 

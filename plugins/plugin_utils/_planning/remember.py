@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import gone_at, is_seen_given_back, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import found_ready, gone_at, is_seen_given_back, out_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_silenced, warns_unanswered
 
 
 def remember(decided, told, decisions, end):
@@ -36,6 +36,8 @@ def _remember_host(decided, told, decision, host):
         restoring=host.restore_said,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
         looks=drain.idle_looks,
+        looks_outside=drain.looks_outside,
+        found_ready=found_ready(host, [event for event in host.events if decided.is_ready(host, event)]) if host.settings.outside else [],
         arrivals=drain.arrivals,
         not_running=drain.not_running,
         absent=host.absent,
@@ -45,6 +47,7 @@ def _remember_host(decided, told, decision, host):
         state_since=decision["since"],
         warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
+        warned_silenced=memory.warned_silenced or warns_silenced(host),
     )
 
 
@@ -63,6 +66,7 @@ def _remember_event(decided, event):
     observed = decided.observed
     known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
+    known["sent_through"] = decided.sent_through(event) or event.sent_through
     known["gone_at"] = gone_at(event, observed)
     seen = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
     known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in seen if name not in event.given_back)]

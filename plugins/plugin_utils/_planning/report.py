@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours, is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    OWN_TASKS,
     PATIENCE,
     drain_until,
     failing_for,
+    has_own_tasks,
     is_given_back,
     is_over,
     is_owed,
     maintenance,
+    silenced_by_own_tasks,
     silent_for,
     unanswered,
+    unready_from_outside,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import STAYS_OUT
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
 """States, the most urgent first."""
+
+
+LONG_UNANSWERED = 10.0
+"""Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
 
 class Told(NamedTuple):
@@ -73,6 +82,8 @@ def warnings(decided):
     for host in decided.observed.hosts.values():
         if warns_unanswered(host):
             yield f"{host.name}: {unanswered(host)}"
+        if warns_silenced(host):
+            yield f"{host.name}: {silenced_by_own_tasks(host)}"
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (
@@ -84,6 +95,10 @@ def warnings(decided):
 
 def warns_unanswered(host):
     return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
+
+
+def warns_silenced(host):
+    return bool(not host.memory.warned_silenced and silenced_by_own_tasks(host))
 
 
 def unchecked_places(host):
@@ -107,6 +122,10 @@ def ready_reason(decided, event):
     silent = [host.name for host in observed.members(event) if host.refuses_unanswered]
     if silent:
         return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
+    through = decided.sent_through(event)
+    if through:
+        names = ", ".join(event.members)
+        return f"is being approved through {through}, since {f'none of {names} can' if len(event.members) > 1 else f'{names} cannot'} send it"
     unready = [host.name for host in observed.members(event) if not decided.is_ready(host, event)]
     return f"waits for {', '.join(unready)}" if unready else doubt(event, observed) or "is being approved"
 
@@ -136,7 +155,7 @@ def _told(decided, host, event):
     if event.started:
         return Told("started", _told_started(host, event, busy, now) + failed)
     if host.observation.is_silent:
-        return Told("unobserved", busy, event.deadline)
+        return _told_silent(decided, host, event, busy, failed)
     if event.approved_at is not None:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
         return Told("approved", again + "waits for the start" + failed, event.not_before_at)
@@ -149,6 +168,30 @@ def _told(decided, host, event):
         until = drain_until(host, event, now)
         return Told("draining", _told_draining(decided.step(host), event, busy, until, now) + failed, until)
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+
+
+def _told_silent(decided, host, event, busy, failed):
+    """The same for a host that cannot be reached."""
+    observed = decided.observed
+    if decided.sent_through(event):
+        return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+    if event.approved_at is not None and event.sent_through:
+        return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; silent: {host.why_silent}", event.not_before_at)
+    ways = " or ".join(ways_outside(event, observed))
+    unready = ways and unready_from_outside(host, decided.drains[host.name], event, decided.step(host))
+    if unready:
+        busy += f"; not approved through {ways}: {unready}"
+    elif ways and not is_not_ours(event, observed):
+        unready = [member.name for member in observed.members(event) if member is not host and not _is_ready_outside(decided, member, event)]
+        why = doubt(event, observed) or (is_sent_outside(event, observed) and unready and f"waits for {', '.join(unready)}")
+        busy += f"; {why}" if why else ""
+    return Told("unobserved", busy + failed, event.deadline)
+
+
+def _is_ready_outside(decided, host, event):
+    if host.observation.is_silent:
+        return unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) is None
+    return decided.is_ready(host, event)
 
 
 def _told_of_namesake(host, event):
@@ -197,6 +240,8 @@ def _told_after(decided, host, event):
     since = observed.now if since is None else since
     why = host.failure or host.restore_said or held or "holds remain"
     limit = host.settings.restore_service.timeout
+    if has_own_tasks(host) and STAYS_OUT in why and observed.now - since >= LONG_UNANSWERED:
+        why += f"; load_balancer_custom_out took it out: {OWN_TASKS}"
     # Somebody may have corrected it before this run began.
     if host.restore_said is not None and observed.now - since >= limit:
         return Told("needs_person", f"not restored within {limit:g} s: {why}")

@@ -53,6 +53,8 @@ _WORDS = {
 
 def step_words(decided):
     """What a host does next, in words; None if it waits. C(decided): the step as JSON."""
+    if decided and decided.get("through"):
+        return f"is approved through {decided['through']}"
     if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
         return "forgets what was held for an event that is over"
     return decided and _WORDS.get(decided["role"], decided["role"])

@@ -15,6 +15,7 @@ C(machine)   the machine on which it takes place; missing if that is the host it
 C(key)       with C(machine): the key of the look in the document
 C(name)      the name that people see
 C(acts)      the acts, which come before the look; see C(acts.py)
+C(asks)      with C(machine): that its metadata service is asked, so that the address is that machine's own
 C(options)   the options of the module that looks; missing if there is no look
 C(module)    with C(machine): the module that looks
 C(unless_back) of the host: whether the look is left out if the acts have brought the host back
@@ -31,7 +32,7 @@ import math
 from typing import NamedTuple
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 IDLE = 60.0
@@ -223,6 +224,9 @@ def _with_acts(turns, acts, observed):
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
         mine = [dict({"machine": machine} if machine else {}, name=machine or name, acts=todo, balancers=balancers) for machine, todo in found if todo]
+        for turn in mine:
+            if any(act["part"] == "seen" for act in turn["acts"]):
+                turn["asks"] = True
         look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])
@@ -246,9 +250,15 @@ def _turn(name, options, read_at=None):
 
 
 def _ask(host, decided):
-    """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over."""
+    """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over.
+
+    But the user's own way out may make the answer fail, and then nothing would bring the host back.
+    """
     ask = dict(host.settings.restore_service.ask or {})
-    if not ask or decided.step(host):
+    step = decided.step(host)
+    if ask and may_fail_by_own_tasks(host) and not (step and step.role == "approve_event"):
+        return dict(ask, held=True)
+    if not ask or step:
         return {}
     if not host.held_ids:
         return ask

@@ -13,7 +13,7 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import CLOCK_SECONDS, IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
@@ -94,6 +94,10 @@ class Host:
         return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "addresses": own_addresses(seen.addresses), "network": identity}
 
 
+def _is_loopback(peer):
+    return ipaddress.ip_address(peer).is_loopback
+
+
 def own_addresses(texts):
     """The sorted addresses, without loopback and link-local ones."""
     known = set()
@@ -122,8 +126,10 @@ class Arrivals:
     """The new connections since this was made, in place of the class of this name that reads the tables of Linux."""
 
     def __init__(self, windows, ports, ignored, monotonic):
-        self._windows, self._ports, self._ignored, self._monotonic = windows, set(ports), set(ignored), monotonic
+        self._windows, self._ports, self._monotonic = windows, set(ports), monotonic
         windows.want(ports=ports)
+        # What the host asks itself is no request of a user's.
+        self._ignored = {*ignored, *own_addresses(windows.look().addresses)}
         self.new = {}
         self.began = self.at = self._last = monotonic()
         self._known = None
@@ -139,7 +145,7 @@ class Arrivals:
 
     def _see(self, seconds):
         for sample in self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples:
-            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored]
+            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored and not _is_loopback(part[1])]
             found = {part[:3] for part in parts}
             if self._known is None:
                 self._ended_before = any(part[3] in ENDED for part in parts)
@@ -182,8 +188,26 @@ class File:
     def look(self, record, boot_id):
         found = self._entries()[0]
         there = found.kind != "missing"
-        ours = not there or self.means == IN or _is_ours(found)
-        return Seen(there == (self.means == OUT), False, ours, f"{self.on} is {'there' if there else 'not there'}")
+        return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
+
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self._windows, self._folder, self.on, means, self.name)
+
+    def out_for(self):
+        """For how many seconds somebody else has made the answer fail, as far as the host tells. None: nobody can tell."""
+        found, _kept, parent = self._entries()
+        if self.means == OUT and found.kind == "missing":
+            return 0.0
+        # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
+        changed = max(found.changed, parent.changed) if self.means == OUT else parent.changed
+        seen = self._windows.look(max_age=60.0)
+        ago = seen.now - changed
+        # If the clock was set back since then, nobody knows.
+        return max(0.0, min(ago, seen.clock)) if ago > -CLOCK_SECONDS else None
+
+    def complete(self):
+        """A file is written as a whole."""
 
     def fail(self):
         found = self._entries()[0]
@@ -231,7 +255,7 @@ class File:
 
 
 def _is_ours(entry):
-    return entry.kind == "file" and MARK.encode().startswith(entry.content)
+    return entry.kind == "file" and entry.content == MARK.encode()
 
 
 class Machine:
@@ -276,9 +300,10 @@ class Machine:
         return Arrivals(self._windows, ports, peers, monotonic)
 
     def connections(self, ports):
-        return established(self._windows, ports)
+        return [entry for entry in established(self._windows, ports) if not _is_loopback(entry["peer"])]
 
-    def ask(self, url, seconds, validate_certs):
+    def ask(self, url, seconds, validate_certs, arrivals):
+        # Its own connections come from the host itself, and those are not counted.
         return ask_url(self._windows, url, seconds, validate_certs)
 
     def check_writable(self, state_dir):

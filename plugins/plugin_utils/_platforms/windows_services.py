@@ -64,6 +64,10 @@ class WindowsServices:
     def start(self, name):
         self._tell(name, "start")
 
+    @staticmethod
+    def down_for(name):
+        """Windows does not tell since when a service is down."""
+
     def boot_id(self):
         return self._windows.look(max_age=60.0).boot
 

@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER
 
 KIND = "azure_address"
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "restoring": HELD, "changed_meanwhile": CHANGED}
@@ -22,13 +23,13 @@ STEP_SECONDS = 20.0
 
 
 def _key(settings):
-    return f"{words.CONTROLLER} {settings['pool'].lower()}"
+    return f"{CONTROLLER} {settings['pool'].lower()}"
 
 
 class AzureLoadBalancer(Provider):
     name = "azure_load_balancer"
     title = "Azure Load Balancer"
-    where = ("azure_pool", "azure_address", "azure_ip_address", *(f"azure_{name}" for name in words.ACCESS))
+    where = ("azure_pool", "azure_address", "azure_ip_address", *(f"azure_{name}" for name in ACCESS))
     unclaimed = "is of no pool that was looked at. It is not released."
 
     def traffic(self, settings, host, hosts, machines, addresses):
@@ -60,7 +61,7 @@ class AzureLoadBalancer(Provider):
                 options["servers"].append(values["server"])
         for key, options in found.items():
             # Azure counts no connections, so there is nothing to wait for.
-            yield NextLook(key, words.CONTROLLER, "azure_load_balancer_info", options)
+            yield NextLook(key, CONTROLLER, "azure_load_balancer_info", options)
 
     def read(self, result, options):
         if not result.get("problem"):
@@ -69,7 +70,7 @@ class AzureLoadBalancer(Provider):
 
     def acts(self, settings, direction, hold, step):
         known = dict(settings["access"], pools=[settings["pool"]], timeout=STEP_SECONDS, **settings["known_as"])
-        yield words.CONTROLLER, "azure_load_balancer_hold", dict(known, **hold)
+        yield CONTROLLER, "azure_load_balancer_hold", dict(known, **hold)
 
     def shows(self, result, act):
         def states(addresses):
@@ -87,7 +88,7 @@ class AzureLoadBalancer(Provider):
         return {"held": f"{KIND} {subject['address']} ({subject['pool'].split('/')[-1]})", "socket": "none"}
 
     def give_back(self, record, options):
-        access = {name: options[name] for name in words.ACCESS if options.get(name)}
+        access = {name: options[name] for name in ACCESS if options.get(name)}
         subject = record["subject"]
         return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
 
@@ -99,7 +100,7 @@ def _place(settings, machine, address):
     others = [each for each in machine.result["addresses"] if each["pool"] == address["pool"]]
     return Place(
         name=label,
-        machine=words.CONTROLLER,
+        machine=CONTROLLER,
         in_rotation=in_rotation,
         state=address["admin_state"],
         serves=address["admin_state"] != words.DOWN,
@@ -109,7 +110,8 @@ def _place(settings, machine, address):
         looks=0 if not machine.is_new else 1 if in_rotation else 2,
         condition=condition,
         held_by=frozenset(map(fold, address["held_by"])),
-        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring")),
+        # If the run that took it out was cut off, the record must say that it is out. Otherwise, what a person sets would count as a loss.
+        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring") or not address.get("noted", True)),
         group=Group(
             (machine.key, address["pool"].lower()),
             f"pool {words.pool_name(settings)}",

@@ -266,8 +266,9 @@ def _must_go_out(settings, server, condition, owner):
     # It is out only because its name does not resolve, which may change at any moment.
     comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost")
     # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
-    # Otherwise, if a person sets the server to ready, it would look as if HAProxy had lost its state.
-    is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True))
+    # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would
+    # look as if HAProxy had lost its state.
+    is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True) or not server.get("noted", True))
     return state == "ready" or comes_back or bool(is_old)
 
 

@@ -139,8 +139,7 @@ def _place(name, machine, server):
         looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
-        # An operator's own parameter down is never touched, even if nginx has not loaded it yet.
-        must_go_out=condition != CHANGED and server["condition"] != "already_out" and (in_rotation or server["restoring"]),
+        must_go_out=_must_go_out(server, condition),
         group=Group(
             (machine.key, server["context"], server["upstream"]),
             f"upstream {server['upstream']} on {name}",
@@ -155,3 +154,14 @@ def _place(name, machine, server):
         checked=False,
         conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
     )
+
+
+def _must_go_out(server, condition):
+    """Whether the role load_balancer has something to do, whoever holds it."""
+    # An operator's own parameter down is never touched, even if nginx has not loaded it yet.
+    if condition == CHANGED or server["condition"] == "already_out":
+        return False
+    # If the run that took it out was cut off, the record does not say since when nginx has loaded the line. If a person then removes the
+    # parameter, it would look as if the line had never been changed.
+    is_old = condition == HELD and not server.get("noted", True)
+    return server["in_service"] or server["restoring"] or is_old

@@ -6,8 +6,82 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import details_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, UNREACHABLE, is_changed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    NOTHING,
+    UNREACHABLE,
+    is_changed,
+    is_failed,
+    is_skipped,
+    is_unreachable,
+)
+
+PREFIX = "approve_event_"
+OUTSIDE = {"azure_resource_manager": azure_resource_manager.Approval()}
+"""Per value of C(approve_event_through): how an approval is sent from outside, if no VM that the event names can send it. Each has
+
+C(title)     what people call it
+C(paths)     which of its options are paths on the controller
+C(mistakes)  sentences: what is wrong with the options of the role (by their names without the prefix)
+C(settings)  what C(act) needs of them, without secrets
+C(act)       the machine, the module and its options for an approval of these events. The module also takes C(ready_until) and C(timeout), and returns
+             C(approved)
+"""
+
+
+def outside_of(values):
+    """How approvals of a host are sent from outside, as plain data; None if only its metadata service may be asked. C(values): the role's variables."""
+    through = values.get("approve_event_through")
+    if through not in OUTSIDE:
+        return None
+    return {"through": through, "title": OUTSIDE[through].title, **OUTSIDE[through].settings(_entry(values))}
+
+
+def mistakes_in(values):
+    """Sentences: what is wrong with the options for approvals from outside."""
+    way = OUTSIDE.get(values.get("approve_event_through"))
+    return list(way.mistakes(_entry(values))) if way else []
+
+
+def paths_of(values):
+    """The names of the options that are paths on the controller."""
+    return [PREFIX + path for path in OUTSIDE[values["approve_event_through"]].paths] if values.get("approve_event_through") in OUTSIDE else []
+
+
+def _entry(values):
+    return {name[len(PREFIX):]: value for name, value in values.items() if name.startswith(PREFIX)}
+
+
+def act_outside(settings, event_ids, **more):
+    """The machine, the module and its options. C(settings): see C(outside_of)."""
+    return OUTSIDE[settings["through"]].act(settings, event_ids, **more)
+
+
+def is_still_so(expected, seen):
+    """Whether events that are to be approved from outside are as they were when that was decided.
+
+    C(expected): per event id C(event_type) and C(ready) (the names of the VMs that are ready). C(seen): the result of M(graceful.azure.scheduled_events_info)
+    on another VM, which read them again a moment ago.
+    """
+    if is_unreachable(seen) or is_failed(seen) or is_skipped(seen):
+        return False
+    shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
+    return all(_is_so(known, shown.get(event_id.lower())) for event_id, known in expected.items())
+
+
+def _is_so(known, event):
+    if event is None or event["event_status"] != "Scheduled" or known["event_type"] not in (None, event["event_type"]):
+        return False
+    return {name.lower() for name in event["resources"]} <= {name.lower() for name in known["ready"]}
+
+
+def failure_outside(done):
+    """Why an approval from outside failed; None if it did not. C(done): the results of its acts."""
+    seen = next((result for result in done if result["part"] == "seen"), None)
+    if seen is None or not (is_failed(seen) or is_unreachable(seen)):
+        return None
+    return f"nothing was approved, since the event could not be read again: {seen.get('msg') or UNREACHABLE}"
 
 
 def judge(event_ids, sent=NOTHING, read=NOTHING):
@@ -47,3 +121,34 @@ def progress(read, sent, event_ids, event_details, ready_resources):
     # This host alone, unless it is said who else. Where the service does not tell its name nobody is.
     ready = list(ready_resources) or [name for name in [read.get("resource_name")] if name]
     return {"ids": ids, "details": event_details or details_of(events), "ready": ready, "result": judge(ids, sent, read)}
+
+
+def progress_outside(seen, sent, event_ids, ready_resources, resource_name, witness):
+    """What the tasks of the role go by if the host cannot be asked.
+
+    C(ids): the events to approve. C(refused): why none may be approved, or empty. C(result): the C(approve_event_result).
+
+    C(seen): the result of M(graceful.azure.scheduled_events_info) on the C(witness). C(sent): that of M(graceful.azure.azure_event_acknowledge).
+    C(event_ids), C(ready_resources): what is given. C(resource_name): the host's name in Azure.
+    """
+    if is_unreachable(seen) or is_failed(seen):
+        why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
+        return {"ids": [], "refused": why, "result": {}}
+    shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
+    wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
+    ready = {name.lower() for name in (ready_resources or [resource_name])}
+    ids, not_approved, refused = [], [], []
+    for event_id in wanted:
+        event = shown.get(event_id.lower())
+        if event is None or event["event_status"] == "Started":
+            not_approved.append({"event_id": event_id, "reason": "started" if event else "absent"})
+            continue
+        ids.append(event["event_id"])
+        names = event["resources"]
+        if resource_name.lower() not in {name.lower() for name in names}:
+            refused.append(f"event {event_id!r} names {', '.join(map(repr, names))} and not this host, which is {resource_name!r}")
+        unready = [name for name in names if name.lower() not in ready]
+        if unready:
+            refused.append(f"event {event_id!r} names {', '.join(map(repr, unready))}, which is not said to be ready")
+    result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
+    return {"ids": ids, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}

@@ -9,20 +9,24 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable
 
-CONTROLLER = "localhost"
-"""The machine that asks Azure."""
 PEER = "168.63.129.16"
 """The address from which the probes of Azure Load Balancer come."""
 DOWN = "Down"
-ACCESS = ("auth_source", "client_id", "profile", "cloud_environment", "arm_url", "login_url", "identity_url", "ca_file")
-"""How Azure is reached: options of the modules, and of the role with the prefix C(azure_). No secret is among them, because settings go into the journal."""
 POOL = re.compile(
     r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+/backendAddressPools/[^/?#%\s]+\Z", re.IGNORECASE
 )
 POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
+
+
+def is_ip_address(text):
+    try:
+        return bool(ipaddress.ip_address(str(text)))
+    except ValueError:
+        return False
 
 
 def pool_name(settings):
@@ -60,6 +64,7 @@ def mistakes_in(settings, result):
         yield (
             f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address);"
             f" its addresses are {there[:1000]}"
+            + "".join(f"; a member may be it whose network interface cannot be read: {said}" for said in (result.get("unread") or ())[:3])
         )
 
 
@@ -72,8 +77,13 @@ class AzureLoadBalancer(Balancer):
             "server": address or ip_address or host,
             "pool": str(entry.get("azure_pool") or ""),
             "known_as": {"address": address} if address else {"ip_address": ip_address},
-            "access": {name: str(entry[f"azure_{name}"]) for name in ACCESS if entry.get(f"azure_{name}")},
+            "access": access_of(entry),
         }
+
+    def completed(self, entry, address):
+        if entry.get("azure_address") or entry.get("azure_ip_address") or not is_ip_address(address):
+            return entry
+        return dict(entry, azure_ip_address=str(address))
 
     def paths(self, entry):
         return ("azure_ca_file",)
@@ -86,21 +96,16 @@ class AzureLoadBalancer(Balancer):
             yield f"load_balancer_azure_pool: {pool!r} is not a resource id such as {POOL_EXAMPLE}"
         if not address and not ip_address:
             yield (
-                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address; give the name of this host's address in the pool, or its"
-                " private IP address"
+                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address, and ansible_host is no IP address; give the name of this"
+                " host's address in the pool, or its private IP address"
             )
         if address and ip_address:
             yield "load_balancer_azure_address: excludes load_balancer_azure_ip_address; give one of them"
-        try:
-            ipaddress.ip_address(str(ip_address or PEER))
-        except ValueError:
+        if ip_address and not is_ip_address(ip_address):
             yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
-        for name in ("arm_url", "login_url"):
-            url = entry.get(f"azure_{name}")
-            if url and not str(url).startswith("https://"):
-                yield f"load_balancer_azure_{name}: {url!r} does not begin with https://; tokens are sent there"
+        yield from access_mistakes(entry, "load_balancer_")
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"

@@ -27,6 +27,10 @@ class Balancer:
         """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
         return {}
 
+    def completed(self, entry, address):
+        """The entry, with what is known of the host where it is not set. C(address): the host's C(ansible_host), or None."""
+        return entry
+
     def paths(self, entry):
         """Its options whose values must be paths on another machine."""
         return ()
@@ -35,10 +39,10 @@ class Balancer:
         """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
         return ()
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
 
-        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it.
+        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it. C(timeout): drain_host_timeout.
         """
         return ()
 

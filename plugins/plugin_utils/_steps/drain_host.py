@@ -61,7 +61,7 @@ def _result(host, state, going_on, unanswered, connections, steps, forgotten, ea
 
 
 def progress(
-    host, state, entries, looks, connections, steps, forgotten, group=None, check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True
+    host, state, entries, looks, connections, steps, forgotten, group=None, check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True, address=None
 ):
     """What the tasks of the role go by.
 
@@ -70,7 +70,7 @@ def progress(
     C(steps): the results of the drain steps that were taken so far, each with C(early) (whether it does not wait until the host is idle).
     C(group): the drain steps that may come next, if any.
     C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
-    C(patience): seconds that the wait may still take.
+    C(patience): seconds that the wait may still take. C(address): the host's C(ansible_host).
 
     Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(settings), C(number),
     C(server), C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
@@ -79,7 +79,7 @@ def progress(
     """
     taken = together(steps)
     early = together([step for step in steps if step.get("early")])
-    balancers = [settings_of(entry, host) for entry in entries]
+    balancers = [settings_of(entry, host, address) for entry in entries]
     # Templates of core before 2.19 yield texts.
     quiets = [float(quiet_left if quiet_left is not None else quiet if entry.get("quiet") is None else entry["quiet"]) for entry in entries]
     seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(entries))]

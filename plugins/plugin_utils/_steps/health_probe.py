@@ -102,6 +102,7 @@ class HealthProbe(Balancer):
             "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
             "url": url and str(url),
             "peer": str(entry.get("health_probe_peer") or PEER),
+            "untouched_port": entry.get("health_probe_responder_untouched_port") or None,
             "notice": round(interval * threshold + _number(entry, "margin", MARGIN), 3),
             "ports": [],
         }
@@ -122,14 +123,25 @@ class HealthProbe(Balancer):
             yield f"load_balancer_health_probe_service: {unit!r} is not the name of a systemd unit"
         for name in NEEDS["command"]:
             yield from _wrong_command(name, entry.get(name))
-        port = entry.get("health_probe_responder_port")
-        if port and not (isinstance(port, int) and 1 <= port <= 65535):
-            yield f"load_balancer_health_probe_responder_port: {port!r} is not a TCP port from 1 to 65535"
+        port, untouched = entry.get("health_probe_responder_port"), entry.get("health_probe_responder_untouched_port")
+        for name, number in (("port", port), ("untouched_port", untouched)):
+            if number is not None and number != "" and not (isinstance(number, int) and 1 <= number <= 65535):
+                yield f"load_balancer_health_probe_responder_{name}: {number!r} is not a TCP port from 1 to 65535"
+        if untouched and untouched == port:
+            yield (
+                f"load_balancer_health_probe_responder_untouched_port: {untouched} is load_balancer_health_probe_responder_port, too; give another port,"
+                " because the answer on that one fails while the host is held"
+            )
         for name in ("health_probe_url", "health_probe_responder_url"):
             if entry.get(name) and not _is_url(entry[name]):
                 yield f"load_balancer_{name}: {entry[name]!r} is not like http://localhost:8080/health"
-        if port and _is_at(entry.get("health_probe_responder_url"), port):
+        if any(number and _is_at(entry.get("health_probe_responder_url"), number) for number in (port, untouched)):
             yield "load_balancer_health_probe_responder_url: the responder itself answers there; give the address of the application's own health"
+        if untouched and _is_at(entry.get("health_probe_url"), untouched):
+            yield (
+                f"load_balancer_health_probe_url: {entry['health_probe_url']!r} is the untouched answer, which passes while the host is held; give the"
+                " address that the balancer probes"
+            )
         if action == "file" and entry.get("health_probe_file_means") == "in" and not entry.get("health_probe_url"):
             yield (
                 "load_balancer_health_probe_url: not set; with load_balancer_health_probe_file_means: in, a wrong path would look like an operator's"
@@ -140,7 +152,7 @@ class HealthProbe(Balancer):
         except ValueError:
             yield f"load_balancer_health_probe_peer: {entry['health_probe_peer']!r} is not an IP address"
 
-    def beside(self, settings, ports=None, asked=None):
+    def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider health_probe needs the ports on which the application serves: the balancer does not tell what it"
@@ -148,11 +160,29 @@ class HealthProbe(Balancer):
             )
         if ports and settings["action"] == "responder" and settings["given"]["responder_port"] in ports:
             yield "drain_host_ports: the responder's own port is among them; probes come there for ever"
+        if ports and settings["untouched_port"] in ports:
+            yield (
+                f"drain_host_ports: {settings['untouched_port']} is load_balancer_health_probe_responder_untouched_port; whoever asks for health there would"
+                " keep the host busy for ever. Give only the ports on which the application serves"
+            )
+        if timeout is not None and timeout <= settings["notice"]:
+            yield (
+                f"drain_host_timeout: {timeout:g} s, but the balancer notices only after {settings['notice']:g} s (load_balancer_health_probe_interval x"
+                " load_balancer_health_probe_threshold + load_balancer_health_probe_margin), so the host would never count as drained in time; set"
+                " drain_host_timeout to more than that, and to as much more as connections may last"
+            )
         url = (asked or {}).get("url")
-        if url and settings["url"] and _same_answer(url, settings["url"]):
+        if url and _is_made_to_fail(url, settings):
             yield (
                 f"restore_service_url: {url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would"
                 " never come back. Give another address that tells whether the application works"
+            )
+
+        port = (asked or {}).get("port")
+        if port and settings["action"] == "service" and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
+            yield (
+                f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
+                " the host would never come back. Give another port that tells whether the application works"
             )
 
     def claims(self, settings):
@@ -224,16 +254,14 @@ def _number(entry, name, default):
 
 
 def _wrong_figures(entry):
-    """Sentences about figures of the probe that cannot be right. What is no number at all is told by the type of the option."""
-    for name, least, words in (("interval", 0, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
+    """Sentences about figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
+    for name, least, words in (("interval", None, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
         value = entry.get(f"health_probe_{name}")
-        if value is None or value == "":
-            continue
         try:
             number = float(value)
         except (TypeError, ValueError):
             continue
-        if isinstance(value, bool) or not math.isfinite(number) or number < least or number == 0:
+        if not isinstance(value, bool) and (number == 0 or least is not None and number < least):
             yield f"load_balancer_health_probe_{name}: {value!r} is not {words}; give the figure of the balancer's probe"
 
 
@@ -256,12 +284,25 @@ def _is_url(url):
 def _address(url):
     """The host, port and path of a URL, in a form in which they can be compared."""
     parts = urlsplit(str(url))
-    host = (parts.hostname or "").lower()
-    return "localhost" if host in LOOPBACK else host, parts.port or (443 if parts.scheme == "https" else 80), parts.path or "/", parts.query
+    return (*_at(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), parts.path or "/", parts.query)
 
 
-def _same_answer(one, other):
-    return _is_url(one) and _is_url(other) and _address(one) == _address(other)
+def _at(host, port):
+    host = str(host or "localhost").lower()
+    return "localhost" if host in LOOPBACK else host, port
+
+
+def _is_made_to_fail(url, settings):
+    """Whether the answer at this URL cannot pass while the host is held, as far as the settings tell."""
+    if not _is_url(url):
+        return False
+    if settings["action"] == "responder" and _is_at(url, settings["given"]["responder_port"]):
+        return True
+    if not settings["url"] or not _is_url(settings["url"]):
+        return False
+    # The responder answers 503 on every path, and a unit that is stopped answers on none.
+    parts = 2 if settings["action"] in ("responder", "service") else None
+    return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 
 def _is_at(url, port):

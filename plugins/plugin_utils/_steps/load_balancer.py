@@ -76,9 +76,13 @@ def _goes_on(result, direction, acts):
     return not gathered(acts, "refused") if direction == "out" else result["done"]
 
 
-def settings_of(entry, host):
-    """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory."""
+def settings_of(entry, host, address=None):
+    """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory.
+
+    C(address): its C(ansible_host), if it has one.
+    """
     provider = entry.get("provider") or "none"
+    entry = BALANCERS[provider].completed(entry, address)
     return {
         "provider": provider,
         "hosts": [str(machine) for machine in entry.get("hosts") or ()],
@@ -87,15 +91,16 @@ def settings_of(entry, host):
     }
 
 
-def progress(host, entry, direction, acts=(), before=None, check_mode=False, **more):
+def progress(host, entry, direction, acts=(), before=None, check_mode=False, address=None, **more):
     """What the tasks of the role need to know after the acts at one balancer.
 
     C(entry): the balancer, by the options of the role without their prefix. C(before): the result of the balancers before it in C(load_balancer_list).
+    C(address): the host's C(ansible_host).
 
     Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks must run),
     C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on) (whether the next balancer may be changed).
     """
-    settings = settings_of(entry, host)
+    settings = settings_of(entry, host, address)
     result = judge(settings, direction, acts, check_mode, **more)
     refused = not check_mode and bool(gathered(acts, "refused"))
     return {

@@ -21,6 +21,10 @@ ENDED = ("approved", "drained", "restoring", "restore_service_before", "restore_
 """The records that end with this role, those of other roles among them."""
 
 
+STAYS_OUT = "it stays out of its load balancer"
+"""Said of a host that does not answer."""
+
+
 def ended(there):
     """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
     return [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))]
@@ -107,5 +111,5 @@ def _left(steps, answer, given_back, unfinished):
     if not is_up(steps):
         return [steps.get("waiting_for") or "its services do not run yet"]
     if not may_go_back(steps, answer):
-        return ["it stays out of its load balancer", answer.get("reason") or "it was not asked"]
+        return [STAYS_OUT, answer.get("reason") or "it was not asked"]
     return [] if given_back.get("done") else [given_back.get("reason") or "it is not given back yet"]

@@ -21,6 +21,9 @@ def is_due(act, name, balancers, done):
     """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
     part = act["part"]
     steps, answer = _steps(done), _result("answer", done)
+    if part == "sent":
+        # From outside, an event is approved as it was just read.
+        return "expected" not in act or approve_event.is_still_so(act["expected"], _result("seen", done))
     if part == "drained":
         return bool(steps.get("done"))
     if part in ("steps", "answer"):
@@ -75,6 +78,8 @@ def _acts_at_balancers(done):
 
 
 def _failure(role, state, name, balancers, done):
+    if role == "approve_event" and approve_event.failure_outside(done):
+        return approve_event.failure_outside(done)
     # The act that records the restoring may fail, too. The failure that keeps the host from being restored matters more.
     failed = [result for result in done if is_failed(result) and result["part"] != "restoring"]
     if not failed:

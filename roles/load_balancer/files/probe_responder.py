@@ -4,14 +4,16 @@
 
 """Answers a load balancer's probe with the application's own health, and with 503 while this host is held for an event.
 
-The listening socket comes from systemd. The host is held while the file --hold is there. If that cannot be told, the application's health counts: a
-fault of the responder must not take a host out. Each answer closes its connection, because a balancer that keeps one would not see the next state.
+The listening sockets come from systemd. One that systemd calls "untouched" gets the application's health, whether or not the host is held.
+The host is held while the file --hold is there. If that cannot be told, the application's health counts: a fault of the responder must not take a host
+out. Each answer closes its connection, because a balancer that keeps one would not see the next state.
 
 Standard library alone, Python 3.7 and later.
 """
 
 import argparse
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -20,6 +22,7 @@ import sys
 from urllib.parse import urlsplit
 
 FIRST_SOCKET = 3
+UNTOUCHED = "untouched"
 HEAD_LIMIT = 8192
 HEAD_SECONDS = 5.0
 TOGETHER = 64
@@ -83,20 +86,23 @@ class Responder:
         return True
 
     async def serve(self, listeners):
+        """Answer on these sockets until a signal comes. Each is a pair: the socket, and whether its answer is untouched by holds."""
         self._free = asyncio.Semaphore(TOGETHER)
         stop = asyncio.Event()
         loop = asyncio.get_event_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        servers = [await asyncio.start_server(self._answer, sock=listener, limit=HEAD_LIMIT) for listener in listeners]
+        servers = [
+            await asyncio.start_server(functools.partial(self._answer, untouched), sock=listener, limit=HEAD_LIMIT) for listener, untouched in listeners
+        ]
         await stop.wait()
         for server in servers:
             server.close()
 
-    async def _answer(self, reader, writer):
+    async def _answer(self, untouched, reader, writer):
         try:
             async with self._free:
-                status, why, with_body = await self._judge(reader)
+                status, why, with_body = await self._judge(reader, untouched)
                 body = ("%s\n" % (why or REASONS.get(status, "status %d" % status))).encode("utf-8", "backslashreplace")
                 head = "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
                 writer.write((head % (status, REASONS.get(status, "Status"), len(body))).encode("ascii") + (body if with_body else b""))
@@ -106,7 +112,7 @@ class Responder:
         finally:
             writer.close()
 
-    async def _judge(self, reader):
+    async def _judge(self, reader, untouched):
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
         except asyncio.TimeoutError:
@@ -117,17 +123,27 @@ class Responder:
         if method not in (b"GET", b"HEAD"):
             return 405, "only GET and HEAD are answered", True
         with_body = method == b"GET"
-        if self.is_held():
+        if not untouched and self.is_held():
             return 503, "held for a scheduled event", with_body
         status, why = await self._application.status()
         return status, why, with_body
 
 
 def sockets_of_systemd():
-    """The listening sockets that systemd hands over."""
+    """The listening sockets that systemd hands over, each with whether its answer is untouched."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return []
-    return [socket.socket(fileno=FIRST_SOCKET + number) for number in range(int(os.environ.get("LISTEN_FDS", "0")))]
+    count = int(os.environ.get("LISTEN_FDS", "0"))
+    names = os.environ.get("LISTEN_FDNAMES", "").split(":") + [""] * count
+    return [(socket.socket(fileno=FIRST_SOCKET + number), names[number] == UNTOUCHED) for number in range(count)]
+
+
+def listen(port):
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(128)
+    return listener
 
 
 def main():
@@ -136,21 +152,17 @@ def main():
     parser.add_argument("--hold", required=True, help="the file that is there while the host is held")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long the application may take")
     parser.add_argument("--port", type=int, help="listen there; without systemd")
+    parser.add_argument("--untouched-port", type=int, help="listen there, too, and answer the application's health whatever is held; without systemd")
     arguments = parser.parse_args()
     try:
         application = Application(arguments.url, arguments.seconds)
     except ValueError as error:
         sys.exit(str(error))
     listeners = sockets_of_systemd()
-    if arguments.port:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", arguments.port))
-        listener.listen(128)
-        listeners.append(listener)
+    listeners += [(listen(port), untouched) for port, untouched in ((arguments.port, False), (arguments.untouched_port, True)) if port]
     if not listeners:
         sys.exit("systemd handed over no socket; give --port to run it by hand")
-    for listener in listeners:
+    for listener, _untouched in listeners:
         listener.setblocking(False)
     asyncio.run(Responder(application, arguments.hold).serve(listeners))
 

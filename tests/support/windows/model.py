@@ -35,6 +35,7 @@ NEW = {
     "pools": {},
     "connections": [],
     "files": {},
+    "changed": {},
     "folders": {"c:\\": {}, "c:\\programdata": {}, "c:\\inetpub\\health": {}},
     "addresses": ["10.0.0.21", "fe80::1%5", "2001:db8::21"],
     "admin": True,
@@ -231,7 +232,7 @@ def expand(path):
 
 
 def _entry(state, path):
-    told = {"path": path, "kind": "missing", "content": "", "error": ""}
+    told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": state["changed"].get(path.lower(), 0.0)}
     found = state["folders"].get(path.lower())
     if found is not None:
         return dict(told, kind=found.get("kind", "folder"), error=found.get("error", ""))

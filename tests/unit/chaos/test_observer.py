@@ -56,6 +56,9 @@ def a_good_record():
         "requests": [{"Time": 1000 + second, "Vm": "web1", "Method": "GET", "Path": "/metadata/scheduledevents?x=1", "Status": 200} for second in range(2, 19)],
         "load": [{"start": 1000 + number / 5, "seconds": 0.1, "outcome": "ok", "backend": "web2"} for number in range(95)],
         "log": [{"backend": "web2", "start": 1000 + number / 5, "seconds": 0.1, "status": 200} for number in range(97)],
+        "log_of": "HAProxy",
+        "log_of_requests": True,
+        "unnoted": [],
         "controllers": [
             {
                 "name": "first",
@@ -257,6 +260,15 @@ class TestTheImpact:
         del record["log"][90:]
         (sentence,) = judge(record)
         assert sentence.startswith("(7) ") and "HAProxy's log tells of" in sentence
+        # A connection may carry several requests.
+        record["log_of_requests"] = False
+        assert judge(record) == []
+
+
+def test_approved_on_a_record_that_does_not_say_that_the_change_was_made(record):
+    record["unnoted"] = ["nginx_server-1.json"]
+    (sentence,) = judge(record)
+    assert sentence.startswith("(4) ") and "nginx_server-1.json" in sentence
 
 
 class TestTheRun:

@@ -105,3 +105,66 @@ def test_no_server_at_all():
 
         asyncio.run(run())
     assert [row[2] for row in rows] == ["no connection"]
+
+
+def test_the_long_answer_has_its_time_on_top():
+    rows, seen, dummy = send(answer_with(b"200 OK"), [101])
+    assert [row[4] for row in rows] == ["fast"] and "GET /long HTTP/1.1" not in seen
+    rows = Rows()
+
+    async def run():
+        keeper = await asyncio.get_running_loop().create_server(lambda: Server(b"HTTP/1.1 200 OK\r\n", []), "127.0.0.1", 0)
+        one = load.Load(keeper.sockets[0].getsockname()[1], 10, 0.02, rows, long_every=2)
+        one.begin(1)
+        one.begin(2)
+        await asyncio.sleep(0.08)
+        # The first has run out of time, the second has not.
+        assert [row[2:] for row in rows] == [("no answer in time", "", "fast", "kept")] and one.under_way == 1
+        keeper.close()
+
+    asyncio.run(run())
+
+
+def test_connections_are_not_kept_for_ever():
+    rows, seen = Rows(), []
+
+    async def run():
+        server = await asyncio.get_running_loop().create_server(lambda: Server(answer_with(b"200 OK"), seen), "127.0.0.1", 0)
+        one = load.Load(server.sockets[0].getsockname()[1], 10, 1, rows, kept_seconds=0.05)
+        for number, pause in ((1, 0), (2, 0.06), (4, 0)):
+            one.begin(number)
+            while one.under_way:
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(pause)
+        server.close()
+
+    asyncio.run(run())
+    assert [row[2] for row in rows] == ["ok"] * 3
+    assert seen.count("connection") == 2
+
+
+def row(start, seconds=0.01, outcome=load.OK, backend="web1", kind="fast", connection="kept"):
+    return {"start": start, "seconds": seconds, "outcome": outcome, "backend": backend, "kind": kind, "connection": connection}
+
+
+def test_what_a_load_comes_to():
+    rows = [
+        row(0.0),
+        row(1.0, backend="web2", connection="new"),
+        row(2.0, 2.5, kind="slow"),
+        row(2.5, 5.0, "no answer in time", "", connection="new"),
+        row(3.0, backend="web2"),
+        row(9.0, 4.0, kind="long"),
+    ]
+    told = load.summary(rows)
+    assert (told["requests_total"], told["requests_failed"]) == (6, 1)
+    assert told["connections"] == {"new": {"requests": 2, "failed": 1}, "kept": {"requests": 4, "failed": 0}}
+    # The failed one kept its client for five seconds. The slow answer was half a second late, the long one was not late.
+    assert told["longest_pause"] == 5.0
+    # From 4.5, when the slow answer was there, to 9, when the last request began.
+    assert told["longest_gap"] == 4.5
+    assert told["backends"]["web1"] == {"requests": 3, "longest_gap": 7.0, "gap_began": 2.0, "gap_ended": 9.0}
+    assert told["backends"]["web2"] == {"requests": 2, "longest_gap": 2.0, "gap_began": 1.0, "gap_ended": 3.0}
+    assert told["failures"] == [{"time": 2.5, "outcome": "no answer in time", "kind": "fast", "connection": "new"}]
+    nothing = load.summary([])
+    assert (nothing["requests_total"], nothing["longest_pause"], nothing["longest_gap"], nothing["backends"]) == (0, None, None, {})

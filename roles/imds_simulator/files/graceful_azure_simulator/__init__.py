@@ -21,5 +21,5 @@ A file imports only files above it in this list.
     The command line and its files:
         option_types, options, scenario_files, serve, ctl, cli
     A service of its own, with its own command:
-        resource_manager
+        azure_refusals, acknowledgements, resource_manager
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stand-in for Azure Resource Manager: load balancers, their backend address pools and tags, and tokens.
+"""A stand-in for Azure Resource Manager: load balancers, their backend address pools and tags, acknowledgements of scheduled events, and tokens.
 
 It is strict where a client may be careless. Every request needs a token and a known api-version. A write with an old ETag is refused. A pool is
 written as the request has it, so what a client leaves out is lost. A write is an operation that takes time, and another one meanwhile is refused.
@@ -29,6 +29,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 from urllib.parse import parse_qs, urlsplit
 
+from .acknowledgements import COMPUTE, PATH, Acknowledgements
+from .azure_refusals import Refusal
+
 NETWORK_VERSIONS = ("2022-05-01", "2023-09-01", "2024-01-01", "2024-05-01", "2025-05-01")
 TAGS_VERSIONS = ("2021-04-01",)
 IDENTITY_VERSIONS = ("2018-02-01",)
@@ -37,12 +40,6 @@ TAG_LIMIT, TAG_VALUE_LIMIT = 50, 256
 BODY_LIMIT = 1 << 20
 # Members of a pool that lie on network interfaces are named by Azure. They are changed at the interface alone.
 OF_INTERFACES = "networkInterfaceIPConfiguration"
-
-
-class Refusal(Exception):
-    def __init__(self, status, code, message, headers=None):
-        super().__init__(message)
-        self.status, self.code, self.message, self.headers = status, code, message, headers or {}
 
 
 class LoadBalancers:
@@ -281,7 +278,7 @@ class Faults:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    balancers = faults = url = None
+    balancers = events = faults = url = None
 
     def setup(self):
         # The handshake is this thread's work, so that a client that does not speak keeps nobody else waiting.
@@ -358,6 +355,8 @@ class Handler(BaseHTTPRequestHandler):
         version = query.get("api-version")
         if version is None:
             raise Refusal(400, "MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests.")
+        if PATH.match(path):
+            return 200, self.events.answer(method, path, version, balancers.check_rights), {}
         tags = "/providers/microsoft.resources/tags/default"
         known = TAGS_VERSIONS if path.lower().endswith(tags) else NETWORK_VERSIONS
         if version not in known:
@@ -411,6 +410,8 @@ class Handler(BaseHTTPRequestHandler):
         if (method, path) == ("POST", "/control/load-balancers"):
             balancers.set(self.body(data))
             return 201, {}, {}
+        if (method, path) == ("GET", "/control/acknowledgements"):
+            return 200, self.events.all(), {}
         if (method, path) == ("GET", "/control/requests"):
             return 200, faults.requests, {}
         if (method, path) == ("POST", "/control/faults"):
@@ -453,9 +454,19 @@ def certificate(folder, address):
     return crt, key
 
 
+def read_list(path):
+    """The JSON list in a file; an empty one without a file."""
+    if not path:
+        return []
+    with open(path) as stream:
+        return json.load(stream)
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(prog="azure_simulator.py", description="A strict stand-in for Azure Resource Manager, for tests.")
-    parser.add_argument("--load-balancers", metavar="FILE", required=True, help="a JSON list of load balancers as Azure returns them")
+    parser.add_argument("--load-balancers", metavar="FILE", help="a JSON list of load balancers as Azure returns them")
+    parser.add_argument("--compute", metavar="FILE", help="a JSON list of VMs, scale sets and availability sets: id, vms, events")
+    parser.add_argument("--imds-control", metavar="URL", help="the control address of an imds_simulator.py; an acknowledgement starts the event there")
     parser.add_argument("--listen", metavar="ADDRESS:PORT", default="127.0.0.1:0")
     parser.add_argument("--tenant", default="tenant")
     parser.add_argument("--client", metavar="ID=SECRET", action="append", default=[], help="a service principal that may ask for tokens")
@@ -463,14 +474,16 @@ def main(arguments):
     parser.add_argument("--certificate-dir", metavar="FOLDER", help="where the certificate is made (a new temporary folder)")
     options = parser.parse_args(arguments)
     try:
-        with open(options.load_balancers) as stream:
-            resources = json.load(stream)
+        resources, compute = read_list(options.load_balancers), read_list(options.compute)
+        if not all(COMPUTE.match(each["id"]) for each in compute):
+            raise ValueError("--compute: an id is not that of a VM, a scale set or an availability set")
+        events = Acknowledgements(compute, options.imds_control)
         clients = [pair.split("=", 1) for pair in options.client]
         balancers = LoadBalancers(resources, options.operation_seconds, clients, options.tenant)
         address, _colon, port = options.listen.rpartition(":")
         folder = options.certificate_dir or tempfile.mkdtemp(prefix="azure-simulator-")
         crt, key = certificate(folder, address)
-        handler = type("Bound", (Handler,), {"balancers": balancers, "faults": Faults()})
+        handler = type("Bound", (Handler,), {"balancers": balancers, "events": events, "faults": Faults()})
         server = Server((address, int(port)), handler)
     except (OSError, ValueError, KeyError, TypeError, subprocess.CalledProcessError) as error:
         print("azure_simulator.py: %s" % error, file=sys.stderr)

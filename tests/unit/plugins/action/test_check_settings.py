@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
 ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
 
@@ -88,3 +89,18 @@ def test_with_a_mistake_nothing_begins():
 def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_path, check_mode):
     (mistake,) = begin(check_mode, journal=str(tmp_path / "none" / "journal"))[1]
     assert "handle_events_journal" in mistake and "No such file" in mistake
+
+
+@pytest.mark.parametrize(
+    "connections, unsaid",
+    [
+        ({"web1": None, "lb1": None}, []),
+        ({"web1": None, "lb1": "ssh"}, []),
+        ({"web1": "local", "lb1": "local"}, []),
+        # After localhost, Ansible would reach the others as it has reached localhost.
+        ({"web1": None, "web2": "ssh", "lb1": None, "localhost": "local"}, ["lb1", "web1"]),
+        ({"web1": "{{ how }}", "lb1": None}, ["lb1"]),
+    ],
+)
+def test_whoever_does_not_say_how_it_is_reached_is_told_where_others_are_reached_otherwise(connections, unsaid):
+    assert unsaid_connections(connections, "ssh") == unsaid

@@ -2,33 +2,33 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Holds on addresses of Azure Load Balancer, against the stand-in for the resource manager, as a process that serves TLS."""
+"""Holds on addresses of Azure Load Balancer, against the stand-in for the resource manager within the same process. Its time is scripted."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import copy
-import json
-import subprocess
 import time
 from email.utils import formatdate
 
 import pytest
+import requests
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
 from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import may_send, mistakes_in
 
-from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, NEEDED, OTHER_EVENT, POOL, stand_in
-
-pytestmark = NEEDED
+from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
+from tests.support.azure_here import Here
 
 
 @pytest.fixture(name="azure")
-def fixture_azure(tmp_path):
-    with stand_in(tmp_path) as azure:
-        yield azure
+def fixture_azure(monkeypatch):
+    azure = Here()
+    # Every session of requests sends through it.
+    monkeypatch.setattr(requests.sessions, "HTTPAdapter", lambda: azure)
+    return azure
 
 
 @pytest.mark.parametrize("name, found", [("a", "absent"), ("b", "None"), ("d", "Up")])
@@ -107,24 +107,6 @@ def test_what_an_operator_changed_meanwhile_is_reported_and_left(azure):
     assert azure.state("a") == "Up" and azure.balancer()["tags"] == {"owner": "me"}
 
 
-def test_hosts_of_one_pool_do_not_overwrite_each_other(azure):
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        told = list(pool.map(azure.hold, "abd", timeout=60))
-    assert [each["addresses"][0]["condition"] for each in told] == ["held"] * 3
-    assert [azure.state(name) for name in "abcd"] == ["Down"] * 4
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(azure.release, "abd", timeout=60))
-    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
-
-
-def test_two_controllers_that_act_at_once_are_harmless(azure):
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: azure.hold(), range(2), timeout=60))
-    assert azure.state("a") == "Down"
-    azure.release()
-    assert azure.members() == MEMBERS
-
-
 def test_a_change_that_was_cut_off_is_continued(azure):
     azure.fault({"Status": 400}, Method="PUT")
     with pytest.raises(arm.RefusedError):
@@ -137,6 +119,24 @@ def test_a_change_that_was_cut_off_is_continued(azure):
     assert len(azure.balancer()["tags"]) == 2 and azure.state("a") == "absent"
     azure.control("DELETE", "faults")
     assert azure.hold()["addresses"][0]["condition"] == "held"
+
+
+def test_a_change_whose_record_does_not_say_that_it_is_done_is_noted_by_the_next_call(azure):
+    azure.fault({"Drop": True}, Method="PUT", times=99)
+    with pytest.raises(arm.TimeOverError):
+        azure.hold(timeout=2.0)
+    azure.control("DELETE", "faults")
+    # Azure made the change, and the run was cut off before it heard of that.
+    azure.act("a", "Down")
+    assert [(each["condition"], each["noted"]) for each in looked_at(azure, "a")] == [("held", False)]
+    azure.hold()
+    assert [(each["condition"], each["noted"]) for each in looked_at(azure, "a")] == [("held", True)]
+    azure.act("a", "None")
+    assert "somebody else set a" in azure.hold()["conflicts"][0] and azure.state("a") == "None"
+
+
+def looked_at(azure, name):
+    return [each for each in azure_load_balancer_info.run(azure.params())["addresses"] if each["name"] == name]
 
 
 def test_an_operation_that_lasts_is_continued_by_a_later_call(azure):
@@ -159,31 +159,47 @@ def test_an_operation_that_fails_is_told(azure):
 @pytest.mark.parametrize("status", [409, 429, 503])
 def test_what_passes_is_tried_again(azure, status):
     azure.fault({"Status": status, "Headers": {"Retry-After": "1"}}, Method="PUT")
-    begun = time.monotonic()
     assert azure.hold()["done"]
-    assert time.monotonic() - begun >= 1
+    assert azure.time.slept[0] == 1
+
+
+@pytest.mark.parametrize("method, status, times", [("PUT", 412, 2), ("GET", 503, 3), ("PATCH", 500, 2), ("PUT", 409, 2)])
+def test_what_passes_without_a_word_of_when_is_tried_again(azure, method, status, times):
+    azure.settings(operation_seconds=3)
+    azure.fault({"Status": status}, times=times, Method=method)
+    assert azure.hold()["done"]
+    assert azure.state("a") == "Down"
+    assert azure.release()["done"]
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
 
 
 def test_retry_after_may_be_a_date(azure):
     azure.fault({"Status": 429, "Headers": {"Retry-After": formatdate(time.time() + 2, usegmt=True)}}, Method="GET")
-    begun = time.monotonic()
     assert azure.hold()["done"]
-    assert time.monotonic() - begun >= 0.9
+    assert 1 <= azure.time.slept[0] <= 2
 
 
 def test_a_retry_that_does_not_fit_is_told_at_once(azure):
     azure.fault({"Status": 429, "Code": "TooManyRequests", "Headers": {"Retry-After": "300"}}, Method="GET")
-    begun = time.monotonic()
     with pytest.raises(arm.TimeOverError, match="429 TooManyRequests"):
         azure.hold(timeout=10.0)
-    assert time.monotonic() - begun < 3
+    assert azure.time.slept == []
 
 
-def test_a_lacking_right_is_named(azure):
-    azure.settings(denied=["Microsoft.Network/loadBalancers/backendAddressPools/write"])
-    with pytest.raises(arm.NotPermittedError, match="lacks the action Microsoft.Network/loadBalancers/backendAddressPools/write on the scope " + POOL):
+@pytest.mark.parametrize(
+    "action, scope",
+    [
+        ("Microsoft.Network/loadBalancers/read", LB),
+        ("Microsoft.Network/loadBalancers/backendAddressPools/read", POOL),
+        ("Microsoft.Network/loadBalancers/backendAddressPools/write", POOL),
+        ("Microsoft.Resources/tags/write", LB),
+    ],
+)
+def test_a_lacking_right_is_named(azure, action, scope):
+    azure.settings(denied=[action])
+    with pytest.raises(arm.NotPermittedError, match="lacks the action %s on the scope %s" % (action, scope)):
         azure.hold()
-    assert azure.balancer()["tags"] == {"owner": "me"}
+    assert azure.state("a") == "absent" and azure.balancer()["tags"] == {"owner": "me"}
 
 
 @pytest.mark.parametrize(
@@ -222,11 +238,6 @@ def test_a_managed_identity_gives_the_token(azure):
     assert azure.hold(auth_source="msi", client_id=None, secret=None, tenant=None)["done"]
     with pytest.raises(arm.AuthenticationError, match="no such managed identity"):
         azure.release(auth_source="msi", client_id="other")
-
-
-def test_a_certificate_that_is_not_known_is_refused(azure):
-    with pytest.raises(arm.AzureError, match="certificate"):
-        azure.hold(ca_file=None)
 
 
 def test_the_address_is_found_by_its_ip_also_when_it_is_gone(azure):
@@ -286,16 +297,6 @@ def test_info_shows_all_addresses_and_who_holds_them(azure):
     assert azure.writes() == writes
 
 
-def test_the_module_runs_under_ansible(azure, tmp_path):
-    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
-    task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
-    play = tmp_path / "play.yml"
-    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "changed=1" in ran.stdout and azure.state("a") == "Down"
-
-
 def test_a_member_on_a_network_interface_is_found_by_its_ip(azure):
     interface = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/networkInterfaces/nic"
     resource = copy.deepcopy(BALANCER)
@@ -332,27 +333,159 @@ def test_an_event_that_another_run_adds_during_a_release_stays(azure):
     assert set(store.read(POOL, "a")["events"]) == {EVENT, OTHER_EVENT}
 
 
-@pytest.mark.parametrize(
-    "fault, passing",
-    [({"Status": 503, "Headers": {"Retry-After": "60"}}, True), ({"Status": 403}, False), ({"Drop": True}, True)],
-)
-def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
-    azure.fault(fault, Method="GET", times=99)
-    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
-    task = {
-        "graceful.azure.azure_load_balancer_info": {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}},
-        "register": "told",
-    }
-    check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
-    play = tmp_path / "play.yml"
-    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
-    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 def test_a_state_that_azure_keeps_although_it_was_left_out_is_given_back_as_none(azure):
     azure.settings(keep_states=True)
     azure.hold()
     assert azure.release()["done"]
     assert azure.state("a") == "None"
     assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def set_provisioning_state(azure, state):
+    resource = azure.balancer()
+    resource["properties"]["backendAddressPools"][0]["properties"]["provisioningState"] = state
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("state", ["Updating", "Failed", "Canceled"])
+def test_what_others_do_to_the_pool_puts_no_held_host_back_into_rotation(azure, state):
+    azure.hold()
+    set_provisioning_state(azure, state)
+    (mine,) = looked_at(azure, "a")
+    assert (mine["admin_state"], mine["condition"], mine["settled"]) == ("Down", "held", True)
+    assert not may_send(mine)
+    writes = azure.writes()
+    assert azure.hold()["done"] and azure.writes() == writes
+
+
+@pytest.mark.parametrize("state, settled", [("Updating", False), ("Failed", True), ("Canceled", True)])
+def test_what_an_operator_took_out_is_out_when_azure_has_ended(azure, state, settled):
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "c")] == [("already_out", settled)]
+
+
+@pytest.mark.parametrize("state", ["Failed", "Canceled"])
+def test_a_change_that_failed_after_it_showed_is_written_again(azure, state):
+    azure.settings(operation_seconds=4)
+    assert not azure.hold(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "Down")
+    set_provisioning_state(azure, state)
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("changing", False)]
+    told = azure.hold(timeout=9.0)
+    assert told["done"] and told["addresses"][0]["condition"] == "held"
+    assert [(each["condition"], each["settled"]) for each in looked_at(azure, "a")] == [("held", True)]
+
+
+def test_a_release_that_failed_after_it_showed_is_written_again(azure):
+    azure.hold()
+    azure.settings(operation_seconds=4)
+    assert not azure.release(timeout=3.0)["done"]
+    azure.settings(operation_seconds=0)
+    azure.act("a", "None")
+    set_provisioning_state(azure, "Failed")
+    assert azure.release(timeout=9.0)["done"]
+    assert azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_412_again_and_again_is_no_storm(azure):
+    azure.fault({"Status": 412}, Method="PUT", times=10**6)
+    with pytest.raises(arm.ChangedError):
+        azure.hold(timeout=15.0)
+    assert len(azure.control("GET", "requests")) < 60
+    slept = azure.time.slept
+    assert 0.1 <= slept[0] <= 0.3 and max(slept) <= 3.0 and len(set(slept)) > 1
+
+
+def test_a_lock_on_the_load_balancer_is_told_at_once(azure):
+    azure.fault({"Status": 409, "Code": "ScopeLocked"}, Method="PUT", times=10**6)
+    with pytest.raises(arm.RefusedError, match="ScopeLocked"):
+        azure.hold()
+    assert azure.time.slept == [] and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def on_interfaces(azure, *members):
+    """A pool of members on network interfaces. Each member: its name, the resource group of its interface, and its IP address, or None if it is gone."""
+    resource = copy.deepcopy(BALANCER)
+    entries = []
+    for name, group, ip in members:
+        interface = f"/subscriptions/s/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}"
+        entries.append({"name": name, "properties": {"networkInterfaceIPConfiguration": {"id": interface + "/ipConfigurations/ip"}}})
+        configurations = [{"name": "ip", "properties": {"privateIPAddress": ip}}]
+        if ip:
+            azure.control("POST", "load-balancers", {"id": interface, "properties": {"ipConfigurations": configurations}})
+    resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"] = entries
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_interface_that_cannot_be_read_hides_no_other_host(azure, status):
+    on_interfaces(azure, ("x", "other", "10.0.0.8" if status == 403 else None), ("y", "rg", "10.0.0.9"), ("z", "rg", "10.0.0.10"))
+    if status == 403:
+        azure.fault({"Status": 403}, Method="GET", Path="networkInterfaces/x", times=99)
+    assert azure.hold(None, ip_address="10.0.0.9")["addresses"][0]["name"] == "y"
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.9"]))
+    assert [(each["name"], each["ip_address"]) for each in seen["addresses"]] == [("x", None), ("y", "10.0.0.9"), ("z", None)]
+    asked = [each["Path"] for each in azure.control("GET", "requests")]
+    assert not any("networkInterfaces/z" in path for path in asked), "the host's own was found before"
+    # If the host's own is not found, it may be the one that cannot be read.
+    with pytest.raises(arm.AzureError, match="cannot be read: .*networkInterfaces/x"):
+        azure.hold(None, ip_address="10.0.0.8")
+    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.8"]))
+    settings = {"pool": POOL, "server": "10.0.0.8"}
+    (said,) = mistakes_in(settings, seen)
+    assert "cannot be read: " in said and "networkInterfaces/x" in said
+
+
+def test_two_controllers_that_add_events_to_one_hold_lose_none(azure, monkeypatch):
+    """Both have read the record before either writes it."""
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and "E1" in wanted["events"] and not others:
+            others.append(azure.hold(event_ids=["E2"])["addresses"][0]["held_by"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    told = azure.hold(event_ids=["E1"])
+    monkeypatch.undo()
+    assert others == [["E0", "E2"]] and told["done"]
+    assert set(told["addresses"][0]["held_by"]) == {"E0", "E1", "E2"}
+
+
+def test_an_event_that_another_controller_overwrote_is_added_again(azure, monkeypatch):
+    """The other's write comes between our look at the tags and our write, or right after it."""
+    azure.hold(event_ids=["E0"])
+    change, others = balancer.Pools.change_tags, []
+
+    def change_before_the_other(self, *arguments):
+        change(self, *arguments)
+        if not others:
+            others.append(azure.balancer()["tags"])
+            old = azure.balancer()
+            old["tags"] = tags
+            azure.control("POST", "load-balancers", old)
+
+    tags = azure.balancer()["tags"]
+    monkeypatch.setattr(balancer.Pools, "change_tags", change_before_the_other)
+    told = azure.hold(event_ids=["E1"])
+    assert others and told["done"] and set(told["addresses"][0]["held_by"]) == {"E0", "E1"}
+    assert set(looked_at(azure, "a")[0]["held_by"]) == {"E0", "E1"}
+
+
+def test_a_release_gives_nothing_back_that_another_controller_has_just_held(azure, monkeypatch):
+    azure.hold(event_ids=["E0"])
+    replace, others = balancer.TagStore.replace, []
+
+    def replace_after_the_other(self, record, wanted):
+        if wanted is not None and wanted["phase"] == "restoring" and not others:
+            others.append(True)
+            azure.hold(event_ids=["E2"])
+        return replace(self, record, wanted)
+
+    monkeypatch.setattr(balancer.TagStore, "replace", replace_after_the_other)
+    with pytest.raises(arm.ChangedError, match="Another run has changed the hold on a"):
+        azure.release(event_ids=["E0"])
+    assert azure.state("a") == "Down"
+    assert azure.release(event_ids=["E0"])["addresses"][0]["held_by"] == ["E2"]

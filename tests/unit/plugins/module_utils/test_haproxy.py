@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
@@ -528,6 +528,12 @@ class TestCondition:
         """Written by a former release, or on the way from ready: whose drain it is cannot be told."""
         look = Model({("b", "s"): F_DRAIN}).look()
         assert condition_of(self.record(CHANGING, MAINT), look.servers["b", "s"], look.process) == CHANGED_MEANWHILE
+
+    @pytest.mark.parametrize(("phase", "noted"), [(HELD, True), (RESTORING, True), (CHANGING, False)])
+    def test_whether_the_record_says_that_it_is_out(self, phase, noted):
+        look = Model({("b", "s"): F_DRAIN}).look()
+        assert describe(look.servers["b", "s"], self.record(phase), HELD)["noted"] is noted
+        assert describe(look.servers["b", "s"], None, NONE)["noted"] is True
 
     def test_the_same_pid_that_started_later_is_another_process(self):
         """As in a container, where HAProxy has the same process id every time."""

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
     KEPT,
     KIND,
+    MARK,
     Command,
     File,
     HealthAnswers,
     ProbeError,
     Refused,
+    Service,
     action_of,
     condition_of,
     describe,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
 
 class Killed(BaseException):
@@ -81,6 +88,14 @@ class Host:
         self.conflicts = engine.conflicts
         self.answers = [driver.describe(hold) for hold in engine.current]
         return engine.changed
+
+    def see(self, **more):
+        """What health_probe_info tells, with a notice of 12 s."""
+        known = dict.fromkeys(("service", "responder_port", "url"), None)
+        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer="168.63.129.16")
+        known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_in=None)
+        os.makedirs(self.state_dir, 0o700, exist_ok=True)
+        return health_probe_info.run(dict(known, **more), run_command)
 
     def release(self, *events, **more):
         return self.hold(*events, state="absent", **more)
@@ -168,6 +183,63 @@ def test_what_fails_already_is_left_alone(host):
     assert not host.release("A") and host.fails
 
 
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
+    """The tables are read 20 times a second, also while the health answer is asked. The request for it does not count."""
+    own, slept = ("127.0.0.1", 40000), []
+    tables = iter([set(), {(80, "10.0.0.4", 5)}, {(80, *own), (80, "10.0.0.4", 6)}])
+    last = threading.Event()
+
+    class Tables(Arrivals):
+        def _tell(self):
+            table = next(tables, set())
+            if (80, *own) in table:
+                last.set()
+            return table, {}
+
+    def ask_url(url, *_more, connected, **_options):
+        connected(own)
+        slept.append(last.wait(5))
+        return f"{url}: status 503"
+
+    monkeypatch.setattr(health_probe_info, "Arrivals", Tables)
+    monkeypatch.setattr(health_probe_info, "ask_url", ask_url)
+    monkeypatch.setattr(health_probe_info, "established", lambda ports: [])
+    monkeypatch.setattr(health_probe_info, "SAMPLE_SECONDS", 0.001)
+    host.hold("A")
+    told = host.see(url="http://localhost/health", ports=[80])
+    assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2}]
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_what_an_operator_took_out_a_moment_ago_is_not_out_yet(host, monkeypatch):
+    os.makedirs(host.state_dir, 0o700)
+    host.switch.unlink() if host.kind == "in" else host.switch.write_text("maintenance until noon\n")
+    told = host.see()
+    assert told["answer"]["condition"] == "already_out"
+    assert 6 < told["notice_left"] <= 12 and not told["idle"]
+    real, ago = time.time, 5.0
+    monkeypatch.setattr(time, "time", lambda: real() + ago)
+    assert 1 < host.see()["notice_left"] <= 7
+    ago = 100.0
+    assert host.see()["notice_left"] == 0 and host.see()["idle"]
+    # The clock was set back: nobody knows since when.
+    ago = -3600.0
+    assert host.see()["notice_left"] == 0
+
+
+def test_a_unit_that_an_operator_stopped_a_moment_ago_is_not_out_yet():
+    now = time.monotonic()
+    calls = []
+
+    def systemctl(words, **_more):
+        calls.append(words)
+        return 0, "InactiveEnterTimestampMonotonic=%d\n" % ((now - 5) * 1e6), ""
+
+    assert 5 <= Service("health", Systemd(systemctl)).out_for() < 10
+    assert calls[0][-1] == "health.service"
+
+
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
 def test_somebody_lets_it_pass_in_the_same_boot(host):
     host.hold("A")
@@ -226,6 +298,59 @@ def test_an_operators_file_in_place_of_ours_stays(host):
     assert host.fails and not host.records and "was written by somebody else" in host.conflicts[0]
 
 
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_an_operators_empty_file_in_place_of_ours_stays(host):
+    host.hold("A")
+    host.switch.unlink()
+    host.switch.touch()
+    host.release("A")
+    assert host.fails and not host.records and "was written by somebody else" in host.conflicts[0]
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_mark_of_which_a_run_that_was_cut_off_wrote_a_part_is_ours(host, again):
+    with pytest.raises(Killed):
+        host.hold("A", store=DyingStore(host.state_dir, 1))
+    host.switch.write_text(MARK[:20])
+    if again:
+        host.hold("A")
+        assert host.switch.read_text() == MARK
+        host.release("A")
+    else:
+        with pytest.raises(Killed):
+            host.release("A", store=DyingStore(host.state_dir, 0, after=True))
+        assert host.switch.read_text() == MARK
+        host.release("A")
+    assert not host.fails and not host.records and not host.conflicts
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_a_full_disk_leaves_neither_a_file_nor_a_record(host, monkeypatch):
+    real = os.write
+
+    def full(fd, data):
+        if data == MARK.encode():
+            raise OSError(28, "No space left on device")
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(Refused, match="switch cannot be written: No space left on device"):
+        host.hold("A")
+    assert not host.fails and not host.records
+
+
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_the_meaning_of_the_file_is_that_of_the_record_while_it_is_held(host):
+    kind = host.kind
+    host.hold("A")
+    host.kind = "in" if kind == "out" else "out"
+    assert not host.hold("A") and not host.conflicts and host.answers[0]["condition"] == "held"
+    assert host.see()["answer"]["condition"] == "held"
+    host.release("A")
+    assert not host.conflicts and not host.records and host.switch.exists() == (kind == "in")
+
+
 def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path):
     host = Host(tmp_path, "out")
     host.switch = tmp_path / "nowhere" / "maintenance"
@@ -236,8 +361,16 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path)
 
 def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(_health_probe, "RESPONDER_FOLDER", str(tmp_path / "none"))
-    with pytest.raises(ProbeError, match="The responder is not installed here"):
-        File(_health_probe.responder_file(8079), "out", "responder").check()
+    monkeypatch.setattr(_health_probe, "RESPONDER_UNIT", str(tmp_path / "responder-%s.socket"))
+    responder = File(_health_probe.responder_file(8079), "out", "responder")
+    with pytest.raises(ProbeError, match="The responder is not installed here for port 8079: there is no folder .*none"):
+        responder.check()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "responder-8080.socket").touch()
+    with pytest.raises(ProbeError, match="port 8079: there is no .*responder-8079.socket. .* or correct load_balancer_health_probe_responder_port"):
+        responder.check()
+    (tmp_path / "responder-8079.socket").touch()
+    responder.check()
 
 
 def test_a_command_that_fails_is_run_again_and_undone(tmp_path):

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import http.server
 import socket
+import threading
 import time
 
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
 
@@ -58,3 +62,42 @@ def test_a_connection_that_was_closed_a_moment_before_is_seen():
         assert Arrivals([port], [], time.monotonic).closed_ago >= 60
         connect(listener, port)
         assert Arrivals([port], [], time.monotonic).closed_ago < 2
+
+
+class Failing(http.server.BaseHTTPRequestHandler):
+    """A health answer that fails, with a body that nobody reads."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(503)
+        self.send_header("Content-Length", "9")
+        if self.server.closes:
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        self.end_headers()
+        self.wfile.write(b"not today")
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_what_we_ask_ourselves_is_no_new_connection_then_and_later(closes):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        server.closes = closes
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        url = f"http://127.0.0.1:{port}/health"
+        arrivals = Arrivals([port], [], time.monotonic)
+        for _number in range(20):
+            assert ask_url(url, 2, True, leave_no_trace=True) == f"{url}: status 503"
+            arrivals.see()
+        assert arrivals.new == {}
+        # Nor does a later look find one that was closed a moment ago.
+        assert Arrivals([port], [], time.monotonic).closed_ago > 50
+        # Somebody else's is seen.
+        with socket.create_connection(("127.0.0.1", port)):
+            arrivals.see()
+            assert arrivals.new == {port: 1}
+        server.shutdown()

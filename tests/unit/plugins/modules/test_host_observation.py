@@ -221,6 +221,12 @@ class TestAnswer:
     def test_check_mode_asks_without_an_event(self, scene):
         assert scene.look(ask=dict(ASK, always=True))["unanswered"] == "status 404"
 
+    @pytest.mark.parametrize(("event", "held", "asks"), [(EVENT, True, True), (EVENT, False, False), (dict(EVENT, event_status="Started"), True, False)])
+    def test_a_host_that_is_held_is_asked_only_if_that_is_wanted_and_its_event_is_still_to_come(self, scene, monkeypatch, event, held, asks):
+        scene.events[0] = [event]
+        monkeypatch.setattr(host_observation, "list_records", lambda folder: [{"kind": "task"}])
+        assert ("unanswered" in scene.look(ask=dict(ASK, held=held))) is asks
+
 
 def test_a_folder_of_records_that_is_not_absolute(scene):
     seen = scene.look(state_dir="state")

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import drain_host
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
 
 POOL = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/web"
@@ -37,6 +39,8 @@ def traffic(*addresses, settings=SETTINGS, **more):
         (address(state="Up"), True, FREE, True),
         (address(state="Down", condition="already_out"), False, FREE, False),
         (address(state="Down", condition="held", held_by=["E1"]), False, HELD, False),
+        # The run that took it out was cut off before it could say so.
+        (address(state="Down", condition="held", held_by=["E1"], noted=False), False, HELD, True),
         # Azure has not finished: nobody knows whether connections still come.
         (address(state="Down", condition="changing", settled=False), True, HELD, True),
         # Another event begins while the address is given back.
@@ -58,6 +62,29 @@ def test_a_host_may_be_known_by_its_ip_address():
     assert (module, options["ip_address"], "address" in options) == ("azure_load_balancer_hold", "10.0.0.4", False)
     twice = traffic(address("x"), address("y"), settings=settings)
     assert not twice.places and "2 addresses have it (x, y)" in twice.mistakes[0]
+
+
+@pytest.mark.parametrize("host, known", [("10.0.0.4", True), ("fd00::4", True), ("web1.example", False), (None, False)])
+@pytest.mark.parametrize("with_list", [False, True])
+def test_a_host_is_known_by_its_ansible_host_if_nothing_else_is_set(host, known, with_list):
+    where = {"provider": "azure_load_balancer", "azure_pool": POOL}
+    variables = {"load_balancer_list": [where]} if with_list else {f"load_balancer_{key}": value for key, value in where.items()}
+    variables.update({"drain_host_ports": [80], **({"ansible_host": host} if host else {})})
+    settings, mistakes = read_settings({"web1": variables}, {"web1"})
+    assert (mistakes == []) == known
+    assert (check_role("load_balancer", {**variables, "load_balancer_state": "out"}, {"web1"}) == []) == known
+    if known:
+        (balancer,) = settings["web1"]["load_balancers"]
+        assert (balancer["server"], balancer["known_as"]) == (host, {"ip_address": host})
+        (machine,) = drain_host.progress("web1", "idle", [where], [], {}, [], {}, address=host)["machines"]
+        assert machine["server"] == host
+        ((place,), _mistakes) = read_places("web1", variables)
+        assert place["options"]["servers"] == [host]
+
+
+def test_what_is_set_counts_before_the_ansible_host():
+    assert settings_of(ENTRY, "web1", "10.0.0.9")["known_as"] == {"address": "a"}
+    assert settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.4"), "web1", "10.0.0.9")["known_as"] == {"ip_address": "10.0.0.4"}
 
 
 def test_an_address_that_is_not_there_forbids_every_step():
@@ -126,7 +153,7 @@ def test_the_result_of_the_role(direction, act, done, reason):
         ({"azure_pool": ""}, "load_balancer_azure_pool: not set"),
         ({"azure_pool": "web"}, "load_balancer_azure_pool: 'web' is not a resource id such as"),
         ({"azure_pool": POOL + "?x"}, "is not a resource id such as"),
-        ({"azure_address": ""}, "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address"),
+        ({"azure_address": ""}, "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address, and ansible_host is no IP address"),
         ({"azure_ip_address": "10.0.0.4"}, "load_balancer_azure_address: excludes load_balancer_azure_ip_address"),
         ({"azure_address": "", "azure_ip_address": "web1"}, "load_balancer_azure_ip_address: 'web1' is not an IP address"),
         ({"azure_arm_url": "http://arm.example"}, "load_balancer_azure_arm_url: 'http://arm.example' does not begin with https://"),

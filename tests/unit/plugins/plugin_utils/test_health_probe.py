@@ -18,6 +18,11 @@ HOST = {
     "drain_host_ports": [8080],
     "restore_service_url": "http://localhost:8080/ready",
 }
+RESPONDER = {
+    "load_balancer_health_probe_action": "responder",
+    "load_balancer_health_probe_responder_port": 8079,
+    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+}
 
 
 def mistakes(**changed):
@@ -31,6 +36,11 @@ def test_what_is_right():
     (balancer,) = settings["web1"]["load_balancers"]
     assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], "168.63.129.16", "web1")
     assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
+
+
+def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
+    asked = "http://localhost:8078/"
+    assert mistakes(**RESPONDER, load_balancer_health_probe_responder_untouched_port=8078, restore_service_url=asked) == []
 
 
 @pytest.mark.parametrize(
@@ -47,6 +57,8 @@ def test_what_is_right():
         ({"load_balancer_health_probe_peer": "azure"}, "load_balancer_health_probe_peer: 'azure' is not an IP address"),
         ({"load_balancer_health_probe_file_means": "in"}, "load_balancer_health_probe_url: not set"),
         ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
+        ({"load_balancer_health_probe_interval": 59}, "drain_host_timeout: 120 s, but the balancer notices only after 120 s"),
+        ({"drain_host_timeout": 12}, "drain_host_timeout: 12 s, but the balancer notices only after 12 s"),
         ({"drain_host_ports": None}, "drain_host_ports: not set; provider health_probe needs the ports"),
         (
             {"load_balancer_health_probe_url": "http://127.0.0.1:8080/ready"},
@@ -69,10 +81,78 @@ def test_what_is_right():
             },
             "load_balancer_health_probe_responder_url: the responder itself answers there",
         ),
+        ({**RESPONDER, "load_balancer_health_probe_responder_port": 70000}, "load_balancer_health_probe_responder_port: 70000 is not a TCP port"),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 0},
+            "load_balancer_health_probe_responder_untouched_port: 0 is not a TCP port from 1 to 65535",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8079},
+            "load_balancer_health_probe_responder_untouched_port: 8079 is load_balancer_health_probe_responder_port, too",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8080},
+            "drain_host_ports: 8080 is load_balancer_health_probe_responder_untouched_port",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_url": "http://localhost:8078/"},
+            "load_balancer_health_probe_url: 'http://localhost:8078/' is the untouched answer",
+        ),
+        (
+            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_responder_url": "http://localhost:8078/"},
+            "load_balancer_health_probe_responder_url: the responder itself answers there",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_changed(changed, said):
     assert any(said in mistake for mistake in mistakes(**changed)), mistakes(**changed)
+
+
+@pytest.mark.parametrize("interval", [0, "0", -1, True, "often", "nan", "inf"])
+def test_a_wrong_interval_is_told_once(interval):
+    (told,) = mistakes(load_balancer_health_probe_interval=interval)
+    assert told.startswith("web1: load_balancer_health_probe_interval: ") and repr(interval) in told
+
+
+RESPONDER = {
+    "load_balancer_health_probe_action": "responder",
+    "load_balancer_health_probe_responder_port": 8079,
+    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+}
+SERVICE = {
+    "load_balancer_health_probe_action": "service",
+    "load_balancer_health_probe_service": "health",
+    "load_balancer_health_probe_url": "http://127.0.0.1:8081/health",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "option"),
+    [
+        (dict(RESPONDER, restore_service_url="http://localhost:8079/health"), "restore_service_url"),
+        (dict(RESPONDER, restore_service_url="http://127.0.0.1:8079/?x=1"), "restore_service_url"),
+        (dict(RESPONDER, restore_service_url="http://localhost:8079/", load_balancer_health_probe_url="http://10.0.0.4:8079/"), "restore_service_url"),
+        (dict(SERVICE, restore_service_url="http://localhost:8081/ready"), "restore_service_url"),
+        (dict(SERVICE, restore_service_url=None, restore_service_port=8081), "restore_service_port"),
+    ],
+)
+def test_an_answer_that_cannot_pass_while_the_host_is_held_is_refused(changed, option):
+    assert any(mistake.startswith(f"web1: {option}: ") and "never come back" in mistake for mistake in mistakes(**changed)), mistakes(**changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        dict(RESPONDER, restore_service_url="http://localhost:8080/ready"),
+        dict(SERVICE, restore_service_url="http://localhost:8080/ready"),
+        dict(SERVICE, restore_service_url=None, restore_service_port=8080),
+        dict(SERVICE, restore_service_url=None, restore_service_port=8081, restore_service_address="10.0.0.4"),
+        # Nobody knows what the unit answers.
+        dict(SERVICE, restore_service_url=None, restore_service_port=8081, load_balancer_health_probe_url=None),
+    ],
+)
+def test_an_answer_that_may_pass_while_the_host_is_held_is_not_refused(changed):
+    assert mistakes(**changed) == []
 
 
 def test_in_a_list_the_entry_is_named():

@@ -24,7 +24,7 @@ def settings(**more):
 def server(name=ONE, **more):
     line = {"context": "http", "upstream": "shop", "server": name, "file": UP, "line": 2, "text": f"server {name};", "double": False}
     state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
-    hold = {"condition": "none", "found": None, "left": None, "held_by": [], "restoring": False, "quiet_for": 0.0}
+    hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
     return {**line, **state, **hold, **more}
 
 
@@ -50,6 +50,8 @@ def traffic(*servers, of=None, **more):
         (out(former=1), False, False, HELD, "1 client of workers from before the reload may still go to 10.0.0.4:80 in upstream shop on lb1"),
         (out(uncounted="why"), False, False, HELD, "10.0.0.4:80 in upstream shop on lb1: why"),
         (out(restoring=True), False, True, HELD, None),
+        # The run that took it out was cut off before it could say so.
+        (out(noted=False), False, True, HELD, None),
         (server(condition="lost", held_by=["E1"]), True, True, HELD, "10.0.0.4:80 in upstream shop on lb1 is in rotation"),
         (server(condition="changed_meanwhile", held_by=["E1"]), True, False, CHANGED, "10.0.0.4:80 in upstream shop on lb1 is in rotation"),
         (server(down=True, in_service=False, condition="already_out"), False, False, FREE, None),

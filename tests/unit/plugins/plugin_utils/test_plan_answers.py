@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.model import Model
+from tests.support.model import Model, service, tasks
 
 URL = "http://localhost/healht: status 404"
 ASK = {"url": "http://localhost/healht", "validate_certs": True}
@@ -22,14 +22,15 @@ class Asked(Model):
         self.answers = {}  # per host: why it does not answer
         self.was_asked = []
         for settings in self.settings.values():
-            settings["restore_service"].update(ask=ASK, unanswered=unanswered)
+            settings["restore_service"].update(ask=dict(ASK), unanswered=unanswered)
 
     def observe_host(self, name):
         seen = super().observe_host(name)
         turn = self.turn(name)
         ask = turn["options"]["ask"] if turn else ASK
         coming = any(event["affects_host"] and event["event_status"] != "Started" for event in seen.get("events") or ())
-        if ask and not seen.get("holds") and (coming or ask.get("always")):
+        asks = coming and ask.get("held") if seen.get("holds") else coming or ask.get("always")
+        if ask and asks:
             self.was_asked.append(name)
             seen["unanswered"] = self.answers.get(name)
         return seen
@@ -197,3 +198,86 @@ def test_check_mode_says_it_once():
     model.answers["web1"] = URL
     model.announce("e1", "web1")
     assert len([message for message in model.go()["messages"] if URL in message]) == 1
+
+
+class TestTaskFileOfTheUsersThatTakesOut:
+    """With the provider custom, nobody knows what the user's file makes fail. What it does to the answer is seen as soon as it has run."""
+
+    CUSTOM = {"provider": "custom"}
+    FAILS = "http://localhost/health: status 503"
+
+    def until_posted(self, model):
+        """All warnings until the event is approved."""
+        told = []
+        for _pass in range(40):
+            told += model.go()["warnings"]
+            if model.hosts["web1"]["own_balancer"] == "out":
+                model.answers["web1"] = self.FAILS
+            if model.posted:
+                return told
+        raise AssertionError(model.outcome)
+
+    @pytest.mark.parametrize("steps", [[], [tasks("drain_host_before")]])
+    def test_that_it_makes_the_answer_fail_is_said_once_and_before_the_approval(self, steps):
+        model = Asked(load_balancer=self.CUSTOM, drain_host={"steps": steps})
+        model.announce("e1", "web1")
+        (warning,) = self.until_posted(model)
+        assert warning.startswith("web1: ") and self.FAILS in warning and "load_balancer_custom_out" in warning and "restore_service_url" in warning
+
+    def test_an_answer_that_goes_on_is_nothing_to_tell(self):
+        model = Asked(load_balancer=self.CUSTOM)
+        model.announce("e1", "web1")
+        told = []
+        model.until(lambda outcome: told.extend(outcome["warnings"]) or model.posted)
+        assert told == [] and model.was_asked.count("web1") > 1
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"drain_host": {"steps": [service("web.service")]}},
+            {"drain_host": {"steps": [tasks("switch", **{"in": "/in.yml"})]}},
+            {"restore_service": {"timeout": 300.0, "before": True}},
+        ],
+        ids=["a service that is stopped", "a step that is undone", "a file that runs before the answer"],
+    )
+    def test_what_is_put_right_before_the_answer_is_asked_for_is_no_mistake(self, given):
+        model = Asked(load_balancer=self.CUSTOM, **given)
+        model.announce("e1", "web1")
+        assert self.until_posted(model) == []
+
+    def test_a_host_behind_haproxy_is_not_asked(self):
+        model = Asked()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        assert model.was_asked == ["web1"]
+
+    def test_an_event_that_has_started_says_nothing(self):
+        """The host may not answer because it is rebooted."""
+        model = Asked(load_balancer=self.CUSTOM)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.answers["web1"] = self.FAILS
+        model.start("e1")
+        for _pass in range(5):
+            assert model.go()["warnings"] == []
+
+    def test_while_it_is_brought_back_the_reason_names_it_after_some_seconds(self):
+        class Unanswered(Asked):
+            def _restore_service(self, name, step):
+                self._put(name, "restoring", step)
+                reason = f"{name} is not restored; it stays out of its load balancer; {TestTaskFileOfTheUsersThatTakesOut.FAILS}"
+                self.results[name]["restore_service"] = {"done": False, "reason": reason}
+
+        model = Unanswered(load_balancer=self.CUSTOM)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        reasons = []
+        for _pass in range(12):
+            outcome = model.go()
+            if said(outcome, "web1")[0] == "restoring" and self.FAILS in said(outcome, "web1")[1]:
+                reasons.append(said(outcome, "web1")[1])
+        assert "load_balancer_custom_out" not in reasons[0]
+        assert "load_balancer_custom_out" in reasons[-1] and "restore_service_url" in reasons[-1]

@@ -49,10 +49,10 @@ class Probed(Model):
         elapsed = 0.0 if mine["cut_off"] else self.now - mine["fails_since"] if fails else None
         answer = {
             "action": "file", "on": "/run/out", "state": "failing" if fails else "passing", "told": "/run/out is there", "found": None,
-            "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed if condition == "held" else None,
+            "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed,
             "noted": not mine["events"] or mine["boot"] == mine["noted"] and not mine["cut_off"], "restoring": False,
         }  # fmt: skip
-        left = None if not fails else max(0.0, NOTICE - elapsed) if condition == "held" else 0.0
+        left = max(0.0, NOTICE - elapsed) if fails else None
         passes = not fails if mine["url_passes"] is None else mine["url_passes"]
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
@@ -144,6 +144,14 @@ def test_an_operators_maintenance_is_left_alone():
     site.start("e1")
     site.over("e1")
     assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is not None and not site.answers["web1"]["events"]
+
+
+def test_an_operators_maintenance_of_a_moment_ago_must_be_noticed_too():
+    site = Probed()
+    site.answers["web1"]["fails_since"] = since = site.now
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert site.now - site.pass_seconds - since >= NOTICE
 
 
 def test_a_run_that_was_killed_is_continued_from_the_record_on_the_host():

@@ -43,10 +43,15 @@ class Lives(RuleBasedStateMachine):
         custom=st.booleans(),
         unknown=st.sampled_from(["hold", "ignore"]),
         named=st.booleans(),
+        ports=st.sampled_from([[80], [80], []]),
+        from_outside=st.booleans(),
     )
-    def begin(self, balancers, services, least, rules, custom, unknown, named):
-        drain = {"steps": [service()] if services else [], "timeout": TIMEOUT}
+    def begin(self, balancers, services, least, rules, custom, unknown, named, ports=(80,), from_outside=False):
+        drain = {"steps": [service()] if services else [], "timeout": TIMEOUT, "ports": list(ports)}
         self.model = Model(hosts=3, balancers=balancers, drain_host=drain, min_in_service=least, rules=RULES[rules], unknown_resources=unknown)
+        for name in NAMES if from_outside else ():
+            self.model.settings[name]["outside"] = {"through": "azure_resource_manager", "title": "Azure", "resource": "/x", "access": {}}
+        self.from_outside, self.ports = from_outside, ports
         for name in NAMES if named else ():
             self.model.settings[name]["resource_name"] = self.model.hosts[name]["azure_name"]
         if custom:
@@ -96,7 +101,7 @@ class Lives(RuleBasedStateMachine):
     def goes_on(self, number, cancelled):
         event_id = self.pick(number)
         event = self.model.events[event_id]
-        posted = any(posted == event_id for _at, posted, _by in self.model.posted)
+        posted = any(posted == event_id for _at, posted, _by in self.model.posted + self.model.acknowledged)
         if event["event_status"] == "Started":
             self.over(event_id)
         elif cancelled:
@@ -229,7 +234,7 @@ class Lives(RuleBasedStateMachine):
 
     def may_yield(self, name):
         """Whether the minimum in service gives way for this host: an event has started, was approved and may start, or is near."""
-        posted = {event_id for _at, event_id, _by in self.model.posted}
+        posted = {event_id for _at, event_id, _by in self.model.posted + self.model.acknowledged}
         return any(
             known["event"]["event_status"] == "Started"
             or known["event"]["event_id"] in posted
@@ -270,7 +275,7 @@ class Lives(RuleBasedStateMachine):
     def one_pass(self):
         model = self.model
         self.look_on()
-        before = len(model.posted)
+        before, sent = len(model.posted), len(model.acknowledged)
         rotation = {name: bool(model.in_rotation(name)) for name in NAMES}
         states = {name: [s["admin_state"] for s in self.servers(name)] or [model.hosts[name]["own_balancer"]] for name in NAMES}
         serving = {lb: self.serving(lb) for lb in model.servers}
@@ -292,8 +297,18 @@ class Lives(RuleBasedStateMachine):
                 assert not model.hosts[name]["fatal"], f"{event_id} approved with {name} damaged"
                 if self.rules == "impatient" and not self.in_time(event_id, name):
                     continue
-                assert model.idle(name), f"{event_id} approved with {name} busy"
+                assert model.idle(name) or not self.ports and not any(s["sessions"] for s in self.servers(name)), f"{event_id} approved with {name} busy"
                 assert not model.hosts[name]["silent"], f"{event_id} approved with {name} silent"
+        for _at, event_id, _by in model.acknowledged[sent:]:
+            event = model.events[event_id]
+            assert self.from_outside and event["event_status"] == "Scheduled" and self.action(event) == "prepare_and_approve", f"{event_id} approved"
+            for name in (azure[resource] for resource in event["resources"] if resource != OUTSIDER):
+                assert not rotation[name], f"{event_id} approved from outside with {name} in rotation"
+                assert not any(s["sessions"] for s in self.servers(name)), f"{event_id} approved from outside with {name} busy"
+                if not model.hosts[name]["silent"]:
+                    assert model.idle(name) or not self.ports, f"{event_id} approved from outside with {name} busy"
+                elif model.settings[name]["drain_host"]["steps"]:
+                    assert "drained" in model.hosts[name]["tasks"], f"{event_id} approved from outside with services on {name}"
         for name in NAMES:
             now_in = [s["admin_state"] for s in self.servers(name)] or [model.hosts[name]["own_balancer"]]
             put_back = any(was != "ready" and now == "ready" for was, now in zip(states[name], now_in))

@@ -187,6 +187,8 @@ class TestHaproxy:
             ({"condition": "lost", "held_by": ["E1"]}, {"condition": HELD, "must_go_out": True}),
             ({"admin_state": "drain", "condition": "held", "process_noted": False}, {"must_go_out": True}),
             ({"admin_state": "drain", "condition": "held", "restoring": True}, {"must_go_out": True}),
+            # The run that took it out was cut off before it could say so.
+            ({"admin_state": "drain", "condition": "held", "noted": False}, {"must_go_out": True}),
             ({"admin_state": "drain", "condition": "held", "arrived": 1}, {"must_go_out": True}),
             ({"admin_state": "maint", "condition": "held", "arrived": 1}, {"must_go_out": False}),
             ({"admin_state": "maint", "returns_by_itself": True}, {"must_go_out": True, "returns": "serves again when its name resolves"}),

@@ -256,6 +256,52 @@ def test_messages_name_no_classes_and_say_nothing_twice():
     assert sum("load_balancer_haproxy_backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
 
 
+SET = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web"
+OUTSIDE = {
+    "approve_event_through": "azure_resource_manager",
+    "approve_event_azure_resource": SET,
+    "approve_event_witness": "lb1",
+    "graceful_azure_resource_name": "web_1",
+}
+
+
+@pytest.mark.parametrize("kind", ["virtualMachines", "virtualMachineScaleSets", "availabilitySets", "VIRTUALMACHINES"])
+def test_approvals_from_outside(kind):
+    resource = SET.replace("virtualMachineScaleSets", kind)
+    given = {"load_balancer_provider": "none", **OUTSIDE, "approve_event_azure_resource": resource, "approve_event_azure_client_id": "app"}
+    settings, mistakes = read_settings({"web1": given}, {"web1"})
+    assert mistakes == []
+    found = settings["web1"]["outside"]
+    assert found == {"through": "azure_resource_manager", "title": "Azure Resource Manager", "resource": resource, "access": {"client_id": "app"}}
+
+
+@pytest.mark.parametrize("through", [None, "", "metadata_service"])
+def test_approvals_go_through_a_vm_by_default(through):
+    given = {"load_balancer_provider": "none", "approve_event_azure_resource": SET, "approve_event_through": through}
+    settings, mistakes = read_settings({"web1": given}, {"web1"})
+    assert settings["web1"]["outside"] is None and mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approve_event_through: azure_resource_manager needs"),
+        ({"approve_event_azure_resource": "web"}, "approve_event_azure_resource: 'web' is not a resource id such as /subscriptions/S/"),
+        ({"approve_event_azure_resource": SET + "/x"}, "is not a resource id such as"),
+        ({"approve_event_azure_resource": SET + "?a=b"}, "is not a resource id such as"),
+        ({"approve_event_azure_resource": SET.replace("Compute", "Network")}, "is not a resource id such as"),
+        ({"approve_event_azure_resource": SET + "/virtualMachines/0"}, f"is an instance of a scale set; give the scale set, {SET}"),
+        ({"approve_event_azure_login_url": "http://x"}, "approve_event_azure_login_url: 'http://x' does not begin with https://"),
+        ({"approve_event_azure_ca_file": "ca.pem"}, "approve_event_azure_ca_file: 'ca.pem' is not an absolute path"),
+        ({"approve_event_azure_auth_source": "guess"}, "value of approve_event_azure_auth_source must be one of"),
+        ({"approve_event_through": "pigeon"}, "value of approve_event_through must be one of: metadata_service, azure_resource_manager, got: pigeon"),
+    ],
+)
+def test_approvals_from_outside_that_cannot_work(given, said):
+    (mistake,) = read_settings({"web1": {"load_balancer_provider": "none", **OUTSIDE, **given}}, {"web1"})[1]
+    assert said in mistake
+
+
 def of_role(role, **given):
     """What a role that is used alone says of its variables before its first task."""
     variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
@@ -303,6 +349,10 @@ def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
         ("load_balancer", {"load_balancer_event_details": "none"}, "load_balancer_event_details: 'none' cannot be read as a dictionary"),
         ("approve_event", {"approve_event_event_ids": "e1"}, "approve_event_event_ids: 'e1' is a text; it must be a list"),
         ("approve_event", {"approve_event_ready_resources": []}, "approve_event_ready_resources: an empty list; name at least one, or leave it out"),
+        ("approve_event", {**OUTSIDE, "approve_event_witness": None}, "approve_event_witness: not set; a host that cannot be asked needs another target"),
+        ("approve_event", {**OUTSIDE, "approve_event_witness": "web9"}, "approve_event_witness: 'web9' is not in the inventory"),
+        ("approve_event", {**OUTSIDE, "graceful_azure_resource_name": ""}, "graceful_azure_resource_name: not set; approve_event_through needs"),
+        ("approve_event", {**OUTSIDE, "approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approve_event_through: azure_resource"),
         *((role, {f"{role}_event_ids": []}, f"{role}_event_ids: an empty list; name at least one, or leave it out") for role in ROLES),
         *((role, {"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path") for role in ROLES),
     ],
@@ -321,6 +371,8 @@ def test_what_a_role_that_is_used_alone_refuses(role, given, said):
         # The modules take a text, as it may come from the command line; the playbook holds hands on null.
         ("restore_service", {"restore_service_event_ids": "e1,e2"}),
         ("load_balancer", {"load_balancer_event_ids": None}),
+        ("approve_event", OUTSIDE),
+        ("approve_event", {"approve_event_azure_resource": "read by nobody", "approve_event_witness": "web9"}),
         ("load_balancer", {"drain_host_ports": "none of its business"}),
     ],
 )

@@ -568,6 +568,34 @@ class TestHealthFile:
         look = Action(host).run("health_probe_info", ports=[80], notice=0, **self.OUT)
         assert not look["idle"] and look["connections"] == [{"port": 80, "peer": "10.0.0.9", "count": 1}]
 
+    def test_what_an_operator_took_out_a_moment_ago(self, host):
+        """The balancer needs its time to notice, whoever made the answer fail. The folder tells of a file that was moved there with its old times."""
+        for file_ago, folder_ago, left in ((2.0, 500.0, 10.0), (500.0, 2.0, 10.0), (500.0, 500.0, 0.0)):
+            with host.change() as state:
+                state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+                state["changed"] = {HEALTH.lower(): time.time() - file_ago, HEALTH.lower().rpartition("\\")[0]: time.time() - folder_ago}
+            look = Action(host).run("health_probe_info", ports=[80], notice=12, **self.OUT)
+            assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(left, abs=1.0)
+
+    def test_what_the_record_says_of_the_file_counts(self, host):
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        look = Action(host).run("health_probe_info", ports=[80], **dict(self.OUT, file_means="in"))
+        assert look["answer"]["condition"] == "held"
+
+    def test_what_the_host_asks_itself_is_no_new_connection(self, host):
+        with host.change() as state:
+            state["connections"] = [[80, peer, 1, "Established"] for peer in ("127.0.0.1", "::1", "10.0.0.21")]
+
+        def answer(args):
+            with host.change() as state:
+                state["connections"].append([80, "127.0.0.1", 2, "TimeWait"])
+            return reply(503)
+
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        more = {"ports": [80], "notice": 0, "url": "http://localhost/health", "peer": "10.0.0.21"}
+        look = Action(host, {URI: answer}).run("health_probe_info", **more, **self.OUT)
+        assert look["idle"] and look["new_connections"] == [] and look["connections"] == []
+
     def test_what_is_not_possible(self, host):
         def said(**args):
             return Action(host).run("health_probe_hold", event_ids=["E1"], **args)["msg"]

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of a report: JSON for programs and HTML for people. Private to the collection. Touches the folder of the reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import as_report
+
+
+def name_of(story):
+    """The name of the files without their ending. The milliseconds tell two runs apart that begin in the same second."""
+    started = story["run"]["started"]
+    return f"report-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(started))}.{int(started * 1000) % 1000:03d}Z"
+
+
+def write(folder, story):
+    """Write the report of a story; returns the path of the page, and whether anything is new. Each file is replaced as a whole, so a reader never sees
+    half of it."""
+    report = as_report(story)
+    os.makedirs(folder, exist_ok=True)
+    base = os.path.join(folder, name_of(story))
+    is_new = _replace(base + ".json", json.dumps(report, indent=1, default=str) + "\n")
+    return base + ".html", _replace(base + ".html", page(report)) or is_new
+
+
+def write_history(path, found, reports):
+    """Write the page about many reports; returns whether it is another one than before."""
+    return _replace(path, history_page(found, reports))
+
+
+def _replace(path, text):
+    """Returns whether the file had another content before."""
+    content = text.encode("utf-8", "backslashreplace")
+    try:
+        with open(path, "rb") as stream:
+            if stream.read() == content:
+                return False
+    except FileNotFoundError:
+        pass
+    with open(f"{path}.new", "wb") as stream:
+        stream.write(content)
+    os.replace(f"{path}.new", path)
+    return True

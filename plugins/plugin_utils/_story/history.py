@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What many reports say of each type of event, so that people set their time limits by what really happened. Private to the collection; pure.
+
+Several runs may have reported the same event: one that was killed, and the one after it. What they say of it is put together.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+
+MEASURES = {
+    "notice": "notice",
+    "drain": "to drain a host",
+    "impact": "impact",
+    "out": "a host out of service",
+}
+"""What is measured, all in seconds, and how it is called in a table."""
+
+
+@dataclass
+class OfEvent:
+    event_type: str
+    seen: float | None = None
+    approved: float | None = None
+    started: float | None = None
+    gone: float | None = None
+    not_before: float | None = None
+    outcome: str | None = None
+    hosts: dict = field(default_factory=dict)   # per name: C(out) and C(drained) in seconds, and whether a person was needed
+
+
+@dataclass
+class OfType:
+    """All events of one type. Each list has one value for each event or each of its hosts."""
+
+    events: int = 0
+    outcomes: dict = field(default_factory=dict)
+    needs_person: int = 0
+    values: dict = field(default_factory=lambda: {name: [] for name in MEASURES})
+
+    def as_json(self):
+        told = {"events": self.events, "outcomes": dict(sorted(self.outcomes.items())), "needs_person": self.needs_person}
+        for name, values in self.values.items():
+            told[name] = None
+            if values:
+                told[name] = {"count": len(values), "median": round(statistics.median(values), 1), "worst": round(_worst(name, values), 1)}
+        return told
+
+
+def _worst(name, values):
+    return min(values) if name == "notice" else max(values)
+
+
+def history(reports):
+    """Per type of event what happened. C(reports): in the order in which the runs started."""
+    events = {}
+    for report in reports:
+        for told in report["events"]:
+            _add_event(events.setdefault(told["event_id"].lower(), OfEvent(told["event_type"] or "unknown")), told, report["hosts"])
+    found = {}
+    for event in events.values():
+        _count(found.setdefault(event.event_type, OfType()), event)
+    return dict(sorted(found.items()))
+
+
+def _add_event(event, told, hosts):
+    # The service's clock is not the controller's.
+    at = seconds(told["not_before"])
+    if event.not_before is None and at is not None:
+        event.not_before = at - (told.get("service_ahead") or 0.0)
+    for name in ("seen", "approved", "started", "gone"):
+        if getattr(event, name) is None:
+            setattr(event, name, told[name])
+    event.outcome = told["outcome"]
+    for host in hosts:
+        if host["name"] in told["hosts"]:
+            _add_host(event.hosts.setdefault(host["name"], {"out": None, "drained": None, "needs_person": False}), host, told)
+
+
+def _add_host(known, host, told):
+    spans = [span for span in host["out"] if _touches(span, told)]
+    if spans and spans[-1]["until"] is not None:
+        known["out"] = spans[-1]["until"] - spans[0]["from"]
+    mine = [state for state in host["states"] if state["event_id"] and state["event_id"].lower() == told["event_id"].lower()]
+    ready = next((state["from"] for state in mine if state["state"] in ("ready", "approved")), None)
+    if known["drained"] is None and spans and ready is not None:
+        known["drained"] = max(0.0, ready - spans[0]["from"])
+    known["needs_person"] = known["needs_person"] or any(state["state"] == "needs_person" for state in mine)
+
+
+def _touches(span, told):
+    """Whether the host was out at any time at which the event stood."""
+    return (told["gone"] is None or span["from"] <= told["gone"]) and (told["seen"] is None or span["until"] is None or span["until"] >= told["seen"])
+
+
+def _count(of_type, event):
+    of_type.events += 1
+    of_type.outcomes[event.outcome] = of_type.outcomes.get(event.outcome, 0) + 1
+    if event.not_before is not None and event.seen is not None:
+        of_type.values["notice"].append(max(0.0, event.not_before - event.seen))
+    if event.started is not None and event.gone is not None and event.outcome != "in_progress":
+        of_type.values["impact"].append(event.gone - event.started)
+    for host in event.hosts.values():
+        of_type.needs_person += host["needs_person"]
+        of_type.values["out"].extend([host["out"]] if host["out"] is not None else [])
+        of_type.values["drain"].extend([host["drained"]] if host["drained"] is not None else [])

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What happened in a run: it is put together pass by pass, while the run goes on or later from its journal. Private to the collection; pure.
+
+A story is JSON. Its schema is C(docs/report.schema.json). All moments are Unix seconds by the controller's clock.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+
+VERSION = 1
+SERVING = ("in_service", "restored")
+MOST_REASONS = 50
+"""How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
+OF_MEMORY = {
+    "event_type": "event_type",
+    "event_source": "event_source",
+    "resources": "resources",
+    "description": "description",
+    "duration_in_seconds": "duration_in_seconds",
+    "not_before": "not_before",
+    "seen": "first_seen",
+    "approved": "approved_at",
+    "started": "seen_started",
+    "gone": "gone_at",
+}
+"""The fields of an event in the story, and what the memory of the plan calls them."""
+TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "gone": "is over"}
+"""What is told when a moment of an event becomes known."""
+DIGITS = re.compile(r"\d+")
+
+
+def begin(run, names):
+    """A story in which nothing has happened yet. C(run): the settings of the run, as the document of a pass has them."""
+    return {
+        "version": VERSION,
+        "run": {"started": run["started"], "updated": run["started"], "passes": 0, "check": bool(run.get("check")), "finished": False, "failed": False,
+                "messages": []},
+        "hosts": {name: {"resource_name": None, "states": [], "out": []} for name in names},
+        "events": {},
+        "entries": [],
+        "steps": {},
+    }  # fmt: skip
+
+
+def add(story, passed, memory):
+    """Add a pass; returns whether it brought anything new.
+
+    C(passed): the pass as a line of the journal has it. C(memory): what the plan remembers after it.
+    """
+    now, run = passed["time"], story["run"]
+    run.update(updated=now, passes=passed["pass"])
+    before = len(story["entries"])
+    results = passed["world"].get("results") or {}
+    for name, decision in passed["hosts"].items():
+        host = story["hosts"].setdefault(name, {"resource_name": None, "states": [], "out": []})
+        of_host = (memory.get("hosts") or {}).get(name) or {}
+        host["resource_name"] = of_host.get("resource_name") or host["resource_name"]
+        _add_act(story, name, results.get(name) or {}, passed)
+        _add_state(story, name, host, decision, now)
+        _add_out(host, decision, of_host.get("held_since") or {}, now)
+    _add_events(story, passed, memory.get("events") or {})
+    return len(story["entries"]) > before
+
+
+def end(story, finished, failed, messages):
+    """Note how the run stands. C(messages): why it would fail if it ended now."""
+    story["run"].update(finished=finished, failed=failed, messages=list(messages))
+
+
+def _entry(story, at, kind, text, host=None, event_id=None):
+    story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text})
+
+
+def _add_act(story, name, results, passed):
+    """The step that was decided in the former pass, with the result that this pass was planned from."""
+    step = story["steps"].pop(name, None)
+    if passed["hosts"][name].get("step"):
+        story["steps"][name] = passed["hosts"][name]["step"]
+    if not step:
+        return
+    failure = results.get("failure") or {}
+    result = results.get(step["role"]) or {}
+    words = step_words(step)
+    for event_id in step["event_ids"] or [None]:
+        if failure.get("pass") == passed["pass"] - 1:
+            _entry(story, passed["time"], "failure", f"{words}: failed: {failure.get('message')}", name, event_id)
+        elif result.get("changed") or result.get("done"):
+            reason = f": {result['reason']}" if result.get("reason") else ""
+            text = f"{words}{reason}"
+            known = [entry["text"] for entry in story["entries"] if entry["kind"] == "act" and (entry["host"], entry["event_id"]) == (name, event_id)]
+            if text not in known[-1:]:
+                _entry(story, passed["time"], "act", text, name, event_id)
+
+
+def _add_state(story, name, host, decision, now):
+    states, event_id = host["states"], (decision.get("events") or [None])[0]
+    last = states[-1] if states else None
+    if last is None or (last["state"], last["event_id"]) != (decision["state"], event_id):
+        if last:
+            last["until"] = now
+        states.append({"state": decision["state"], "event_id": event_id, "from": now, "until": None, "reasons": []})
+        if last or decision["state"] not in SERVING:
+            kind = "person" if decision["state"] == "needs_person" else "state"
+            _entry(story, now, kind, f"{decision['state']}: {decision['reason']}", name, event_id)
+    reasons = states[-1]["reasons"]
+    if (not reasons or _shape(reasons[-1]["reason"]) != _shape(decision["reason"])) and len(reasons) < MOST_REASONS:
+        reasons.append({"at": now, "reason": decision["reason"]})
+
+
+def _shape(reason):
+    """A reason without its numbers: a count that goes down is no new reason."""
+    return DIGITS.sub("#", reason)
+
+
+def _add_out(host, decision, held_since, now):
+    """Since when a host is out of its balancers, and until when it was."""
+    out = host["out"]
+    is_open = bool(out) and out[-1]["until"] is None
+    if decision["state"] in SERVING:
+        if is_open:
+            out[-1]["until"] = now
+    elif held_since and not is_open:
+        out.append({"from": min(held_since.values()), "until": None})
+
+
+def _add_events(story, passed, remembered):
+    now = passed["time"]
+    for told in passed["events"]:
+        event_id = told["event_id"]
+        of_memory = remembered.get(event_id.lower()) or {}
+        event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, **dict.fromkeys(OF_MEMORY)})
+        known = {field: event[field] for field in TOLD}
+        event.update({field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None})
+        event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
+        if event["gone"] is None and told["outcome"] != "in_progress":
+            event["gone"] = now
+        for field, words in TOLD.items():
+            if known[field] is None and event[field] is not None:
+                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {words}", None, event_id)
+        if told["outcome"] != "in_progress" and event["outcome"] != told["outcome"]:
+            _entry(story, now, "outcome", f"{event['event_type'] or 'event'} {event_id}: {told['outcome']}", None, event_id)
+        event.update(outcome=told["outcome"], hosts=told["hosts"])
+
+
+def _service_ahead(of_memory, known):
+    """How many seconds the metadata service's clock is ahead of the controller's, as far as C(NotBefore) tells it."""
+    written, here = seconds(of_memory.get("not_before")), of_memory.get("not_before_at")
+    return known if written is None or here is None else round(written - here, 1)
+
+
+def as_report(story):
+    """What is written for people and programs: the entries in the order of time, and for how long each host was out."""
+    found = {key: value for key, value in story.items() if key not in ("steps", "events", "hosts")}
+    found["entries"] = sorted(story["entries"], key=lambda entry: entry["time"])
+    found["events"] = sorted(story["events"].values(), key=lambda event: (event["seen"] is None, event["seen"]))
+    found["hosts"] = [
+        {"name": name, **host, "seconds_out": round(sum((span["until"] or story["run"]["updated"]) - span["from"] for span in host["out"]), 1)}
+        for name, host in story["hosts"].items()
+    ]
+    return found

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Kills a controller, and this very process, just before one of its Python processes does a certain thing. Python reads this file when it starts.
+
+CHAOS_POINT is a JSON object with event, pattern, nth, count and who: the event of Python's audit, the pattern that its arguments have, which of
+these, the file that counts them, and who dies.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+STRIKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "strike.py")
+
+
+def watch(point, controller):
+    pattern, wanted, nth = re.compile(point["pattern"]), point["event"], point["nth"]
+
+    def hook(event, arguments):
+        if event != wanted:
+            return
+        text = bytes(arguments[1][:300]).decode("latin-1") if event == "http.client.send" else repr(arguments)
+        if not pattern.search(text):
+            return
+        count = os.open(point["count"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(count, b".")
+        here = os.fstat(count).st_size
+        os.close(count)
+        if here == nth:
+            subprocess.call([sys.executable, "-I", "-S", STRIKE, str(controller), "0", point["who"]])
+            # Who dies may be the controller alone, and this process is none that it started.
+            os.kill(os.getpid(), 9)
+
+    sys.addaudithook(hook)
+
+
+if "CHAOS_POINT" in os.environ:
+    # The first is the controller itself.
+    os.environ.setdefault("CHAOS_CONTROLLER", str(os.getpid()))
+    watch(json.loads(os.environ["CHAOS_POINT"]), int(os.environ["CHAOS_CONTROLLER"]))

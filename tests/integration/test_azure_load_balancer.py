@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds on addresses of Azure Load Balancer, against the stand-in for the resource manager as a process that serves TLS: what needs time or a connection."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import subprocess
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
+
+from tests.support.azure import MEMBERS, NEEDED, stand_in
+
+pytestmark = NEEDED
+
+
+@pytest.fixture(name="azure")
+def fixture_azure(tmp_path):
+    with stand_in(tmp_path) as azure:
+        yield azure
+
+
+def test_hosts_of_one_pool_do_not_overwrite_each_other(azure):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        told = list(pool.map(azure.hold, "abd", timeout=60))
+    assert [each["addresses"][0]["condition"] for each in told] == ["held"] * 3
+    assert [azure.state(name) for name in "abcd"] == ["Down"] * 4
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(azure.release, "abd", timeout=60))
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_two_controllers_that_act_at_once_are_harmless(azure):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: azure.hold(), range(2), timeout=60))
+    assert azure.state("a") == "Down"
+    azure.release()
+    assert azure.members() == MEMBERS
+
+
+def test_a_certificate_that_is_not_known_is_refused(azure):
+    with pytest.raises(arm.AzureError, match="certificate"):
+        azure.hold(ca_file=None)
+
+
+def test_the_module_runs_under_ansible(azure, tmp_path):
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
+    task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "changed=1" in ran.stdout and azure.state("a") == "Down"
+
+
+@pytest.mark.parametrize(
+    "fault, passing",
+    [({"Status": 503, "Headers": {"Retry-After": "60"}}, True), ({"Status": 403}, False), ({"Drop": True}, True)],
+)
+def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
+    azure.fault(fault, Method="GET", times=99)
+    names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
+    task = {
+        "graceful.azure.azure_load_balancer_info": {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}},
+        "register": "told",
+    }
+    check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
+    play = tmp_path / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
+    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr

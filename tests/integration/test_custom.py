@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The examples of docs/custom.md, each with the real balancer that it is for, three web servers and a load."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread, program
+from tests.support.site import Site
+from tests.support.sshd import SSHD
+from tests.support.web import Web
+
+pytestmark = pytest.mark.timeout(240)
+
+# In tests/setup.sh, root installs what is needed.
+APACHE_NEEDED = pytest.mark.skipif(not program("apache2"), reason="no apache2: apt-get install apache2-bin")
+IPVS_NEEDED = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made by root alone: sudo make test"),
+    pytest.mark.skipif(
+        not all([SSHD, *map(program, ("ip", "ipvsadm", "insmod", UML))]),
+        reason="no IPVS: apt-get install ipvsadm kmod user-mode-linux openssh-server iproute2",
+    ),
+]
+
+
+def see_a_reboot_through(site):
+    """A reboot of web1 and web3 under load. web1 is out during the impact, in which its web server is dead. An operator had web3 disabled, and it stays so."""
+    site.disable("web3")
+    before = site.state()
+    assert [name for name in site.names if site.is_out(name)] == ["web3"]
+    checked = site.run("handle_events", "--check")
+    assert checked.status == 0, checked.output
+    began = time.time()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web3"], ImpactSeconds=2, SettleSeconds=1)
+    process = site.start("handle_events", handle_events_timeout=200)
+    try:
+        site.simulator.wait_for(event_id, "Started", 120)
+    except AssertionError as error:
+        process.terminate()
+        raise AssertionError(f"{error}\n{process.communicate(timeout=30)[0]}") from error
+    hit = time.time()
+    assert [name for name in site.names if site.is_out(name)] == ["web1", "web3"]
+    site.kill_web("web1")
+    time.sleep(1.5)
+    assert site.is_out("web1")
+    up = time.time()
+    site.start_web("web1")
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    event = run.event(event_id)
+    assert event["outcome"] == "completed"
+    assert {name: said["state"] for name, said in event["hosts"].items()} == {"web1": "restored", "web3": "restored"}
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1
+    assert site.state() == before
+    assert site.own_records() == [] and not list((site.folder / "state").glob("*/*.json"))
+    over = time.time()
+    time.sleep(1.0)
+    requests = site.requests()
+    assert len(requests) > 200 and [request for request in requests if request["outcome"] != "ok"] == []
+    by_web1 = [request["start"] for request in requests if request["backend"] == "web1"]
+    assert [start for start in by_web1 if start < began] and [start for start in by_web1 if start > over]
+    assert not [start for start in by_web1 if hit < start < up]
+    assert not [request for request in requests if request["backend"] == "web3" and request["start"] > began]
+    print(f"{len(requests)} requests, 0 failed, approved after {hit - began:.1f} s, back after {over - began:.1f} s")
+
+
+@APACHE_NEEDED
+def test_apache(tmp_path):
+    site = Apache(tmp_path)
+    try:
+        see_a_reboot_through(site)
+    finally:
+        site.close()
+
+
+def test_envoy(tmp_path):
+    site = Envoy(tmp_path)
+    try:
+        see_a_reboot_through(site)
+    finally:
+        site.close()
+
+
+# It boots a kernel of its own. The examples of Apache and Envoy show the same in make test.
+@pytest.mark.long
+@IPVS_NEEDED[0]
+@IPVS_NEEDED[1]
+def test_ipvs(tmp_path):
+    def work():
+        Ipvs.enter()
+        site = Ipvs(tmp_path)
+        try:
+            see_a_reboot_through(site)
+        finally:
+            site.close()
+
+    try:
+        in_thread(work)
+    finally:
+        Ipvs.remove()
+
+
+class Maintained(Web):
+    """A web server whose answer fails as long as a file is there."""
+
+    def __init__(self, file):
+        self.file = file
+        super().__init__("HTTP/1.0")
+
+    @property
+    def status(self):
+        return 503 if self.file.exists() else 200
+
+    @status.setter
+    def status(self, value):
+        assert value == 200
+
+
+def test_a_way_out_that_makes_the_answer_fail(tmp_path):
+    """It is said before the event, and again while the host waits for that answer."""
+    site = Site(tmp_path)
+    switch = tmp_path / "maintenance"
+    try:
+        site.listeners["web1"].close()
+        site.listeners["web1"] = Maintained(switch)
+        for name, state in (("out", "touch"), ("in", "absent")):
+            (tmp_path / f"{name}.yml").write_text(
+                f"- ansible.builtin.file: {{path: '{switch}', state: {state}}}\n  when: inventory_hostname == 'web1'\n"
+                "- ansible.builtin.set_fact: {load_balancer_done: true}\n"
+            )
+        site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
+        site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        process = site.start("handle_events", handle_events_timeout=200)
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "load_balancer_custom_out took it out" in line:
+                switch.unlink()
+                break
+        run = site.finish(process)
+        output = "".join(lines) + run.output
+        assert run.status == 0, output
+        (told,) = [number for number, line in enumerate(lines) if "does not since load_balancer_custom_out takes it out" in line]
+        (waits,) = [number for number, line in enumerate(lines) if "  restoring  " in line and "holds remain" in line]
+        assert told < waits, output
+    finally:
+        site.close()

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report of a real run, and the same from its journal."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from tests.support.checkout import ROOT
+from tests.support.site import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+
+
+def reports(folder):
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("report-*.json"))]
+    for report in found:
+        jsonschema.validate(report, SCHEMA, jsonschema.Draft202012Validator)
+    return found
+
+
+def test_a_run_that_is_killed_and_the_one_after_it(site):
+    folder, journal = site.folder / "reports", site.folder / "journal"
+    settings = {"handle_events_report": str(folder), "handle_events_journal": str(journal)}
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    killed = site.start("handle_events", **settings)
+    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
+    wait_until(lambda: any("approved" in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
+    site.kill(killed)
+    run = site.run(**settings)
+    assert run.status == 0, run.output
+    first, second = reports(folder)
+    assert not first["run"]["finished"] and "or it was killed" in sorted(folder.glob("*.html"))[0].read_text()
+    assert second["run"]["finished"] and not second["run"]["failed"]
+    (event,) = second["events"]
+    assert event["event_id"] == event_id and event["outcome"] == "completed" and event["gone"]
+    (web1,) = [host for host in second["hosts"] if host["name"] == "web1"]
+    # The run that was killed took it out.
+    assert web1["out"][0]["from"] < second["run"]["started"] and web1["out"][-1]["until"] and web1["states"][-1]["state"] == "restored"
+    assert any(entry["kind"] == "act" and entry["text"].startswith("is brought back") for entry in second["entries"])
+    page = sorted(folder.glob("*.html"))[1]
+    assert str(page) in run.output and event_id in page.read_text()
+
+    # The same from the journal, whose last line is cut in half.
+    with journal.open("a") as lines:
+        lines.write('{"time": 1')
+    written = site.run("report", report_journal=str(journal), report_folder=str(site.folder / "again"))
+    assert written.status == 0 and "is cut off" in " ".join(written.output.split()), written.output
+    again = reports(site.folder / "again")
+    assert [report["events"] for report in again] == [first["events"], second["events"]]
+    assert [entry["text"] for entry in again[1]["entries"]] == [entry["text"] for entry in second["entries"]]
+    assert "changed=0" in site.run("report", report_journal=str(journal), report_folder=str(site.folder / "again")).output
+
+    # What both say of the event, beside a file that is no report.
+    (folder / "report-none.json").write_text('{"version": 1}')
+    told = site.run("history", history_folder=str(folder), history_page=str(site.folder / "history.html"))
+    assert told.status == 0 and "1 event in the reports of 2 runs" in told.output and "1 (1 completed)" in told.output, told.output
+    assert "report-none.json is no report" in " ".join(told.output.split())
+    assert "1 (1 completed)" in (site.folder / "history.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("playbook", "variables", "said"),
+    [
+        ("handle_events", {"handle_events_report": "/proc/version/reports"}, "handle_events_report: '/proc/version/reports' must be a folder"),
+        ("report", {"report_folder": "x"}, "report_journal: the path of a journal is needed"),
+        ("report", {"report_journal": "/dev/null", "report_folder": "x"}, "/dev/null holds no pass"),
+        ("report", {"report_journal": "nowhere.journal", "report_folder": "x"}, "nowhere.journal: No such file"),
+        ("history", {}, "history_folder: the path of a folder is needed"),
+        ("history", {"history_folder": "/dev/null"}, "history_folder: /dev/null is no folder"),
+        ("history", {"history_folder": "/proc/self"}, "has no report; runs write reports there with handle_events_report"),
+    ],
+)
+def test_what_cannot_be_written_or_read_is_said(site, playbook, variables, said):
+    run = site.run(playbook, **variables)
+    assert run.status != 0 and said in " ".join(run.output.split()), run.output
+
+
+def test_check_mode_writes_nothing(site):
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    run = site.run("handle_events", "--check", handle_events_report=str(site.folder / "reports"))
+    assert run.status == 0 and not (site.folder / "reports").exists(), run.output

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the observer is told of the balancers, and the points at which a run behind them is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests.chaos import fronts, killer
+from tests.chaos.points import POINTS
+from tests.chaos.scenarios import ALL
+
+PORTS = {"web1": 8001, "web2": 8002}
+
+
+def test_connections_that_were_broken_off_have_failed():
+    lines = ["connection web1 1000.250 1500 --", "connection web2 1001.000 20 SD", "connection <NOSRV> 1002.000 0 SC", "connection web1 1003.000 9 CD", "else"]
+    rows = fronts.read_connections("\n".join(lines))
+    assert [(row["backend"], row["status"]) for row in rows] == [("web1", 200), ("web2", 503), ("<NOSRV>", 503), ("web1", 200)]
+    assert (rows[0]["start"], rows[0]["seconds"]) == (1000.25, 1.5)
+
+
+class TestNginx:
+    @pytest.fixture(name="front")
+    def make_front(self, tmp_path, monkeypatch):
+        front = fronts.Nginx(tmp_path, PORTS)
+        monkeypatch.setattr(front, "port", PORTS.get)
+        front.nginx = SimpleNamespace(configuration=tmp_path / "nginx.conf")
+        front.out = set()
+        yield front
+        front.close()
+
+    def look(self, front, monkeypatch, text, changed, *started):
+        front.nginx.configuration.write_text(text)
+        os.utime(front.nginx.configuration, (changed, changed))
+        monkeypatch.setattr(front, "_serving_since", lambda: list(started))
+        return front.look()[0]["web/web1"][0]
+
+    def test_a_host_is_out_when_no_worker_has_the_old_file(self, front, monkeypatch):
+        up, down = "server 127.0.0.1:8001;\nserver 127.0.0.1:8002 down;", "server 127.0.0.1:8001 weight=2 down; # web1\nserver 127.0.0.1:8002;"
+        assert self.look(front, monkeypatch, up, 100, 200, 200) == "ready"
+        assert self.look(front, monkeypatch, down, 300, 200, 200) == "ready"
+        assert self.look(front, monkeypatch, down, 300, 200, 301) == "ready"
+        assert self.look(front, monkeypatch, down, 300, 301, 301) == "out"
+        # The way back: one worker that has read the new file may send.
+        assert self.look(front, monkeypatch, up, 400, 301, 301) == "out"
+        assert self.look(front, monkeypatch, up, 400) == "out"
+        assert self.look(front, monkeypatch, up, 400, 301, 401) == "ready"
+
+    def test_its_log(self, front, tmp_path):
+        lines = ["127.0.0.1:8001 1000.500 0.250 200", "127.0.0.1:8001, 127.0.0.1:8002 1001.000 1.000 200", "web 1002.000 0.000 502", "- 1003.000 0.100 499"]
+        (tmp_path / "requests.log").write_text("\n".join(lines) + "\n")
+        rows = front.rows()
+        assert [(row["backend"], row["start"], row["status"]) for row in rows] == [
+            ("web1", 1000.25, 200),
+            ("web2", 1000.0, 200),
+            ("", 1002.0, 502),
+            ("", 1002.9, 200),
+        ]
+
+
+@pytest.mark.parametrize("front", POINTS)
+def test_each_point_of_a_provider_is_a_case(front):
+    cases = dict(killer.behind(front, "1"))
+    assert [case.point for case in cases.values() if case.point and case.scenario == f"{front}_reboot"] == list(POINTS[front])
+    assert 10 <= len(cases) <= 14
+    assert {ALL[case.scenario].front for case in cases.values()} == {front}
+    assert {case.company for case in cases.values()} == {"none", "after", "along"}
+    assert len({case.seed for case in cases.values()}) == len(cases)
+
+
+# Renames two files after the other, in two processes, as a controller and its module do.
+RENAMES = """
+import os, subprocess, sys
+os.rename("a", "b")
+subprocess.call([sys.executable, "-c", "import os; os.rename('c', 'other'); os.rename('b', 'a'); os.rename('a', 'b')"])
+os.rename("b", "last")
+"""
+
+
+def test_a_point_is_counted_over_all_processes_and_kills_before_it_is_passed(tmp_path):
+    for name in "ac":
+        (tmp_path / name).write_text("")
+    point = {"event": "os.rename", "pattern": "'[ab]'", "nth": 3, "count": str(tmp_path / "count"), "who": "all"}
+    environment = {**os.environ, "CHAOS_POINT": json.dumps(point), "PYTHONPATH": str(killer.HERE / "plugins" / "points")}
+    ended = subprocess.run([sys.executable, "-c", RENAMES], cwd=tmp_path, env=environment, check=False)
+    assert ended.returncode == -9
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "count", "other"]

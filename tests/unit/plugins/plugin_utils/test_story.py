@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The story of a run: what is told of events, hosts and acts, and the report made of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_lines, history_page, page
+
+from tests.support.model import Model
+
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "report.schema.json").read_text())
+
+
+class Told(Model):
+    """The model, with the story that a run would keep, and its journal."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.story = story.begin(self.run, self.names)
+        self.journal = []
+
+    def decide(self):
+        self.number += 1
+        world = copy.deepcopy(self.world())
+        self.outcome = plan(copy.deepcopy(world))
+        self.memory = self.outcome["memory"]
+        line = {"time": self.now, "pass": self.number, "hosts": self.outcome["hosts"], "events": self.outcome["events"], "world": world}
+        self.journal.append(json.dumps(line))
+        story.add(self.story, line, self.memory)
+        story.end(self.story, self.outcome["finished"], self.outcome["failed_run"], self.outcome["messages"])
+
+    def report(self):
+        found = story.as_report(self.story)
+        jsonschema.validate(json.loads(json.dumps(found)), SCHEMA)
+        return found
+
+    def whole_life(self, event_id="e1"):
+        self.go()
+        self.announce(event_id, "web1")
+        self.until(lambda _outcome: self.posted)
+        self.go()
+        self.start(event_id)
+        self.go()
+        self.over(event_id)
+        self.finish()
+        return self.report()
+
+
+def texts(report, kind, host=None):
+    return [entry["text"] for entry in report["entries"] if entry["kind"] == kind and (host is None or entry["host"] == host)]
+
+
+def test_the_whole_life_of_an_event():
+    site = Told(hosts=3)
+    report = site.whole_life()
+    (event,) = report["events"]
+    assert event["outcome"] == "completed" and event["event_type"] == "Reboot"
+    assert event["seen"] < event["approved"] < event["started"] < event["gone"]
+    assert texts(report, "event") == ["Reboot e1 appeared", "Reboot e1 was approved", "Reboot e1 started", "Reboot e1 is over"]
+    assert [text.split(":")[0] for text in texts(report, "act", "web1")] == ["goes out of its balancer", "approves", "is brought back"]
+    web1, web2, _web3 = report["hosts"]
+    assert [state["state"] for state in web1["states"]] == ["in_service", "draining", "ready", "approved", "started", "restoring", "restored"]
+    assert [state["until"] for state in web1["states"]][:-1] == [state["from"] for state in web1["states"]][1:]
+    (span,) = web1["out"]
+    assert event["seen"] <= span["from"] < event["approved"] and span["until"] >= event["gone"]
+    assert web1["seconds_out"] == span["until"] - span["from"]
+    assert web2["out"] == [] and web2["seconds_out"] == 0
+    assert report["run"]["finished"] and not report["run"]["failed"]
+
+
+def test_a_reason_that_differs_only_in_numbers_is_told_once():
+    site = Told()
+    site.announce("e1", "web1")
+    site.servers["lb1"]["web1"]["sessions"] = 30
+    for _pass in range(10):
+        site.go()
+        site.servers["lb1"]["web1"]["sessions"] -= 1
+    (draining,) = [state for state in site.report()["hosts"][0]["states"] if state["state"] == "draining"]
+    assert sum("session" in said["reason"] for said in draining["reasons"]) == 1
+
+
+def test_a_step_that_fails_is_told():
+    site = Told()
+    site.announce("e1", "web1")
+    site.refuse["web1", "load_balancer"] = "the socket refused"
+    for _pass in range(4):
+        site.go()
+    assert any("the socket refused" in text for text in texts(site.report(), "failure", "web1"))
+
+
+def test_the_journal_tells_the_same_story():
+    site = Told(hosts=2)
+    live = site.whole_life()
+    ((told, sentence),) = list(stories(site.journal))
+    assert sentence is None
+    from_journal = story.as_report(told)
+    jsonschema.validate(json.loads(json.dumps(from_journal)), SCHEMA)
+    assert from_journal["hosts"] == live["hosts"] and from_journal["events"] == live["events"]
+    assert [entry["text"] for entry in from_journal["entries"]] == [entry["text"] for entry in live["entries"]]
+
+
+def test_a_journal_that_was_cut_off_tells_what_is_whole():
+    site = Told(hosts=2)
+    site.whole_life()
+    cut = [*site.journal[:5], site.journal[5][:100], "[]", '{"world": {}, "hosts": {}}']
+    found = list(stories(cut))
+    assert [sentence for told, sentence in found if told is None] == ["line 6 is cut off or no JSON", "line 7 holds no pass", "line 8 holds no pass"]
+    (told,) = [told for told, _sentence in found if told]
+    assert told["run"]["passes"] == 5 and not told["run"]["finished"]
+
+
+def test_several_runs_in_one_journal():
+    site = Told(hosts=2)
+    site.whole_life()
+    first = site.journal
+    site.killed()
+    site.journal, site.story = [], story.begin(site.run, site.names)
+    site.whole_life("e2")
+    found = [told for told, _sentence in stories(first + site.journal)]
+    assert [list(told["events"]) for told in found] == [["e1"], ["e2"]]
+
+
+class Page(HTMLParser):
+    """What a page loads, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.words, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag in ("script", "img", "link", "iframe", "object") or "src" in given or "href" in given or any(name.startswith("on") for name in given):
+            self.loads.append((tag, given))
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_the_page_needs_nothing_else_and_shows_every_entry():
+    site = Told(hosts=3)
+    report = site.whole_life()
+    shown = Page(page(report))
+    text = " ".join(" ".join(shown.words).split())
+    assert shown.loads == []
+    for entry in report["entries"]:
+        assert entry["text"] in text
+    assert "Outcome: completed." in text and "2 more hosts were in service all the time: web2, web3." in text
+
+
+@pytest.mark.parametrize("evil", ["<script>alert(1)</script>", "{{ 7 * 7 }}", '" onload="x', "a\x1b[31mb"])
+def test_text_from_outside_stays_text(evil):
+    site = Told(hosts=2)
+    site.announce("e1", "web1", description=evil, event_type=evil)
+    for _pass in range(3):
+        site.go()
+    shown = Page(page(site.report()))
+    assert shown.loads == [] and "49" not in "".join(shown.words) and "\x1b" not in "".join(shown.words)
+
+
+def test_a_run_without_an_event():
+    site = Told(hosts=2)
+    site.go()
+    text = " ".join(Page(page(site.report())).words)
+    assert "No event named any of the hosts." in text and "All hosts were in service all the time: web1, web2." in text
+
+
+def test_files_are_replaced_as_a_whole(tmp_path):
+    site = Told(hosts=2)
+    site.go()
+    path, is_new = files.write(str(tmp_path / "reports"), site.story)
+    assert is_new and files.write(str(tmp_path / "reports"), site.story) == (path, False)
+    site.announce("e1", "web1")
+    site.go()
+    assert files.write(str(tmp_path / "reports"), site.story) == (path, True)
+    assert sorted(entry.name for entry in (tmp_path / "reports").iterdir()) == ["report-20270115T080000.000Z.html", "report-20270115T080000.000Z.json"]
+    assert json.loads(Path(path).with_suffix(".json").read_text())["events"][0]["event_id"] == "e1"
+
+
+def test_what_many_reports_say_of_each_type():
+    reports = []
+    for number, sessions in enumerate((0, 3)):
+        site = Told(hosts=2)
+        site.servers["lb1"]["web1"]["sessions"] = sessions
+        site.go()
+        site.announce(f"e{number}", "web1")
+        for _pass in range(4):
+            site.go()
+        site.servers["lb1"]["web1"]["sessions"] = 0
+        site.until(lambda _outcome, site=site: site.posted)
+        site.go()
+        if number == 1:
+            # The run is killed, and the next one reports the rest.
+            reports.append(site.report())
+            site.killed()
+            site.story = story.begin(site.run, site.names)
+        site.start(f"e{number}")
+        site.go()
+        site.over(f"e{number}")
+        site.finish()
+        reports.append(site.report())
+    found = history(reports)
+    told = found["Reboot"].as_json()
+    assert told["events"] == 2 and told["outcomes"] == {"completed": 2} and told["needs_person"] == 0
+    assert told["notice"] == {"count": 2, "median": 900.0, "worst": 900.0}
+    assert told["drain"]["count"] == 2 and told["drain"]["worst"] > told["drain"]["median"] > 0
+    assert told["out"]["count"] == 2 and told["out"]["worst"] >= told["drain"]["worst"] + told["impact"]["median"]
+    first, head, row = history_lines(found, len(reports))
+    assert "2 events in the reports of 3 runs" in first and "2 (2 completed)" in row and head.startswith("type")
+    shown = Page(history_page(found, reports))
+    assert shown.loads == [] and "2 (2 completed)" in " ".join(shown.words)
