@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -385,6 +386,44 @@ def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
     told = run_module("nginx_hold", bed.arguments(server=bed.one, event_ids=["A"]), user=65534)
     assert told["failed"]
     assert bed.up.read_bytes() == bed.found
+
+
+IMPOSTOR = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    for (int i = 1; i < count; i++)
+        if (!strcmp(words[i], "-V") || !strcmp(words[i], "-t")) {
+            FILE *proof = fopen(PROOF, "a");
+            fprintf(proof, "uid %d\\n", (int)geteuid());
+            fclose(proof);
+            return 0;
+        }
+    sleep(60);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("gcc"), reason="needs root and a compiler")
+@pytest.mark.parametrize("module", ["nginx_info", "nginx_hold"])
+def test_the_program_of_another_user_is_never_run(tmp_path, module):
+    """Every user may call a process the master process of nginx."""
+    proof, program = tmp_path / "proof", tmp_path / "program"
+    (tmp_path / "program.c").write_text(IMPOSTOR)
+    subprocess.run(["gcc", f'-DPROOF="{proof}"', "-o", program, tmp_path / "program.c"], check=True)
+    title = f"nginx: master process nginx -p {tmp_path}"
+    impostor = subprocess.Popen([title], executable=program, user=65534, group=65534)
+    try:
+        time.sleep(0.2)
+        more = {"server": "127.0.0.1:1", "event_ids": ["A"]} if module == "nginx_hold" else {}
+        told = run_module(module, {"configuration": str(tmp_path / "nginx.conf"), "state_dir": str(tmp_path / "state"), **more})
+        assert not proof.exists(), "root ran the program of another user: %s" % proof.read_text()
+        assert "calls itself the master process of nginx and belongs to another user" in told["msg"]
+    finally:
+        impostor.kill()
+        impostor.wait()
 
 
 def test_files_limit_the_hold(bed):
