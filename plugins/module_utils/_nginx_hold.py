@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, loaded_at
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
+    changed_at,
     decode,
     encode,
     put_back,
@@ -451,7 +452,7 @@ class Look:
         self._connections = Connections(nginx.pid, self._workers, proc)
         self._now = now()
         self._age = loaded_at(self._workers, proc)
-        self._changed = {}
+        self._changed = changed_at(configuration.names)
         found, doubles = servers_of(configuration)
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
         self.files = list(configuration.files)
@@ -459,7 +460,7 @@ class Look:
     def _describe(self, server, record):
         condition = condition_of(record, server)
         result = describe(server, record, condition)
-        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded(server.path)
+        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded()
         result.update(loaded=loaded, in_service=not (server.down and loaded), connections=0, former=0, uncounted=None)
         try:
             result["connections"] = self._connections.to(addresses_of(server.address, server.context))
@@ -483,9 +484,9 @@ class Look:
         same = (process.get("pid"), process.get("started")) == (self.nginx.pid, self.nginx.started)
         return not (same and worker.started >= process["workers"])
 
-    def _is_loaded(self, path):
-        """Whether nginx has read a file since it was changed, by the dates of the file and the age of the workers."""
-        if path not in self._changed:
-            status = os.stat(path)
-            self._changed[path] = max(status.st_mtime, status.st_ctime)
-        return self._age is not None and self._now - self._changed[path] >= self._age
+    def _is_loaded(self):
+        """Whether nginx has read its files since the last of them was changed, by their dates and the age of the workers.
+
+        The line's own file is not enough: the files that include it decide whether it is read.
+        """
+        return self._age is not None and self._now - self._changed >= self._age

@@ -227,6 +227,36 @@ def test_an_operators_down_that_nginx_has_not_loaded_is_told(bed):
     assert (server["condition"], server["loaded"], server["in_service"]) == ("already_out", True, False)
 
 
+@pytest.mark.parametrize("way", ["link", "include", "folder"])
+def test_an_operators_older_file_that_nginx_has_not_loaded_is_told(bed, way):
+    """The file with the parameter is older than the workers. What leads to it is not."""
+    bed.serve()
+    maintenance = bed.folder / "maintenance" / "up.conf"
+    maintenance.parent.mkdir()
+    maintenance.write_text(bed.up.read_text().replace("server %s " % bed.one, "server %s down " % bed.one))
+    if way == "folder":
+        (bed.folder / "now").symlink_to("sites")
+        (bed.folder / "conf.d" / "up.conf").unlink()
+        (bed.folder / "conf.d" / "up.conf").symlink_to("../now/up.conf")
+    time.sleep(0.1)
+    bed.nginx.reload()
+    time.sleep(0.1)
+    if way == "include":
+        text = bed.nginx.configuration.read_text()
+        bed.nginx.configuration.write_text(text.replace("include conf.d/*.conf;", "include conf.d/site.conf; include maintenance/up.conf;"))
+    else:
+        link = bed.folder / "now" if way == "folder" else bed.folder / "conf.d" / "up.conf"
+        link.unlink()
+        link.symlink_to("maintenance" if way == "folder" else "../maintenance/up.conf")
+    assert "one" in bed.answers(40)
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert {server["file"] for server in seen} == {str(maintenance)}
+    assert [(server["in_service"], server["idle"]) for server in seen] == [(True, False)] * 2
+    time.sleep(0.1)
+    bed.nginx.reload()
+    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+
+
 def test_what_somebody_else_wrote_meanwhile_stays(bed):
     bed.hold()
     edited = "# a new first line\n" + bed.up.read_text().replace("least_conn;", "ip_hash;") + "# a new last line\n"

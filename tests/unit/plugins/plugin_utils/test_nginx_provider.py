@@ -57,7 +57,7 @@ def traffic(*servers, of=None, **more):
         (server(down=True, in_service=False, condition="already_out"), False, False, FREE, None),
         (
             server(down=True, loaded=False, condition="already_out"), True, False, FREE,
-            "10.0.0.4:80 in upstream shop on lb1 has the parameter down, but /etc/nginx/up.conf was changed after nginx has loaded it: reload nginx",
+            "10.0.0.4:80 in upstream shop on lb1 has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",
         ),
     ],
 )  # fmt: skip
