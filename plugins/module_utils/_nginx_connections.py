@@ -24,10 +24,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx import read
 OPEN = ("01", "02", "03", "08")
 LISTENING = "0A"
 CONNECTED_UNIX = "03"
+LISTENING_UNIX = "01"
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
 
 Connection = collections.namedtuple("Connection", "inode local remote state")
+UnixEnd = collections.namedtuple("UnixEnd", "inode path state")
 
 
 class Connections:
@@ -45,7 +47,7 @@ class Connections:
     def to(self, addresses):
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
-        found = sum(self._unix.get(path, 0) for path in paths)
+        found = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths)
         own = set().union(*self._workers.values()) if self.known else None
         return found + sum(
             1
@@ -63,7 +65,10 @@ class Connections:
         ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in self._listening}
         mine = [connection for connection in self._tcp if connection.inode in self._workers[pid] and connection.state in OPEN]
         clients = sum(1 for connection in mine if connection.local[1] in ports)
-        return max(0, 2 * clients - len(mine))
+        # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
+        paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in self._listening}
+        local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in self._workers[pid])
+        return max(0, 2 * clients + local - len(mine))
 
 
 def tcp_table(text):
@@ -79,13 +84,9 @@ def tcp_table(text):
 
 
 def unix_table(text):
-    """How many connections each Unix socket with a path has."""
-    found = collections.Counter()
-    for line in text.splitlines()[1:]:
-        fields = line.split(None, 7)
-        if len(fields) == 8 and fields[5] == CONNECTED_UNIX:
-            found[fields[7]] += 1
-    return found
+    """The Unix sockets with a path."""
+    fields = (line.split(None, 7) for line in text.splitlines()[1:])
+    return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
 
 
 def _end(text):

@@ -660,6 +660,32 @@ def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(b
     assert bed.info(timeout=20)["idle"]
 
 
+def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):
+    door = str(bed.folder / "door")
+    site = bed.folder / "conf.d" / "site.conf"
+    site.write_text(site.read_text().replace("location / {", "listen unix:%s;\n  location / {" % door))
+    bed.nginx.reload()
+    bed.serve()
+    clients = []
+    for _number in range(8):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(10)
+        client.connect(door)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        clients.append(client)
+    time.sleep(0.3)
+    bed.hold()
+    seen = bed.info()["servers"][0]
+    assert (seen["connections"], seen["former"], seen["idle"]) == (0, 8, False)
+    answered = Counter()
+    for client in clients:
+        client.sendall(b"Connection: close\r\n\r\n")
+        answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
+        client.close()
+    assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
+    assert bed.info(timeout=20)["idle"]
+
+
 def test_no_request_on_a_connection_of_its_own_fails_while_the_server_goes_out_and_comes_back(bed, tmp_path):
     bed.serve()
     outcomes, stop = Counter(), threading.Event()
