@@ -38,7 +38,9 @@ class Connections:
     def __init__(self, master, workers, proc="/proc"):
         net = os.path.join(proc, str(master), "net")
         # The tables come first: what is closed after that does not count, because its process has no such file any more.
-        self._tcp = tcp_table(read(net, "tcp")) + tcp_table(read(net, "tcp6"))
+        self._tcp = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
+        # nginx has a connected UDP socket for each client that it passes on.
+        self._udp = ip_table(read(net, "udp")) + ip_table(read(net, "udp6"))
         self._unix = unix_table(read(net, "unix"))
         self._workers = {worker.pid: _sockets(worker.pid, proc) for worker in workers}
         self._listening = _sockets(master, proc)
@@ -51,7 +53,7 @@ class Connections:
         own = set().union(*self._workers.values()) if self.known else None
         return found + sum(
             1
-            for connection in self._tcp
+            for connection in self._tcp + self._udp
             if connection.state in OPEN and connection.remote in addresses and (own is None or connection.inode in own)
         )
 
@@ -71,7 +73,8 @@ class Connections:
         return max(0, 2 * clients + local - len(mine))
 
 
-def tcp_table(text):
+def ip_table(text):
+    """The sockets in a table of TCP or UDP."""
     found = []
     # The first line is the heading.
     for line in text.splitlines()[1:]:
@@ -79,7 +82,7 @@ def tcp_table(text):
         try:
             found.append(Connection(fields[9], _end(fields[1]), _end(fields[2]), fields[3]))
         except (ValueError, IndexError):
-            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+            raise ConnectionsError("The kernel's table of connections has a line that cannot be understood: %r" % (line,)) from None
     return found
 
 

@@ -639,6 +639,27 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
         bed.close()
 
 
+@STREAM_NEEDED
+def test_sessions_of_udp_count(tmp_path):
+    """nginx keeps a connected socket for each client until proxy_timeout is over."""
+    door = free_port()
+    stream = "upstream names {{ server 127.0.0.1:{stream}; }} server {{ listen 127.0.0.1:%d udp; proxy_pass names; proxy_timeout 3s; }}" % door
+    bed = Bed(tmp_path / "nginx", stream=stream)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            server.bind(("127.0.0.1", bed.ports["stream"]))
+            server.settimeout(5)
+            client.sendto(b"question", ("127.0.0.1", door))
+            server.recvfrom(100)
+            name = "127.0.0.1:%d" % bed.ports["stream"]
+            bed.hold(server=name)
+            seen = bed.info(servers=[name])["servers"][0]
+            assert (seen["connections"], seen["in_service"], seen["idle"]) == (1, False, False)
+            assert bed.info(servers=[name], timeout=20)["idle"]
+    finally:
+        bed.close()
+
+
 def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(bed):
     """The whole request is read before nginx chooses a server. The former worker chooses by the former configuration."""
     bed.serve()
