@@ -265,7 +265,9 @@ class Servers(Driver):
                 if not is_held and not any(key[3] == real for key in known):
                     raise NginxError("%s has no server %r in an upstream (option server).%s" % (path, self._server, self._others(real)))
             known = [key for key in known if key[3] in wanted]
-            recorded = [key for key in recorded if key[3] in wanted]
+            # The list of files may have become shorter since the hold was put. The events say what is to be released.
+            if self._request.present or not self._request.event_ids:
+                recorded = [key for key in recorded if key[3] in wanted]
         if not self._request.present:
             known += [key for key in recorded if key not in known]
         if not known:

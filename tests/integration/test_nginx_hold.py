@@ -467,6 +467,17 @@ def test_files_limit_the_hold(bed):
     assert more.read_bytes() == found
 
 
+def test_a_hold_in_a_file_that_is_not_named_any_more_comes_back(bed):
+    more = bed.folder / "conf.d" / "more.conf"
+    more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
+    bed.nginx.reload()
+    found = more.read_bytes()
+    bed.hold()
+    assert more.read_bytes() != found
+    bed.hold(["A"], "absent", files=[str(bed.up)])
+    assert (more.read_bytes(), bed.up.read_bytes(), bed.records()) == (found, bed.found, [])
+
+
 def test_too_few_others_refuse_the_hold(bed):
     told = bed.hold(min_in_service="2")
     assert told["refused"] == [

@@ -124,6 +124,8 @@ def test_records():
     machine = MachineObservation("lb1 nginx", look(out()), [record])
     assert [found for found, _machine in NGINX.records(settings(), {"lb1 nginx": machine})] == [record]
     assert list(NGINX.records(settings(server=TWO), {"lb1 nginx": machine})) == []
+    narrowed = settings(nginx_files=["/other.conf"])
+    assert [found for found, _machine in NGINX.records(narrowed, {"lb1 nginx": machine})] == [record], "it was held before the files were named"
     assert NGINX.out_since(record, record.events["E1"], True) == ("2026-11-24T03:00:00Z",)
     raw = {"kind": "nginx_server", "subject": subject}
     assert NGINX.names(raw) == (ONE, ONE)
