@@ -85,7 +85,24 @@ def sort_records(records, configuration):
             ours[key_of_record(record)] = record
         else:
             others.append(record)
-    return ours, others
+    found, doubles = servers_of(configuration)
+    return collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items()), others
+
+
+def _present_key(key, record, records, found, doubles):
+    """The key of a record's server. If its upstream was renamed, or one more includes the file, this is the only line that is as we left it."""
+    if key in found:
+        return key
+    context, _upstream, address, path = key
+    left = words_of(record["left"]["line"])
+
+    def fits(other):
+        return (other[0], other[2], other[3]) == (context, address, path)
+
+    lines = [other for other, server in found.items() if fits(other) and other not in records and other not in doubles and server.words == left]
+    # If another record has lost its line as well, nobody knows which of them it is.
+    lost = [other for other in records if fits(other) and other not in found and words_of(records[other]["left"]["line"]) == left]
+    return lines[0] if len(lines) == len(lost) == 1 else key
 
 
 def servers_of(configuration):

@@ -282,6 +282,47 @@ def test_a_line_that_somebody_else_changed_is_a_conflict_and_stays(bed):
     assert bed.records() == []
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_hold_in_an_upstream_that_was_renamed_comes_back(bed, again):
+    bed.hold()
+    for path in (bed.up, bed.folder / "conf.d" / "site.conf"):
+        path.write_text(path.read_text().replace("upstream shop", "upstream store").replace("http://shop", "http://store"))
+    bed.nginx.reload()
+    seen = {server["upstream"]: server["condition"] for server in bed.info()["servers"] if server["server"] == bed.one}
+    assert seen == {"store": "held", "api": "held"}
+    if again:
+        assert bed.hold(["B"])["conflicts"] == []
+        assert len(bed.records()) == 2
+    told = bed.hold(None, "absent")
+    assert told["conflicts"] == []
+    assert bed.up.read_bytes() == bed.found.replace(b"upstream shop", b"upstream store")
+    assert bed.records() == []
+
+
+def test_a_hold_in_a_file_that_one_more_upstream_includes_comes_back(bed):
+    shared = bed.folder / "shared"
+    shared.write_text("server %s;\nserver %s;\n" % (bed.one, bed.two))
+    found = shared.read_bytes()
+    bed.up.write_text("upstream shop { include shared; }\nupstream api { include shared; }\n")
+    bed.nginx.reload()
+    bed.hold()
+    bed.up.write_text(bed.up.read_text() + "upstream more { include shared; }\n")
+    bed.nginx.reload()
+    told = bed.hold(None, "absent")
+    assert (told["conflicts"], shared.read_bytes(), bed.records()) == ([], found, [])
+
+
+def test_of_two_equal_lines_in_renamed_upstreams_none_is_taken_for_the_held_one(bed):
+    bed.up.write_text("upstream shop {{ server {0}; server {1}; }}\nupstream api {{ server {0}; server {1}; }}\n".format(bed.one, bed.two))
+    bed.nginx.reload()
+    bed.hold()
+    left = bed.up.read_text().replace("upstream shop", "upstream a").replace("upstream api", "upstream b")
+    bed.up.write_text(left)
+    told = bed.hold(None, "absent")
+    assert len(told["conflicts"]) == 2
+    assert bed.up.read_text() == left
+
+
 def test_a_line_that_somebody_else_removed_is_a_conflict(bed):
     bed.hold()
     bed.up.write_text("".join(line for line in bed.up.read_text().splitlines(True) if "mine" not in line))
