@@ -19,6 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     LIST,
     PREFIX,
@@ -146,6 +147,9 @@ class ActionModule(ActionBase):
         begun["unsaid_connections"] = unsaid_connections({name: found.get("ansible_connection") for name, found in known.items()}, begun["connection"])
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
+        # What decides here may be templates.
+        of_platforms = {name: resolve(self._templar, VARIABLES, of_host)[0] for name, of_host in variables.items()}
+        mistakes.extend(lacking(of_platforms, settings))
         warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._unread_options(settings, hostvars)]
         return begun, warnings, mistakes
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import run_module
 
 
 class ActionModule(ActionBase):
@@ -15,5 +16,5 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         args = self._task.args
-        result.update(self._execute_module(module_name=f"graceful.azure.{args['module']}", module_args=args["options"], task_vars=task_vars))
+        result.update(run_module(self, args["module"], args["options"], task_vars))
         return result

@@ -12,6 +12,7 @@ import time
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
@@ -36,7 +37,7 @@ class ActionModule(LookAction):
         turn = self._task.args["turn"]
         # What goes wrong here is told by the step that needs it.
         with contextlib.suppress(AnsibleError, OSError):
-            for module in turn.get("prepare", ()):
+            for module in () if is_windows(self, task_vars) else turn.get("prepare", ()):
                 self._configure_module(f"graceful.azure.{module}", {}, task_vars)
         acts = self._act(turn, task_vars) if turn.get("acts") else []
         failed = any(act.get("failed") or act.get("unreachable") for act in acts)
@@ -60,7 +61,10 @@ class ActionModule(LookAction):
             if not is_due(act, name, turn["balancers"], done + told):
                 continue
             try:
-                result = self._execute_module(f"graceful.azure.{act['module']}", self._with_own(act["module"], act["args"]), task_vars=task_vars)
+                args = self._with_own(act["module"], act["args"])
+                if act["part"] == "sent" and is_windows(self, task_vars):
+                    args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
+                result = run_module(self, act["module"], args, task_vars)
             except AnsibleConnectionFailure as error:
                 self._connection._shell.tmpdir = None
                 result = {"unreachable": True, "msg": str(error)}

@@ -28,6 +28,18 @@ attributes:
     platforms: linux
 """
 
+    # For modules that also run for Windows hosts. It comes before the first one, because what comes first counts.
+    WINDOWS = r"""
+options: {}
+attributes:
+  platform:
+    description: Target OS/families that can be operated against.
+    support: partial
+    platforms: linux, windows
+    details:
+      - On Windows hosts it is experimental. It runs on the controller there, and needs the collection C(ansible.windows).
+"""
+
     # For modules of the action group.
     IMDS = r"""
 options: {}

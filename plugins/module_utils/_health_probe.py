@@ -21,8 +21,17 @@ import stat
 import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import BOOT_ID, LOOK_SECONDS, STEP_SECONDS, SystemdError, is_down, is_up, unit_names
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
+    BOOT_ID,
+    LOOK_SECONDS,
+    STEP_SECONDS,
+    UNSTARTABLE,
+    Systemd,
+    SystemdError,
+    is_down,
+    is_up,
+)
 
 KIND = "health_probe"
 ACTIONS = ("file", "service", "command", "responder")
@@ -84,6 +93,10 @@ class File:
     def __init__(self, path, means, name="file"):
         self.name, self.on, self.means = name, path, means
         self.more = {"means": means}
+
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self.on, means, self.name)
 
     def check(self):
         if not os.path.isabs(self.on):
@@ -241,7 +254,7 @@ class Service:
 
     def __init__(self, unit, systemd, monotonic=time.monotonic, sleep=time.sleep):
         try:
-            self.on = unit_names([unit])[0]
+            self.on = systemd.names([unit])[0]
         except ValueError:
             raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
         self.more = {}
@@ -277,7 +290,7 @@ class Service:
 
     def pass_again(self):
         unit = self._show()
-        if unit.load_state in ("not-found", "masked"):
+        if unit.load_state in UNSTARTABLE:
             return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
         self._tell(self._systemd.start, False)
         return None
@@ -611,10 +624,34 @@ def action_from(params, systemd, run_command):
     return None
 
 
+class ThisMachine:
+    """What holds of health answers need of the machine on which they are."""
+
+    clock = staticmethod(steady_clock)
+
+    def __init__(self, run_command):
+        self._run_command = run_command
+        self._systemd = Systemd(run_command)
+
+    def action_from(self, params):
+        return action_from(params, self._systemd, self._run_command)
+
+    def action_of(self, record):
+        return action_of(record, self._systemd, self._run_command)
+
+    @staticmethod
+    def boot_id():
+        return read_boot_id()
+
+    @staticmethod
+    def store(params, dry=False):
+        return Store(params["state_dir"], dry=dry)
+
+
 def as_recorded(action, record):
     """The action, with what the record says of its file. While it is held, this counts, whatever the settings say by now."""
     means = record.get("means") if record else None
-    return action if means in (None, action.more.get("means")) else File(action.on, means, action.name)
+    return action if means in (None, action.more.get("means")) else action.meaning(means)
 
 
 def action_of(record, systemd, run_command):

@@ -394,12 +394,18 @@ KIND_SHAPES = {
         "found": {"active_state": str},
         "left": {"active_state": str},
     },
+    "iis": {"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}},
     "task": {"subject": {"name": str}},
     "health_probe": {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
 }
 # The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
 OF_BALANCERS = ("haproxy_server", "nginx_server")
-KIND_FIELDS = {"service": {"boot_id": str, "order": int}, "task": {"done": bool}, "health_probe": {"boot_id": str, "clock": NUMBER}}
+KIND_FIELDS = {
+    "service": {"boot_id": str, "order": int},
+    "iis": {"boot_id": str, "order": int},
+    "task": {"done": bool},
+    "health_probe": {"boot_id": str, "clock": NUMBER},
+}
 
 
 def check_folder(state_dir, create=False):

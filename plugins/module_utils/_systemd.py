@@ -39,6 +39,8 @@ STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "Propagat
 # Units of these types are started again after they were stopped along with another. Targets are not, because they would start all units that they
 # want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
+# A unit in one of these states cannot be started. Those of systemd's are the first two.
+UNSTARTABLE = ("not-found", "masked", "disabled")
 # systemd refuses to start these units while the unit that they trigger runs.
 REFUSED_LATER = (".socket", ".automount")
 
@@ -59,6 +61,9 @@ class Systemd:
 
     ``run_command`` is the method of AnsibleModule.
     """
+
+    unknown = "systemd knows no unit %r (option services)."
+    hint = "See 'systemctl status %s' on the host."
 
     def __init__(self, run_command):
         self._run_command = run_command
@@ -95,6 +100,16 @@ class Systemd:
         text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
         since = text.partition("=")[2]
         return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
+
+    @staticmethod
+    def names(names):
+        """The full names of units, each once and in the order given."""
+        return unit_names(names)
+
+    @staticmethod
+    def comes_back(name):
+        """Whether a unit that was stopped along with another is started again."""
+        return name.endswith(STARTED_AGAIN)
 
     def stop(self, name):
         self._tell("stop", name)
@@ -143,7 +158,8 @@ class DrySystemd:
     def __init__(self, systemd):
         self._systemd = systemd
         self._told = {}
-        self.boot_id = systemd.boot_id
+        self.boot_id, self.names, self.comes_back = systemd.boot_id, systemd.names, systemd.comes_back
+        self.unknown, self.hint = systemd.unknown, systemd.hint
 
     def show(self, names):
         return [
@@ -205,7 +221,7 @@ class Services(Driver):
         self._systemd = systemd
         self._store = store
         self._request = request
-        self._services = None if services is None else unit_names(services)
+        self._services = None if services is None else systemd.names(services)
         self._deadline = monotonic() + timeout if timeout else None
         self._monotonic = monotonic
         self._sleep = sleep
@@ -275,7 +291,7 @@ class Services(Driver):
             return
         if condition == CHANGED_MEANWHILE:
             hold.tell(_conflict(unit))
-        elif unit.load_state in ("not-found", "masked") and not is_up(unit):
+        elif unit.load_state in UNSTARTABLE and not is_up(unit):
             hold.tell("%s was running when it was stopped and is %s now: it was not started." % (unit.name, unit.load_state))
         elif runs is not None:
             hold.tell(
@@ -297,8 +313,7 @@ class Services(Driver):
                 return
             if not is_back(record, hold.seen):
                 raise SystemdError(
-                    "%s was started and is %s. See 'systemctl status %s' on the host."
-                    % (unit.name, hold.seen.active_state, unit.name)
+                    "%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._systemd.hint % unit.name)
                 )
         yield None
 
@@ -318,7 +333,8 @@ class Services(Driver):
             return self._known + [name for name in held if name not in self._known]
         along = {record["subject"]["service"]: record.get("along_with") for record in records}
         # What was stopped along with another comes back after it. Before, systemd might start the other as well.
-        ours = [name for name in held if (along[name] if along[name] in held else name) in self._services]
+        # If a release was cut off between the two, only what was stopped along is left.
+        ours = [name for name in held if along[name] in self._services or along[name] not in held and name in self._services]
         return ours + [name for name in reversed(self._services) if name not in held]
 
     def _with_dependents(self):
@@ -337,7 +353,7 @@ class Services(Driver):
                 visit(dependent, service, above + (name,))
             if name in self._services:
                 ordered[name] = None
-            elif name.endswith(STARTED_AGAIN) and (is_up(units[name]) or self._read(name)):
+            elif self._systemd.comes_back(name) and (is_up(units[name]) or self._read(name)):
                 ordered[name] = service
 
         for service in self._services:
@@ -354,7 +370,7 @@ class Services(Driver):
         for unit in units:
             # What has no record needs nothing when it is released.
             if unit.load_state == "not-found" and self._request.present and unit.name not in self._known:
-                raise SystemdError("systemd knows no unit %r (option services)." % unit.name)
+                raise SystemdError(self._systemd.unknown % unit.name)
 
     def _wanted(self, hold, events):
         """The record as it should be before anything is stopped; None: no record."""

@@ -18,6 +18,7 @@ description:
     V(false) if nobody can tell whether the service got the request. If the service refused the request, nothing is recorded.
 extends_documentation_fragment:
   - graceful.azure._imds
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:
@@ -105,6 +106,8 @@ not_approved:
       reason: started
 """
 
+import time
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
@@ -138,9 +141,9 @@ class Approved(Driver):
 class Record:
     """Records which events are approved. Each step locks the folder. The lock is free while the request is sent."""
 
-    def __init__(self, params):
+    def __init__(self, params, store=None):
         request = Request.from_params(dict(params, state="present"))
-        self.store, self.reason, self.details = Store(params["state_dir"]), request.reason, request.details
+        self.store, self.reason, self.details = store or Store(params["state_dir"]), request.reason, request.details
         self.added = []
         self.unsure = set()
 
@@ -167,11 +170,25 @@ class Record:
         Engine(Approved(self.store, forgotten), self.store, Request(True, event_ids, self.reason, details)).step()
 
 
-def run(client, params, check_mode):
-    """Returns what was approved, what was not and why, and the warnings."""
+def argument_spec():
+    holds = hold_argument_spec()
+    return dict(
+        imds_argument_spec(),
+        event_ids={"type": "list", "elements": "str", "required": True},
+        ready_resources={"type": "list", "elements": "str", "required": True},
+        timeout={"type": "float"},
+        ready_until={"type": "float"},
+        record={"type": "bool", "default": True},
+        **{name: holds[name] for name in ("event_details", "reason", "state_dir")},
+    )
+
+
+def run(client, params, check_mode, store=None, now=None):
+    """Returns what was approved, what was not and why, and the warnings. ``now``: the host's clock."""
     deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
-    record = Record(params)
+    approval.now = now or time.time
+    record = Record(params, store)
     try:
         approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None, deadline, params["ready_until"])
     except (ImdsStatusError, RefusedError) as error:
@@ -188,19 +205,7 @@ def run(client, params, check_mode):
 
 
 def main():
-    holds = hold_argument_spec()
-    module = AnsibleModule(
-        argument_spec=dict(
-            imds_argument_spec(),
-            event_ids={"type": "list", "elements": "str", "required": True},
-            ready_resources={"type": "list", "elements": "str", "required": True},
-            timeout={"type": "float"},
-            ready_until={"type": "float"},
-            record={"type": "bool", "default": True},
-            **{name: holds[name] for name in ("event_details", "reason", "state_dir")},
-        ),
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
         approved, not_approved, warnings = run(client_from_params(module.params), module.params, module.check_mode)
     except (ImdsError, SelectionError, RefusedError, HoldError, ValueError) as error:

@@ -16,6 +16,7 @@ description:
   - With O(timeout) it waits until there is none. The role P(graceful.azure.drain_host#role) finds out with this whether a host is drained.
   - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   check_mode:
@@ -142,9 +143,17 @@ def check(params):
         raise ValueError("ignored_peers: %s" % error) from None
 
 
-def look(ports, ignored_peers):
-    """What is connected now, as the module returns it."""
-    connections = established(ports)
+def argument_spec():
+    return {
+        "ports": {"type": "list", "elements": "int", "required": True},
+        "ignored_peers": {"type": "list", "elements": "str", "default": []},
+        "timeout": {"type": "float", "default": 0},
+    }
+
+
+def look(ports, ignored_peers, count=None):
+    """What is connected now, as the module returns it. ``count`` tells the connections to these ports."""
+    connections = (count or established)(ports)
     left = {}
     for connection in connections:
         connection["ignored"] = connection["peer"] in ignored_peers
@@ -155,19 +164,17 @@ def look(ports, ignored_peers):
     return {"connections": connections, "count": count, "idle": count == 0, "left": sentences}
 
 
+def run(params, check_mode, count=None):
+    ignored_peers = check(params)
+    timeout = 0 if check_mode else params["timeout"]
+    seen, _elapsed = poll(lambda: look(params["ports"], ignored_peers, count), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
+    return seen
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "ports": {"type": "list", "elements": "int", "required": True},
-            "ignored_peers": {"type": "list", "elements": "str", "default": []},
-            "timeout": {"type": "float", "default": 0},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        ignored_peers = check(module.params)
-        timeout = 0 if module.check_mode else module.params["timeout"]
-        seen, _elapsed = poll(lambda: look(module.params["ports"], ignored_peers), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
+        seen = run(module.params, module.check_mode)
     except (ValueError, ConnectionsError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, **seen)

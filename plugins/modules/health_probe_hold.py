@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._health_probe
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:
@@ -126,26 +127,31 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     REQUIRED,
     HealthAnswers,
     ProbeError,
-    action_from,
-    action_of,
+    ThisMachine,
     action_spec,
-    read_boot_id,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
 
-def run(params, check_mode, run_command):
+def argument_spec():
+    return dict(hold_argument_spec(), **action_spec())
+
+
+REQUIRED_IF = [("state", "present", ("event_ids", "action"))] + REQUIRED
+
+
+def run(params, check_mode, run_command=None, machine=None):
+    """``machine``: another one than this."""
     request = Request.from_params(params)
-    systemd = Systemd(run_command)
-    action = action_from(params, systemd, run_command)
+    machine = machine or ThisMachine(run_command)
+    action = machine.action_from(params)
     if request.present and action is None:
         raise ValueError("action is required when state is present: say how the health answer is made to fail.")
-    store = Store(params["state_dir"], dry=check_mode)
-    driver = HealthAnswers(
-        store, request, action if request.present else None, lambda record: action_of(record, systemd, run_command), read_boot_id(), dry=check_mode
-    )
+    store = machine.store(params, dry=check_mode)
+    held = action if request.present else None
+    driver = HealthAnswers(store, request, held, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
     engine = Engine(driver, store, request)
     engine.run()
     return {
@@ -159,11 +165,7 @@ def run(params, check_mode, run_command):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(hold_argument_spec(), **action_spec()),
-        required_if=[("state", "present", ("event_ids", "action"))] + REQUIRED,
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
     try:
         result = run(module.params, module.check_mode, module.run_command)
     except (ProbeError, SystemdError, HoldError, ValueError) as error:

@@ -18,6 +18,7 @@ description:
     connection that the client closes first and that is shorter than that may be missed.
 extends_documentation_fragment:
   - graceful.azure._health_probe
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:
@@ -172,35 +173,85 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     KIND,
     REQUIRED,
     ProbeError,
-    action_from,
+    ThisMachine,
     action_spec,
     as_recorded,
     condition_of,
     describe,
-    read_boot_id,
-    steady_clock,
     subject_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
-    Store,
     check_timeout,
     check_writable,
     utc_now,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
 SAMPLE_SECONDS = 0.05
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
 
 
+@contextlib.contextmanager
+def _read_on(arrivals, readings):
+    """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
+    done = threading.Event()
+
+    def read():
+        while not done.wait(SAMPLE_SECONDS):
+            try:
+                readings.append(arrivals.read())
+            except ConnectionsError:
+                return  # the next reading of the main thread says it
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reader.join()
+
+
+class LookedAt(ThisMachine):
+    """What a look needs of this machine besides."""
+
+    sample_seconds = SAMPLE_SECONDS
+    look_seconds = LOOK_SECONDS
+
+    @staticmethod
+    def arrivals(ports, peers, monotonic):
+        return Arrivals(ports, peers, monotonic)
+
+    @staticmethod
+    def connections(ports):
+        return established(ports)
+
+    @staticmethod
+    def ask(url, seconds, validate_certs, arrivals):
+        """None if the URL answers, otherwise why not. New connections are counted meanwhile."""
+        own, readings = [], []
+        with _read_on(arrivals, readings):
+            # It may be on one of the ports whose new connections are counted, and this is none.
+            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
+        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
+        for reading in readings:
+            arrivals.see(reading, but)
+        return said
+
+    @staticmethod
+    def check_writable(state_dir):
+        check_writable(state_dir)
+
+
 class Look:
     """One look at the health answer and at the connections."""
 
-    def __init__(self, params, action, store, boot_id):
+    def __init__(self, params, action, store, boot_id, machine):
+        self._machine = machine
         self._params = params
         self._action = action
         self._store = store
@@ -209,7 +260,7 @@ class Look:
         self._peers = {parse_address(params["peer"])} if params["peer"] else set()
 
     def begin(self, monotonic):
-        self.arrivals = Arrivals(self._params["ports"], self._peers, monotonic)
+        self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
 
     def see(self):
         """What is there now."""
@@ -219,13 +270,14 @@ class Look:
             seen = action.look(record, self._boot_id)
             holds = self._store.records(KIND)
         condition = condition_of(record, seen, self._boot_id)
-        answer = describe(action, seen, record, condition, self._boot_id, steady_clock())
+        answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
         self._note(answer)
         left = None
         if answer["state"] == "failing":
             # The balancer needs its time to notice, whoever made the answer fail.
             left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
-        connections = [entry for entry in established(self._params["ports"]) if entry["peer"] not in self._peers] if self._params["ports"] else []
+        found = self._machine.connections(self._params["ports"]) if self._params["ports"] else []
+        connections = [entry for entry in found if entry["peer"] not in self._peers]
         return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
 
     def _note(self, answer):
@@ -233,7 +285,7 @@ class Look:
         if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
             self._out_since = None
             return
-        now = steady_clock()
+        now = self._machine.clock()
         if self._out_since is None:
             self._out_since = now
         answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
@@ -241,34 +293,8 @@ class Look:
     def _ask(self):
         if not self._params["url"]:
             return None
-        own, readings = [], []
-        with self._read_on(readings):
-            # It may be on one of the ports whose new connections are counted, and this is none.
-            said = ask_url(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], leave_no_trace=True, connected=own.append)
-        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
-        for reading in readings:
-            self.arrivals.see(reading, but)
+        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
         return {"passes": said is None, "said": said}
-
-    @contextlib.contextmanager
-    def _read_on(self, readings):
-        """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
-        done = threading.Event()
-
-        def read():
-            while not done.wait(SAMPLE_SECONDS):
-                try:
-                    readings.append(self.arrivals.read())
-                except ConnectionsError:
-                    return  # the next reading of the main thread says it
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        try:
-            yield
-        finally:
-            done.set()
-            reader.join()
 
 
 def quiet_since_noticed(seen, quiet_for, notice):
@@ -282,10 +308,27 @@ def is_idle(seen):
     return seen["notice_left"] == 0 and not passes and not seen["connections"]
 
 
-def run(params, run_command, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
+def argument_spec():
+    return dict(
+        action_spec(),
+        notice={"type": "float", "default": 0},
+        url={"type": "str"},
+        validate_certs={"type": "bool", "default": False},
+        ports={"type": "list", "elements": "int", "default": []},
+        peer={"type": "str", "default": "168.63.129.16"},
+        wait_for={"type": "list", "elements": "str", "default": []},
+        quiet={"type": "float", "default": 0},
+        timeout={"type": "float", "default": 0},
+        state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
+    )
+
+
+def run(params, run_command=None, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None, machine=None):
+    """``machine``: another one than this."""
+    machine = machine or LookedAt(run_command)
     timeout, quiet = check_timeout(params["timeout"]), check_timeout(params["quiet"])
     check_timeout(params["notice"])
-    action = action_from(params, Systemd(run_command), run_command)
+    action = machine.action_from(params)
     if action is None:
         raise ValueError("action is required: say how the health answer is made to fail.")
     problem = None
@@ -293,8 +336,8 @@ def run(params, run_command, check_mode=False, monotonic=time.monotonic, sleep=t
         action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)
-    store = Store(params["state_dir"])
-    look = Look(params, action, store, read_boot_id())
+    store = machine.store(params)
+    look = Look(params, action, store, machine.boot_id(), machine)
     deadline = monotonic() + (timeout if params["wait_for"] and not check_mode and not problem else 0.0)
     look.begin(monotonic)
     seen = look.see() if not problem else _nothing(store)
@@ -308,12 +351,12 @@ def run(params, run_command, check_mode=False, monotonic=time.monotonic, sleep=t
         if left <= 0:
             break
         still_wanted()
-        sleep(min(SAMPLE_SECONDS, left))
+        sleep(min(machine.sample_seconds, left))
         look.arrivals.see()
-        if monotonic() - looked_at >= LOOK_SECONDS:
+        if monotonic() - looked_at >= machine.look_seconds:
             seen, looked_at = look.see(), monotonic()
     look.arrivals.see()
-    if not problem and looked_at < monotonic() - SAMPLE_SECONDS:
+    if not problem and looked_at < monotonic() - machine.sample_seconds:
         seen = look.see()
     return dict(
         seen,
@@ -322,8 +365,8 @@ def run(params, run_command, check_mode=False, monotonic=time.monotonic, sleep=t
         closed_ago=round(look.arrivals.closed_ago, 3),
         idle=not problem and is_idle(seen) and quiet_for() >= quiet,
         problem=problem,
-        state_dir_problem=_state_dir_problem(store),
-        clock=steady_clock(),
+        state_dir_problem=_state_dir_problem(machine, store),
+        clock=machine.clock(),
         time=utc_now(),
     )
 
@@ -332,31 +375,16 @@ def _nothing(store):
     return {"answer": None, "notice_left": None, "probe": None, "connections": [], "holds": store.records(KIND)}
 
 
-def _state_dir_problem(store):
+def _state_dir_problem(machine, store):
     try:
-        check_writable(store.state_dir)
+        machine.check_writable(store.state_dir)
     except HoldError as error:
         return str(error)
     return None
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            action_spec(),
-            notice={"type": "float", "default": 0},
-            url={"type": "str"},
-            validate_certs={"type": "bool", "default": False},
-            ports={"type": "list", "elements": "int", "default": []},
-            peer={"type": "str", "default": "168.63.129.16"},
-            wait_for={"type": "list", "elements": "str", "default": []},
-            quiet={"type": "float", "default": 0},
-            timeout={"type": "float", "default": 0},
-            state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
-        ),
-        required_if=REQUIRED,
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED, supports_check_mode=True)
     try:
         result = run(module.params, module.run_command, module.check_mode, still_wanted=end_unless_read)
     except (ProbeError, SystemdError, HoldError, ConnectionsError, AddressError, ValueError) as error:

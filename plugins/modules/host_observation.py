@@ -279,12 +279,41 @@ ANSWER_SECONDS = 2.0
 """Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time."""
 
 
+class ThisHost:
+    """What a look reads of the machine on which it runs. C(create): whether the folder of the records is made if missing."""
+
+    read_seconds = READ_SECONDS
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, params, create):
+        self.params = params
+        self.create = create
+
+    def records(self):
+        """Every record, also those of other kinds of machines. Raises HoldError, also if no record could be written."""
+        check_writable(self.params["state_dir"], self.create)
+        return list_records(self.params["state_dir"])
+
+    def client(self):
+        return client_from_params(self.params)
+
+    def connections(self):
+        return established(self.params["ports"])
+
+    def ask(self):
+        """None if what the option ask names answers, otherwise why not."""
+        return ask_service(self.params["ask"])
+
+    def facts(self):
+        return {"time": utc_now(), "addresses": own_addresses(), "network": network_of()}
+
+
 class Look:
     """One look at a host, which may wait for news. C(fatal) tells a mistake, C(error) a fault that may pass."""
 
-    def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
+    def __init__(self, params, create, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None, host=None):
         self.params = params
-        self.create = create
+        self.host = host or ThisHost(params, create)
         self.still_wanted = still_wanted  # ends the process if nobody waits for its result any more
         self.monotonic = monotonic
         self.sleep = sleep
@@ -312,8 +341,8 @@ class Look:
                 self._count()
             while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
                 self.still_wanted()
-                self.sleep(max(0.0, min(LOOK_SECONDS, began + self.params["wait"] - self.monotonic())))
-                if self.monotonic() - self.read_at >= READ_SECONDS:
+                self.sleep(max(0.0, min(self.host.look_seconds, began + self.params["wait"] - self.monotonic())))
+                if self.monotonic() - self.read_at >= self.host.read_seconds:
                     self._read()
                     if self._lacks_expected() and self.shown_since == self.read_at:
                         self.sleep(READ_SECONDS)
@@ -323,9 +352,9 @@ class Look:
             if seen["waited"] >= LOOK_SECONDS:
                 self._see_records()
             if self._is_to_ask():
-                seen["unanswered"] = ask_service(self.params["ask"])
+                seen["unanswered"] = self.host.ask()
             seen["age"] = self.monotonic() - self.read_at
-        seen.update(time=utc_now(), fingerprint=self._fingerprint(), addresses=own_addresses(), network=network_of())
+        seen.update(self.host.facts(), fingerprint=self._fingerprint())
         return seen
 
     def _is_to_ask(self):
@@ -346,16 +375,15 @@ class Look:
 
     def _see_records(self):
         try:
-            check_writable(self.params["state_dir"], self.create)
             # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
-            self.seen["holds"] = [record for record in list_records(self.params["state_dir"]) if record["kind"] not in OF_BALANCERS]
+            self.seen["holds"] = [record for record in self.host.records() if record["kind"] not in OF_BALANCERS]
         except HoldError as error:
             # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))
 
     def _make_reader(self):
         try:
-            self.reader = Reader(client_from_params(self.params), self.params["resource_name"])
+            self.reader = Reader(self.host.client(), self.params["resource_name"])
             self.ignored = {parse_address(peer) for peer in self.params["ignored_peers"]}
         except (ConnectionsError, ValueError) as error:
             self.seen["fatal"] = str(error)
@@ -390,7 +418,7 @@ class Look:
 
     def _count(self):
         try:
-            self.seen["connections"] = established(self.params["ports"])
+            self.seen["connections"] = self.host.connections()
         except ConnectionsError as error:
             self.seen["fatal"] = str(error)
             return
@@ -424,35 +452,36 @@ def ask_service(ask):
     return reason
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            imds_argument_spec(),
-            ports={"type": "list", "elements": "int", "default": []},
-            state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
-            timeout={"type": "float", "default": 5},
-            wait={"type": "float", "default": 0},
-            known={"type": "str", "default": "", "no_log": False},
-            await_idle={"type": "bool", "default": False},
-            at_least={"type": "float", "default": 0},
-            ignored_peers={"type": "list", "elements": "str", "default": []},
-            expected={"type": "list", "elements": "str", "default": []},
-            ask={
-                "type": "dict",
-                "default": {},
-                "options": {
-                    "url": {"type": "str"},
-                    "port": {"type": "int"},
-                    "host": {"type": "str", "default": "localhost"},
-                    "validate_certs": {"type": "bool", "default": True},
-                    "always": {"type": "bool", "default": False},
-                    "held": {"type": "bool", "default": False},
-                    "back": {"type": "bool", "default": False},
-                },
+def argument_spec():
+    return dict(
+        imds_argument_spec(),
+        ports={"type": "list", "elements": "int", "default": []},
+        state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
+        timeout={"type": "float", "default": 5},
+        wait={"type": "float", "default": 0},
+        known={"type": "str", "default": "", "no_log": False},
+        await_idle={"type": "bool", "default": False},
+        at_least={"type": "float", "default": 0},
+        ignored_peers={"type": "list", "elements": "str", "default": []},
+        expected={"type": "list", "elements": "str", "default": []},
+        ask={
+            "type": "dict",
+            "default": {},
+            "options": {
+                "url": {"type": "str"},
+                "port": {"type": "int"},
+                "host": {"type": "str", "default": "localhost"},
+                "validate_certs": {"type": "bool", "default": True},
+                "always": {"type": "bool", "default": False},
+                "held": {"type": "bool", "default": False},
+                "back": {"type": "bool", "default": False},
             },
-        ),
-        supports_check_mode=True,
+        },
     )
+
+
+def main():
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run())
 
 

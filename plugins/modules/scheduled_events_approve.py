@@ -19,6 +19,7 @@ description:
     Started, the task fails.
 extends_documentation_fragment:
   - graceful.azure._imds
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:
@@ -93,16 +94,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsEr
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            imds_argument_spec(),
-            event_ids={"type": "list", "elements": "str", "required": True},
-            allow_other_hosts={"type": "bool", "default": False},
-            ready_resources={"type": "list", "elements": "str"},
-        ),
-        supports_check_mode=True,
+def argument_spec():
+    return dict(
+        imds_argument_spec(),
+        event_ids={"type": "list", "elements": "str", "required": True},
+        allow_other_hosts={"type": "bool", "default": False},
+        ready_resources={"type": "list", "elements": "str"},
     )
+
+
+def main():
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
         approval = Approval.from_params(client_from_params(module.params), module.params)
         approved, not_approved, warnings = approval.send(module.check_mode)

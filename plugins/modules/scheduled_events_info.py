@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - graceful.azure._selection
   - graceful.azure._selection.event_ids
   - graceful.azure._selection.affecting_any
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 seealso:
@@ -128,21 +129,27 @@ from ansible_collections.graceful.azure.plugins.module_utils._selection import S
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader, name_need, result_values
 
 
+def argument_spec():
+    return dict(imds_argument_spec(), **selection_argument_spec(affecting_host_only=False))
+
+
+def run(params, client_of=None):
+    """Returns the result and the warnings. ``client_of`` makes the client of the service from the options."""
+    selection = Selection.from_params(params)
+    reader = Reader((client_of or client_from_params)(params), params["resource_name"])
+    reading = reader.read(name_needed_by=name_need(selection))
+    return dict(result_values(reading, selection.apply(reading.events)), changed=False), reading.warnings
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(imds_argument_spec(), **selection_argument_spec(affecting_host_only=False)),
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        selection = Selection.from_params(module.params)
-        reader = Reader(client_from_params(module.params), module.params["resource_name"])
-        reading = reader.read(name_needed_by=name_need(selection))
-        events = selection.apply(reading.events)
+        result, warnings = run(module.params)
     except (ImdsError, SelectionError) as error:
         module.fail_json(msg=str(error))
-    for warning in reading.warnings:
+    for warning in warnings:
         module.warn(warning)
-    module.exit_json(changed=False, **result_values(reading, events))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

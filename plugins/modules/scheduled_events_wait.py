@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - graceful.azure._selection.event_ids
   - graceful.azure._selection.affecting_host
   - graceful.azure._selection.wait
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
   - graceful.azure._attributes.imds
 attributes:
@@ -159,40 +160,48 @@ from ansible_collections.graceful.azure.plugins.module_utils._waiting import (
 )
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            imds_argument_spec(),
-            _part={"type": "dict"},
-            **selection_argument_spec(affecting_host_only=True),
-            **wait_argument_spec(),
-        ),
-        supports_check_mode=True,
+def argument_spec():
+    return dict(
+        imds_argument_spec(),
+        _part={"type": "dict"},
+        **selection_argument_spec(affecting_host_only=True),
+        **wait_argument_spec(),
     )
+
+
+def run(params, check_mode, client_of=None):
+    """Returns the result and the warnings. The result has ``failed`` if the wait failed. ``client_of`` makes the client from the options."""
     # The action plugin says after how many seconds to return even without an outcome, and whether an earlier call had an answer.
-    part = module.params["_part"]
+    part = params["_part"]
     try:
-        selection = Selection.from_params(module.params)
-        wait = Wait.from_params(client_from_params(module.params), selection, module.params)
-        if module.check_mode:
+        selection = Selection.from_params(params)
+        wait = Wait.from_params((client_of or client_from_params)(params), selection, params)
+        if check_mode:
             result = wait.look()
         elif part is None:
             result = wait.run()
         else:
             result = wait.run(float(part["seconds"]), first=not part["answered"])
     except (ImdsError, SelectionError) as error:
-        module.fail_json(msg=str(error), elapsed=0.0, outcome=None, **result_values(None, []))
+        return dict(result_values(None, []), failed=True, msg=str(error), elapsed=0.0, outcome=None), []
 
-    if result.reading is not None:
-        for warning in result.reading.warnings:
-            module.warn(warning)
-    values = dict(result_values(result.reading, result.events), changed=False, elapsed=round(result.elapsed, 3))
+    values = dict(result_values(result.reading, result.events), changed=False, elapsed=round(result.elapsed, 3), outcome=result.outcome)
     if part is not None and result.outcome in (TIMEOUT, None):
         # The action plugin knows the whole wait. It reports the timeout.
-        module.exit_json(outcome=None, _error=result.error and str(result.error), **values)
-    if result.outcome == TIMEOUT:
-        module.fail_json(msg=timeout_message(wait.states, result.events, result.elapsed, result.error), outcome=TIMEOUT, **values)
-    module.exit_json(outcome=result.outcome, **values)
+        values.update(outcome=None, _error=result.error and str(result.error))
+    elif result.outcome == TIMEOUT:
+        values.update(failed=True, msg=timeout_message(wait.states, result.events, result.elapsed, result.error))
+    return values, result.reading.warnings if result.reading else []
+
+
+def main():
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    values, warnings = run(module.params, module.check_mode)
+    for warning in warnings:
+        module.warn(warning)
+    if values.pop("failed", False):
+        module.fail_json(**values)
+    module.exit_json(**values)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ description:
   - If the service of a held socket runs again, whoever started it, the socket cannot be started any more. This is reported and the socket is left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:
@@ -133,13 +134,21 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
 )
 
 
-def run(params, check_mode, run_command):
+def argument_spec():
+    return dict(hold_argument_spec(), services={"type": "list", "elements": "str"}, timeout={"type": "float", "default": 0})
+
+
+REQUIRED_IF = [("state", "present", ("event_ids", "services"))]
+
+
+def run(params, check_mode, run_command=None, systemd=None, store=None):
+    """``systemd`` and ``store`` are those of another machine, if it is not about the services of this one."""
     request = Request.from_params(params)
     timeout = check_timeout(params["timeout"])
     if params["services"] is not None and not params["services"]:
         raise ValueError("services is an empty list: name at least one service.")
-    systemd = Systemd(run_command)
-    store = Store(params["state_dir"], dry=check_mode)
+    systemd = systemd or Systemd(run_command)
+    store = store or Store(params["state_dir"], dry=check_mode)
     if check_mode:
         systemd, timeout = DrySystemd(systemd), 0.0
     services = Services(systemd, store, request, params["services"], timeout)
@@ -161,15 +170,7 @@ def result_of(engine):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            hold_argument_spec(),
-            services={"type": "list", "elements": "str"},
-            timeout={"type": "float", "default": 0},
-        ),
-        required_if=[("state", "present", ("event_ids", "services"))],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
     try:
         result = run(module.params, module.check_mode, module.run_command)
     except (SystemdError, HoldError, ValueError) as error:

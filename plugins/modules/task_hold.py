@@ -18,6 +18,7 @@ description:
     then says that they have begun.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:
@@ -151,12 +152,19 @@ class Tasks(Driver):
         yield dict(hold.record, done=False, phase=CHANGING) if self._done is False else None
 
 
-def run(params, check_mode):
+def argument_spec():
+    return dict(hold_argument_spec(), name={"type": "list", "elements": "str", "required": True}, done={"type": "bool"})
+
+
+REQUIRED_IF = [("state", "present", ("event_ids",))]
+
+
+def run(params, check_mode, store=None):
     request = Request.from_params(params)
     names = list(dict.fromkeys(params["name"]))
     if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
-    store = Store(params["state_dir"], dry=check_mode)
+    store = store or Store(params["state_dir"], dry=check_mode)
     engine = Engine(Tasks(store, request, names, params["done"]), store, request)
     engine.run()
     before = [hold.first for hold in engine.current]
@@ -172,15 +180,7 @@ def run(params, check_mode):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            hold_argument_spec(),
-            name={"type": "list", "elements": "str", "required": True},
-            done={"type": "bool"},
-        ),
-        required_if=[("state", "present", ("event_ids",))],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
     try:
         result = run(module.params, module.check_mode)
     except (HoldError, ValueError) as error:

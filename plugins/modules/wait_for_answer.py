@@ -14,6 +14,7 @@ description:
   - Asks a URL, connects to a TCP port, or both, from the host itself, until they answer.
   - Use it for a host that comes back from a reboot or a move, before it gets requests again.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   check_mode:
@@ -109,6 +110,20 @@ def check(params):
         raise ValueError("port: %d is not a TCP port, which goes from 1 to 65535" % params["port"])
 
 
+def argument_spec():
+    return {
+        "url": {"type": "str"},
+        "port": {"type": "int"},
+        "host": {"type": "str", "default": "localhost"},
+        "timeout": {"type": "float", "default": 0},
+        "request_timeout": {"type": "float", "default": 2},
+        "validate_certs": {"type": "bool", "default": True},
+    }
+
+
+REQUIRED_ONE_OF = [("url", "port")]
+
+
 def ask(params):
     """None where everything that was asked answered, else why not."""
     reason = None
@@ -119,29 +134,26 @@ def ask(params):
     return reason
 
 
+def run(params, check_mode, asked=None):
+    """The result; with ``failed`` if there was no answer in time. ``asked`` asks in place of ``ask``."""
+    check(params)
+    timeout = 0 if check_mode else params["timeout"]
+    reason, elapsed = poll(lambda: (asked or ask)(params), lambda reason: reason is None, timeout, PAUSE_SECONDS)
+    result = {"changed": False, "answered": reason is None, "reason": reason, "elapsed": round(elapsed, 3)}
+    if timeout and reason is not None:
+        result.update(failed=True, msg="No answer within %g s: %s" % (timeout, reason))
+    return result
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "url": {"type": "str"},
-            "port": {"type": "int"},
-            "host": {"type": "str", "default": "localhost"},
-            "timeout": {"type": "float", "default": 0},
-            "request_timeout": {"type": "float", "default": 2},
-            "validate_certs": {"type": "bool", "default": True},
-        },
-        required_one_of=[("url", "port")],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(), required_one_of=REQUIRED_ONE_OF, supports_check_mode=True)
     try:
-        check(module.params)
+        result = run(module.params, module.check_mode)
     except ValueError as error:
         module.fail_json(msg=str(error))
-    timeout = 0 if module.check_mode else module.params["timeout"]
-    reason, elapsed = poll(lambda: ask(module.params), lambda reason: reason is None, timeout, PAUSE_SECONDS)
-    result = {"answered": reason is None, "reason": reason, "elapsed": round(elapsed, 3)}
-    if timeout and reason is not None:
-        module.fail_json(msg="No answer within %g s: %s" % (timeout, reason), **result)
-    module.exit_json(changed=False, **result)
+    if result.pop("failed", False):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

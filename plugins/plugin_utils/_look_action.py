@@ -21,7 +21,8 @@ import time
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
 GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
@@ -59,11 +60,11 @@ class LookAction(ActionBase):
         """
         began = time.time()
         beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
-        seconds += GRACE + GRACE_EACH * beside
+        seconds += GRACE + GRACE_EACH * beside + (OVERHEAD if is_windows(self, task_vars) else 0.0)
         limit = TimeLimit(seconds, is_unwanted)
         try:
             with limit:
-                result = self._execute_module(module_name=f"graceful.azure.{module_name}", module_args=module_args, task_vars=task_vars)
+                result = run_module(self, module_name, module_args, task_vars, pause)
         except CutOffError:
             if limit.ended:
                 self._connection.close()

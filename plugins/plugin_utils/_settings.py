@@ -26,6 +26,7 @@ from ansible.playbook.task import Task
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, mistakes_in, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import PLATFORMS, VARIABLE, is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
@@ -41,7 +42,7 @@ _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_
 
 OF_HOSTS = (
     *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
-    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir"),
+    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir", VARIABLE),
 )
 """What is read of a host besides the variables of the roles."""
 OF_RUNS = (
@@ -146,7 +147,7 @@ def check_path(mistakes, name, value, where=""):
     """A path on another machine must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
     if value is None or value == "":
         return
-    if not isinstance(value, str) or not value.startswith(("/", "~", "$")):
+    if not isinstance(value, str) or not is_absolute(value):
         mistakes.append(f"{where}{name}: {value!r} is not an absolute path; write one that begins with /")
 
 
@@ -435,6 +436,8 @@ def _check_machine(values, mistakes):
     """What modules need on each machine."""
     check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
     _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
+    if values.get(VARIABLE) is not None and values[VARIABLE] not in PLATFORMS:
+        mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
 
 
 def _balancers_of(name, entries, address, known_hosts, files, mistakes):

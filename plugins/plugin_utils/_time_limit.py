@@ -25,8 +25,8 @@ class CutOffError(BaseException):
 class TimeLimit:
     """A context that ends its block after a number of seconds, together with the processes for which the block waits.
 
-    If C(is_unwanted()) is true, the block ends sooner, but only while it waits for a connection. Everything else in the block is short, and may be
-    half done.
+    If C(is_unwanted()) is true, the block ends sooner, but only while it waits for a connection or in C(pause()). Everything else in the block is short,
+    and may be half done.
     """
 
     def __init__(self, seconds, is_unwanted=None):
@@ -72,10 +72,15 @@ class TimeLimit:
         return os.getppid() != self.parent or bool(self.is_unwanted and self.is_unwanted())
 
 
+def pause(seconds):
+    """Wait on the controller. A time limit may end this like a command that a connection runs."""
+    time.sleep(seconds)
+
+
 def _waits(frame):
-    """Whether a connection runs a command: its method of that name is on the stack."""
+    """Whether a connection runs a command (its method of that name is on the stack) or nothing runs at all."""
     while frame:
-        if frame.f_code.co_name in ("exec_command", "put_file"):
+        if frame.f_code.co_name in ("exec_command", "put_file") or frame.f_code is pause.__code__:
             return True
         frame = frame.f_back
     return False

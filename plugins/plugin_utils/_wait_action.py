@@ -17,6 +17,7 @@ import time
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
 display = Display()
@@ -72,7 +73,7 @@ class WaitAction(ActionBase):
         result = super().run(tmp, task_vars)
         seconds = self._seconds()
         if self._task.check_mode or self._task.async_val or not seconds > 0:
-            result.update(self._execute_module(task_vars=task_vars, wrap_async=self._task.async_val))
+            result.update(self._run_module(task_vars, wrap_async=self._task.async_val))
         else:
             result.update(self._wait(seconds, task_vars))
         return result
@@ -111,11 +112,16 @@ class WaitAction(ActionBase):
                 told = self.monotonic()
                 self._tell(task_vars, last, error, elapsed, seconds)
 
+    def _run_module(self, task_vars, **options):
+        if is_windows(self, task_vars):
+            return run_module(self, self._task.action.rpartition(".")[2], options.get("module_args", self._task.args), task_vars)
+        return self._execute_module(task_vars=task_vars, **options)
+
     def _step(self, step, left, last, was_lost, task_vars):
         """One call: its result and None, or None and the error."""
         args = self.step_args(min(step, left), left, last)
         try:
-            result = self._execute_module(module_args=args, task_vars=task_vars)
+            result = self._run_module(task_vars, module_args=args)
         except AnsibleAuthenticationFailure as error:
             # Trying a wrong password for minutes locks accounts. But a host that boots may also refuse a correct one.
             if last is None:

@@ -23,7 +23,7 @@ COPY = BUILD / "sanity" / "ansible_collections" / "graceful" / "azure"
 # Where ansible-test itself keeps its virtual environments, for every checkout of this user.
 CACHE = Path.home() / ".ansible" / "test"
 
-# pslint: needs PowerShell, and there is none in the collection.
+# pslint: needs PowerShell. test_powershell.py parses our scripts.
 SKIPPED = ["pslint"]
 
 # ansible-test fills its virtual environments with this script, which it fetches from a host of its own.

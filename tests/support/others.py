@@ -24,7 +24,8 @@ def fetch(requirement, collection, folder):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not mark.exists():
             download = folder / "download"
-            command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, requirement]
+            command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--ignore-requires-python"]
+            command += ["--dest", download, requirement]
             subprocess.run(command, check=True)
             (wheel,) = download.glob("ansible-*.whl")
             with zipfile.ZipFile(wheel) as archive:

@@ -25,6 +25,8 @@ class Kind:
     """The module that puts and releases its hold. It is run without the role if C(acts) returns its options."""
     record = ""
     """The kind of its records. What is on record and not in the settings any more is put back all the same."""
+    common = True
+    """Whether any host may have its records. Otherwise a host has some only if its settings or its records say so, and others are not asked."""
     needs_idle = True
     """Whether such a step, and all after it, wait until the host is idle."""
     together = False

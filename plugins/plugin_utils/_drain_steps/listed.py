@@ -54,7 +54,7 @@ def groups_in(steps, there=None):
         elif kind.record and own:
             # What the settings name no more, and what went along with others, comes in with the last of them.
             own[-1]["names"] = []
-        elif kind.record:
+        elif kind.record and (kind.common or there is not None):
             found.insert(0, {"type": kind.name, "idle": True, "names": [], "steps": []})
     return found
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A unit of systemd as a drain step. Private to the collection; pure."""
+"""A service as a drain step: a unit of systemd, or what the host has in its place. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Service(Kind):
     module = "service_hold"
     record = "service"
     together = True
-    names = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*")
+    names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
 
     def problems(self, options, file_problem):
         if str(options.get("name")).removesuffix(".service").endswith("@"):

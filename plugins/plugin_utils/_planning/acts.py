@@ -50,7 +50,7 @@ def _needs_role(values):
 def modules_of(balancers):
     """The modules that most steps run. C(balancers): pairs of a provider and its settings."""
     found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {}) or ()}
-    return sorted(found | {kind.module for kind in KINDS.values()} | {"approval_hold", "task_hold", "wait_for_answer"})
+    return sorted(found | {kind.module for kind in KINDS.values() if kind.common} | {"approval_hold", "task_hold", "wait_for_answer"})
 
 
 def _act(part, module, **args):

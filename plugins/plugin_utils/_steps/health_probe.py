@@ -35,7 +35,7 @@ NEEDS = {
 }
 """What each action needs, by the options without their prefix."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+\Z")
+UNIT = re.compile(r"[A-Za-z0-9:_.\\@$-]+\Z")
 RECENT = 5.0
 """Seconds: what was closed so short a time before a look may have come after the look before."""
 

@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.action.give_back import ActionMo
 def test_the_module_of_the_provider_runs_with_its_options(monkeypatch):
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={"module": "haproxy_hold", "options": {"server": "web1", "state": "absent"}})
+    action._connection = SimpleNamespace()
     asked = []
     monkeypatch.setattr("ansible.plugins.action.ActionBase.run", lambda self, tmp=None, task_vars=None: {})
 

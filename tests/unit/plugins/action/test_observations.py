@@ -153,6 +153,14 @@ class TestActs:
         ]
         assert [act["part"] for act in seen["acts"]] == ["steps"] and seen["reached"]
 
+    def test_an_approval_on_a_windows_host_has_more_time(self, scene, monkeypatch):
+        asked = []
+        monkeypatch.setattr(turn, "is_windows", lambda *_who: True)
+        monkeypatch.setattr(turn, "run_module", lambda _action, module, args, _variables: asked.append((module, args)) or {"approved": []})
+        sent = {"part": "sent", "module": "approval_hold", "args": {"timeout": 5.0, "ready_until": 9.0}}
+        scene.take({"name": "web1", "acts": [sent], "balancers": []}, number=3)
+        assert asked == [("approval_hold", {"timeout": 25.0, "ready_until": 9.0})]
+
     def test_in_the_order_of_the_turns(self, scene):
         scene.told = {"done": True, "changed": True}
         assert self.take(scene, "steps")["changed"] is True

@@ -39,6 +39,9 @@ class Killed(BaseException):
 class Model:
     """systemd as far as a hold is concerned, with a clock of its own."""
 
+    names, comes_back = staticmethod(Systemd.names), staticmethod(Systemd.comes_back)
+    unknown, hint = Systemd.unknown, Systemd.hint
+
     def __init__(self, **units):
         self.now = 0.0
         self.boot = "boot-1"

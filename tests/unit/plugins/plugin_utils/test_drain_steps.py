@@ -47,6 +47,23 @@ class TestOneList:
         assert names(groups_in(steps, ["service"])) == [["db", "disk"], ["queue"], []]
         assert names(groups_in(steps, [])) == [["queue"]]
 
+    def test_sites_and_pools(self):
+        shop = {"name": "shop", "type": "iis", "sites": ["Shop", "Cart"], "pools": ["ShopPool"]}
+        steps = steps_of(steps=[shop, {"name": "blog", "type": "iis"}], services=["db"])
+        assert [step["idle"] for step in steps] == [True, True, True]
+        hold = {"state": "present"}
+        acts = [KINDS[group["type"]].acts(group, hold) for group in groups_out(steps)]
+        assert acts[0] == {"sites": ["Shop", "Cart"], "pools": ["ShopPool"], "timeout": 0, "state": "present"}
+        assert acts[1] == {"sites": ["blog"], "timeout": 0, "state": "present"}
+        # The last one takes along whatever else is on record.
+        assert names(groups_in(steps, ["service", "iis"])) == [[], ["blog"], []]
+        assert KINDS["iis"].acts(groups_in(steps, ["iis"])[-1], hold) == {"timeout": 0, "state": "present"}
+
+    def test_a_host_without_sites_is_not_asked_for_them(self):
+        """Where nobody knows which records a host has, it is asked for services alone: a module more would cost every host."""
+        assert [group["type"] for group in groups_in(steps_of(), None)] == ["service"]
+        assert [group["type"] for group in groups_in(steps_of(), ["iis"])] == ["iis"]
+
     def test_services_that_are_set_no_more(self):
         assert [(group["type"], group["names"]) for group in groups_in(steps_of(steps=[QUEUE]), ["service"])] == [("service", []), ("tasks", ["queue"])]
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import time
@@ -14,6 +15,8 @@ import types
 import pytest
 from ansible_collections.graceful.azure.plugins.action.host_observation import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
+from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
 TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
 
@@ -25,6 +28,7 @@ def action(monkeypatch):
     monkeypatch.setattr(_look_action, "GRACE_EACH", 0.0)
     action = ActionModule.__new__(ActionModule)
     action.closed = []
+    action._task = types.SimpleNamespace(delegate_to=None)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"), close=lambda: action.closed.append(True))
 
     def start():
@@ -145,3 +149,20 @@ def test_news_end_a_look_whose_transfer_hangs(action):
 
     result, seconds = look(action, put_file, seconds=8, is_unwanted=lambda: True)
     assert seconds < 5, (seconds, result)
+
+
+def test_news_end_a_pause_on_the_controller():
+    """A look at a Windows host waits on the controller, where nothing runs meanwhile."""
+    limit, began = TimeLimit(30, lambda: True), time.monotonic()
+    with pytest.raises(CutOffError), limit:
+        pause(20)
+    assert limit.ended and time.monotonic() - began < 5
+
+
+def test_a_windows_host_has_more_time(action, monkeypatch):
+    limits = []
+    monkeypatch.setattr(_look_action, "is_windows", lambda *_who: True)
+    monkeypatch.setattr(_look_action, "TimeLimit", lambda seconds, _is_unwanted: limits.append(seconds) or contextlib.nullcontext())
+    monkeypatch.setattr(_look_action, "run_module", lambda *_what: {"events": []})
+    action.look("module", {}, {}, 5.0)
+    assert limits == pytest.approx([5.1 + OVERHEAD])

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sites and application pools of IIS as a drain step. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+
+
+class Iis(Kind):
+    name = "iis"
+    options = ("sites", "pools")
+    module = "iis_hold"
+    record = "iis"
+    common = False
+
+    def step(self, options, folder):
+        found = {key: [str(name) for name in options.get(key) or ()] for key in self.options}
+        if not any(found.values()):
+            found["sites"] = [options["name"]]
+        return dict(found, out=True, **{"in": True})
+
+    def problems(self, options, file_problem):
+        for key in self.options:
+            value = options.get(key)
+            if value is not None and not (isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)):
+                yield key, f"{value!r} is not a list of names"
+
+    def acts(self, group, hold):
+        # Without names it is about all that is held.
+        named = group["steps"] if group["names"] else ()
+        things = {key: [name for step in named for name in step[key]] for key in self.options}
+        return dict({key: names for key, names in things.items() if names}, timeout=0, **hold)

@@ -1,0 +1,22 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base of actions that run the module of their name, or what stands for it on the host's platform. Private to the collection."""
+
+from __future__ import annotations
+
+from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+
+
+class PlatformAction(NormalAction):
+    _supports_check_mode = True
+    _supports_async = True
+    TRANSFERS_FILES = False
+
+    def run(self, tmp=None, task_vars=None):
+        if not is_windows(self, task_vars):
+            return super().run(tmp, task_vars)
+        module = self._task.action.rpartition(".")[2]
+        return dict(run_module(self, module, self._task.args, task_vars))

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which collections of others a run needs, and whether the controller has them. Private to the collection."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+
+import yaml
+from ansible.module_utils.compat.version import LooseVersion
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
+
+COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
+"""The collections whose modules run on Windows hosts, and the oldest versions with which that was tried."""
+OF_STEPS = {"iis": "microsoft.iis"}
+"""Types of drain steps that need another one."""
+VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_type")
+
+
+def needs(collection):
+    """The sentence that says what to install."""
+    version = COLLECTIONS[collection]
+    return f"Windows hosts need {collection} {version} or later there (ansible-galaxy collection install '{collection}:>={version}')."
+
+
+def installed(collection):
+    """The version of a collection on this machine, or None. One that lies there without a version is taken for new enough."""
+    try:
+        (folder, *_others) = importlib.import_module(f"ansible_collections.{collection}").__path__
+    except ImportError:
+        return None
+    for name, read in (("MANIFEST.json", lambda file: json.load(file)["collection_info"]), ("galaxy.yml", yaml.safe_load)):
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                return str(read(file)["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return "999"
+
+
+def lacking(hosts, settings, version_of=installed):
+    """Sentences about what the controller lacks for its Windows hosts. C(hosts): per name the values of C(VARIABLES)."""
+    wanted = {}
+    for name in sorted(name for name, variables in hosts.items() if told_by(variables) == WINDOWS):
+        steps = settings[name]["drain_host"]["steps"]
+        for collection in ["ansible.windows", *sorted({OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS})]:
+            wanted.setdefault(collection, []).append(name)
+    for collection, names in wanted.items():
+        found = version_of(collection)
+        if found is None or LooseVersion(found) < LooseVersion(COLLECTIONS[collection]):
+            has = f"no {collection}" if found is None else f"an old {collection} ({found})"
+            yield f"{', '.join(names)}: the controller has {has}. {needs(collection)}"

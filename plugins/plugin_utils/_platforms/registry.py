@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What runs on a host in place of a module of this collection. Private to the collection.
+
+On Linux that is the module itself. On Windows it is the same Python on the controller (C(windows.py)), which reaches the host by modules of others.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import re
+
+from ansible.errors import AnsibleError
+
+VARIABLE = "graceful_azure_platform"
+LINUX, WINDOWS = "linux", "windows"
+PLATFORMS = (LINUX, WINDOWS)
+CONNECTIONS = ("winrm", "psrp")
+"""Connections to Windows hosts. With others, such as ssh, the shell tells."""
+SHELLS = ("powershell", "cmd")
+OVERHEAD = 20.0
+"""Seconds more that a look or an approval may take on a Windows host: it consists of several modules, each of which must first be started."""
+
+_WINDOWS_PATH = re.compile(r"([A-Za-z]:[\\/]|%[A-Za-z_()0-9]+%[\\/]).*")
+
+
+def is_absolute(path):
+    """Whether a path on some machine is absolute there: the platform of a machine is not known before it is reached."""
+    return path.startswith(("/", "~", "$")) or bool(_WINDOWS_PATH.fullmatch(path))
+
+
+def is_windows(action, task_vars):
+    """Whether the machine on which this task runs is a Windows host: as its variable says, or else as the shell of its connection does."""
+    machine = getattr(action._task, "delegate_to", None)
+    variables = task_vars or {}
+    if machine and machine != variables.get("inventory_hostname"):
+        variables = (variables.get("ansible_delegated_vars") or {}).get(machine) or {}
+    said = variables.get(VARIABLE)
+    if said is None:
+        return getattr(getattr(action._connection, "_shell", None), "_IS_WINDOWS", False) is True
+    said = action._templar.template(said)
+    if said not in PLATFORMS:
+        raise AnsibleError(f"{VARIABLE}: {said!r} is none of {', '.join(PLATFORMS)}")
+    return said == WINDOWS
+
+
+def told_by(variables):
+    """The platform of a host as its variables tell it before anybody connects. Others are taken for Linux until they are reached."""
+    if variables.get(VARIABLE) is not None:
+        return str(variables[VARIABLE])
+    is_one = variables.get("ansible_connection") in CONNECTIONS or variables.get("ansible_shell_type") in SHELLS
+    return WINDOWS if is_one else LINUX
+
+
+def run_module(action, module, args, task_vars, pause=None):
+    """Run a module of this collection, or what stands for it on the host's platform. C(pause): how to wait on the controller for some seconds."""
+    if not is_windows(action, task_vars):
+        return action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars)
+    # Nobody else needs it.
+    from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import run
+
+    return run(action, module, args, task_vars, pause)
+
+
+def script(name):
+    """The text of one of our scripts."""
+    with open(os.path.join(os.path.dirname(__file__), "scripts", f"{name}.ps1"), encoding="ascii") as file:
+        return file.read()
+
+
+def parent_of(path):
+    """The folder in which a file of a Windows host is."""
+    return ntpath.dirname(path)

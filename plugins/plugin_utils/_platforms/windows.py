@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Windows host, as an action reaches it: modules of C(ansible.windows) and three short scripts. Private to the collection.
+
+It only reads what they return. PowerShell turns a list of one thing into that thing, numbers into texts and empty lists into null, so everything is
+brought into one form here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import time
+from collections import namedtuple
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import needs
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import script
+
+STATE_DIR = r"%ProgramData%\graceful_azure"
+LOCK_SECONDS = 10.0
+LOOK_AGE = 3.0
+"""Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
+
+Entry = namedtuple("Entry", ("path", "kind", "content", "error", "changed"), defaults=(None,))
+"""A file, or what is in its place. C(kind): file, folder, link, large, missing or unreadable. C(content): bytes.
+
+C(changed): when it was made or written last, in seconds since 1970 by the host's clock; None if that was not told.
+"""
+Service = namedtuple("Service", ("name", "status", "start", "dependents"))
+Sample = namedtuple("Sample", ("at", "lines"))
+Seen = namedtuple(
+    "Seen",
+    "user sid admin computer folder free owner rights records files services samples addresses boot clock now",
+)
+"""What the script C(look) tells. C(rights): pairs of a security id and its rights, of those rules that allow something."""
+
+
+class WindowsError(Exception):
+    """A module or a script could not do its work on the host. The text is a full sentence."""
+
+
+def as_list(value):
+    """A list as PowerShell may return it: the one thing that is in it, or null."""
+    if value is None or value == "":
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def as_number(value):
+    """A number as PowerShell may return it: a text, perhaps with the decimal comma of the host's language."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number")
+    return float(str(value).strip().replace(",", ".")) if isinstance(value, str) else float(value)
+
+
+def as_bool(value):
+    return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
+
+
+def as_text(value):
+    return "" if value is None else str(value)
+
+
+def first_line(text):
+    lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
+    return lines[0] if lines else "no message"
+
+
+def digest(content):
+    """What the script C(write) compares. C(content): bytes, or None if there is no file."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+class Windows:
+    """One Windows host, for the time of one task. C(pause): how to wait on the controller for some seconds."""
+
+    def __init__(self, action, task_vars, pause=None, monotonic=time.monotonic):
+        self._action = action
+        self._task_vars = task_vars
+        self.pause = pause or time.sleep
+        self.monotonic = monotonic
+        self.check_mode = bool(action._task.check_mode)
+        self._wanted = {"folder": "", "files": [], "services": [], "ports": []}
+        self._last = self._last_at = None
+        self._has_written = False
+        self._spent = set()
+
+    def module(self, name, args):
+        """What a module of another collection returns, also if it failed. Raises AnsibleConnectionFailure if it gave no result."""
+        try:
+            result = self._action._execute_module(module_name=name, module_args=dict(args), task_vars=self._task_vars)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            if "was not found" not in str(error):
+                # Connections to Windows hosts also raise this if the host goes away meanwhile.
+                raise AnsibleConnectionFailure(first_line(error)) from error
+            collection = name.rpartition(".")[0]
+            raise WindowsError(f"{name} is not on the controller: {needs(collection)}") from None
+        if "module_stdout" in result:
+            said = first_line(result.get("module_stderr") or result.get("module_stdout"))
+            raise AnsibleConnectionFailure(f"{name} ended without a result (rc {result.get('rc')}): {said}")
+        if result.get("unreachable"):
+            raise AnsibleConnectionFailure(first_line(result.get("msg")))
+        return result
+
+    def script(self, name, **parameters):
+        """Run one of our scripts. Returns the object that it told."""
+        args = {"script": script(name), "parameters": parameters, "error_action": "stop"}
+        result = self.module("ansible.windows.win_powershell", args)
+        if result.get("failed"):
+            told = as_list(result.get("error"))
+            exception = (told[0].get("exception") or {}) if told and isinstance(told[0], dict) else {}
+            raise WindowsError(f"{name}.ps1 failed on the host: {first_line(exception.get('message') or result.get('msg'))}")
+        output = "".join(as_text(line) for line in as_list(result.get("output"))).lstrip("\ufeff").strip()
+        try:
+            told = json.loads(output)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise WindowsError(f"{name}.ps1 told {output[:200]!r} instead of an object: {first_line(result.get('msg'))}")
+        return told
+
+    def want(self, folder=None, files=(), services=(), ports=()):
+        """Have the looks of this task tell these, too. Fewer looks are needed if they are known before."""
+        before = json.dumps(self._wanted)
+        self._wanted["folder"] = folder or self._wanted["folder"]
+        for key, more in (("files", files), ("services", services), ("ports", ports)):
+            self._wanted[key] += [entry for entry in dict.fromkeys(more) if entry not in self._wanted[key]]
+        if json.dumps(self._wanted) != before:
+            self.forget()
+
+    def look(self, max_age=LOOK_AGE, once=None, watch=0.0, files=False):
+        """What is on the host. It may be that many seconds old.
+
+        C(once): a name; what was looked at once under this name is not returned again. C(files): whether records and files are wanted as they are
+        since we have written.
+        """
+        is_known = self._last is not None and self.monotonic() - self._last_at <= max_age
+        if not is_known or once in self._spent or watch or files and self._has_written:
+            told = self.script("look", **{key.capitalize(): value for key, value in self._wanted.items()}, Watch=watch)
+            self._last, self._last_at, self._spent, self._has_written = _seen(told), self.monotonic(), set(), False
+        if once:
+            self._spent.add(once)
+        return self._last
+
+    def age(self):
+        """Seconds since the last look."""
+        return self.monotonic() - self._last_at if self._last_at is not None else 0.0
+
+    def forget(self):
+        """Something has changed since the last look."""
+        self._last = None
+
+    def write(self, folder, path, before, content=None, move_to=""):
+        """Replace a file if its content is still C(before). No content: delete it, or move it. Returns whether that was so.
+
+        C(before) and C(content) are bytes; None if there is no file.
+        """
+        self._has_written = True
+        told = self.script(
+            "write",
+            Folder=folder,
+            Path=path,
+            Expected=digest(before),
+            Content=base64.b64encode(content).decode() if content is not None else "",
+            MoveTo=move_to,
+            Seconds=LOCK_SECONDS,
+        )
+        if not as_bool(told.get("locked")):
+            raise WindowsError(f"{folder} is locked by another process for more than {LOCK_SECONDS:g} seconds: {first_line(told.get('error'))}")
+        return as_bool(told.get("written"))
+
+    def tell_service(self, name, verb):
+        self.forget()
+        self.script("service", Name=name, Verb=verb)
+
+
+def _entry(told):
+    content = base64.b64decode(as_text(told.get("content")))
+    changed = as_number(told["changed"]) if told.get("changed") is not None else None
+    return Entry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), changed)
+
+
+def _seen(told):
+    try:
+        folder = told.get("folder")
+        rights = [(as_text(rule["sid"]), int(as_number(rule["rights"]))) for rule in as_list(told.get("rights")) if as_bool(rule["allow"])]
+        services = [
+            Service(as_text(one["name"]), as_text(one["status"]), as_text(one["start"]), tuple(map(as_text, as_list(one.get("dependents")))))
+            for one in as_list(told.get("services"))
+        ]
+        samples = [Sample(as_number(one["at"]), [as_text(line) for line in as_list(one.get("lines"))]) for one in as_list(told.get("samples"))]
+        seen = Seen(
+            user=as_text(told["user"]),
+            sid=as_text(told["sid"]),
+            admin=as_bool(told["admin"]),
+            computer=as_text(told["computer"]),
+            folder=_entry(folder) if folder else None,
+            free=as_number(told["free"]),
+            owner=as_text(told["owner"]),
+            rights=rights,
+            records=[_entry(one) for one in as_list(told.get("records"))],
+            files=[_entry(one) for one in as_list(told.get("files"))],
+            services=services,
+            samples=samples,
+            addresses=[as_text(address) for address in as_list(told.get("addresses"))],
+            boot=as_text(told["boot"]),
+            clock=as_number(told["clock"]),
+            now=as_number(told["now"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+        raise WindowsError(f"look.ps1 told something that cannot be understood: {error!r}.") from None
+    if not seen.boot:
+        raise WindowsError("look.ps1 did not tell when the host was booted.")
+    return seen

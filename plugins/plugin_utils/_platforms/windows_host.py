@@ -1,0 +1,330 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a look reads of a Windows host, and how its health answer is made to fail. Private to the collection."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, parent_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable, read_files, records_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
+
+ANSWER_SECONDS = 2.0
+READ_SECONDS, LOOK_SECONDS = 1.0, 1.0
+IDLE_SECONDS = 5.0
+"""Seconds between two reads while a look waits for news: each read starts a module on the host."""
+WATCH_SECONDS = 0.8
+"""Seconds for which one call watches for new connections. A connection that came and went between two calls leaves its trace, unless the client ended it."""
+SERVED = ("established", "closewait", "5", "8")
+"""The states of connections that are served still, by their names and numbers."""
+ENDED = ("timewait", "11")
+RECENT_UNKNOWN, LONG_AGO = 0.0, 60.0
+
+
+def _parts(line):
+    """The local port, peer, peer port and state in a line of a sample. An address of a link has its interface behind it."""
+    try:
+        port, peer, peer_port, state = line.split()
+        return int(port), parse_address(peer.partition("%")[0]), int(peer_port), state.lower()
+    except (ValueError, ConnectionsError):
+        raise ConnectionsError(f"The host told a connection that cannot be understood: {line!r}") from None
+
+
+def connections_in(lines, ports):
+    """The established and half-closed connections to local ports: a sorted list of {port, peer, count}."""
+    counts = {}
+    for port, peer, _peer_port, state in map(_parts, lines):
+        if port in ports and state in SERVED:
+            counts[port, peer] = counts.get((port, peer), 0) + 1
+    return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]
+
+
+def established(windows, ports):
+    """The connections of this moment. Each call looks anew."""
+    if not ports:
+        return []
+    windows.want(ports=ports)
+    seen = windows.look(max_age=3.0, once="connections")
+    if not seen.samples:
+        raise ConnectionsError("look.ps1 told nothing about connections")
+    return connections_in(seen.samples[-1].lines, set(ports))
+
+
+class Host:
+    """What a look reads of a Windows host, in place of C(ThisHost)."""
+
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, windows, params):
+        self.params = params
+        self._windows = windows
+        self.read_seconds = READ_SECONDS if params["await_idle"] or params["wait"] < IDLE_SECONDS else IDLE_SECONDS
+        self.look_seconds = min(self.read_seconds, LOOK_SECONDS) if params["await_idle"] else self.read_seconds
+        windows.want(folder=params["state_dir"] or STATE_DIR, ports=params["ports"])
+
+    def records(self):
+        seen = self._windows.look(files=True)
+        check_writable(seen)
+        return list(records_in(read_files(seen), seen.folder.path).values())
+
+    def client(self):
+        return Client(self._windows, self.params)
+
+    def connections(self):
+        return established(self._windows, self.params["ports"])
+
+    def ask(self):
+        return ask(self._windows, self.params["ask"], ANSWER_SECONDS)
+
+    def facts(self):
+        seen = self._windows.look(max_age=60.0)
+        now = datetime.datetime.fromtimestamp(seen.now + self._windows.age(), datetime.timezone.utc)
+        identity = hashlib.sha256(f"{seen.computer} {seen.boot}".encode()).hexdigest()[:16]
+        return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "addresses": own_addresses(seen.addresses), "network": identity}
+
+
+def own_addresses(texts):
+    """The sorted addresses, without loopback and link-local ones."""
+    known = set()
+    for text in texts:
+        try:
+            known.add(ipaddress.ip_address(text.partition("%")[0]))
+        except ValueError:
+            continue
+    return sorted(str(address) for address in known if not (address.is_loopback or address.is_link_local))
+
+
+def ask(windows, asked, seconds):
+    """None if the port and the URL answer, otherwise why not."""
+    reason = None
+    if asked.get("port"):
+        reason = ask_port(windows, asked.get("host") or "localhost", asked["port"], seconds)
+    if reason is None and asked.get("url"):
+        try:
+            reason = ask_url(windows, asked["url"], seconds, asked["validate_certs"])
+        except AddressError as error:
+            reason = str(error)
+    return reason
+
+
+class Arrivals:
+    """The new connections since this was made, in place of the class of this name that reads the tables of Linux."""
+
+    def __init__(self, windows, ports, ignored, monotonic):
+        self._windows, self._ports, self._ignored, self._monotonic = windows, set(ports), set(ignored), monotonic
+        windows.want(ports=ports)
+        self.new = {}
+        self.began = self.at = self._last = monotonic()
+        self._known = None
+        self._ended_before = False
+        self._asked = None
+        if ports:
+            self._see(0.0)
+
+    def see(self):
+        """Watch for a moment."""
+        if self._ports:
+            self._see(WATCH_SECONDS)
+        self.at = self._monotonic()
+
+    def asked(self, port):
+        """The host has just asked itself on this port. That one connection does not count, if it is found."""
+        self._asked = port
+
+    def _see(self, seconds):
+        seen = self._windows.look(max_age=3.0, once="arrivals", watch=seconds)
+        own = {parse_address(address.partition("%")[0]) for address in seen.addresses}
+        for sample in seen.samples:
+            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored]
+            found = {part[:3] for part in parts}
+            if self._known is None:
+                self._ended_before = any(part[3] in ENDED for part in parts)
+            else:
+                for connection in sorted(found - self._known):
+                    if connection[0] == self._asked and (connection[1] in own or ipaddress.ip_address(connection[1]).is_loopback):
+                        self._asked = None
+                        continue
+                    self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+                    self._last = self._monotonic()
+            self._known = found
+        self._asked = None
+
+    @property
+    def quiet_for(self):
+        return max(0.0, self.at - self._last)
+
+    @property
+    def closed_ago(self):
+        """Windows does not tell when a connection was closed. If there are any, one may have been closed just before this began."""
+        return self.quiet_for if self._ended_before else LONG_AGO
+
+
+class File:
+    """A health file on a Windows host, in place of the class of this name that is for this machine."""
+
+    def __init__(self, windows, folder, path, means, name="file"):
+        self.name, self.on, self.means = name, path, means
+        self.more = {"means": means}
+        self._windows, self._folder = windows, folder
+        windows.want(files=[path, path + KEPT, parent_of(path)])
+
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self._windows, self._folder, self.on, means, self.name)
+
+    def check(self):
+        if not is_absolute(self.on) or self.on.startswith(("/", "~", "$")):
+            raise ProbeError(f"The health file {self.on} is not an absolute path of a Windows host, such as C:\\inetpub\\health\\out.txt.")
+        found, _kept, parent = self._entries()
+        if parent.kind != "folder":
+            raise ProbeError(
+                f"The health file {self.on} cannot be: there is no folder {parent.path}. Make the folder, or correct load_balancer_health_probe_file."
+            )
+        if found.kind in ("folder", "unreadable"):
+            raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
+
+    def look(self, record, boot_id):
+        found = self._entries()[0]
+        there = found.kind != "missing"
+        return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
+
+    def out_for(self):
+        """For how many seconds somebody else has made the answer fail, as far as the file system tells. If it does not tell, none have passed."""
+        found, _kept, parent = self._entries()
+        # A file that was moved or copied keeps a time of its own, but its folder has changed then. Another file may have changed the folder, and the
+        # wait is then longer than it need be.
+        times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
+        seen = self._windows.look(max_age=60.0)
+        if None in times or max(times) > seen.now + self._windows.age():
+            return 0.0
+        return min(seen.now - max(times), seen.clock) + self._windows.age()
+
+    def fail(self):
+        found = self._entries()[0]
+        if self.means == OUT:
+            if found.kind == "missing":
+                self._write("written", self.on, None, MARK.encode())
+        elif found.kind != "missing":
+            self._write(f"renamed to {self.on + KEPT}", self.on, found.content, move_to=self.on + KEPT)
+
+    def complete(self):
+        """Write the mark anew over one of which a run that was cut off has written a part."""
+        found = self._entries()[0]
+        if self.means == OUT and _is_begun(found):
+            self._write("written", self.on, found.content, MARK.encode())
+
+    def pass_again(self):
+        found, kept, _parent = self._entries()
+        if self.means == OUT:
+            if found.kind != "missing" and not _is_ours(found):
+                return f"{self.on} was written by somebody else while it was held: it was not removed."
+            if found.kind != "missing":
+                self._write("removed", self.on, found.content)
+        else:
+            if kept.kind == "missing":
+                return f"{self.on} was kept as {self.on + KEPT}, which is gone: it was not put back."
+            self._write("put back", self.on + KEPT, kept.content, move_to=self.on)
+        return None
+
+    def forget(self):
+        found, kept, _parent = self._entries()
+        if self.means == IN and found.kind != "missing" and kept.kind != "missing":
+            return f" What it was before is {self.on + KEPT}."
+        return ""
+
+    def _entries(self):
+        files = {entry.path.lower(): entry for entry in self._windows.look(files=True).files}
+        paths = [self.on, self.on + KEPT, parent_of(self.on)]
+        missing = [path for path in paths if path.lower() not in files]
+        if missing:
+            # A variable of the host in the path is resolved there.
+            return tuple(self._windows.look(files=True).files[:3])
+        return tuple(files[path.lower()] for path in paths)
+
+    def _write(self, what, path, before, content=None, move_to=""):
+        try:
+            done = self._windows.write(self._folder, path, before, content, move_to)
+        except WindowsError as error:
+            raise Refused(f"The health file {self.on} cannot be {what}: {error}") from error
+        if not done:
+            raise Refused(f"The health file {self.on} was changed by somebody else at the same moment.")
+
+
+def _is_ours(entry):
+    return entry.kind == "file" and entry.content == MARK.encode()
+
+
+def _is_begun(entry):
+    return entry.kind == "file" and entry.content != MARK.encode() and MARK.encode().startswith(entry.content)
+
+
+class Machine:
+    """What holds of health answers and looks at them need of a Windows host, in place of C(ThisMachine)."""
+
+    sample_seconds = 0.2
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, windows, params):
+        self._windows = windows
+        self._state_dir = params["state_dir"] or STATE_DIR
+        windows.want(folder=self._state_dir)
+
+    def action_from(self, params):
+        if params["action"] is None:
+            return None
+        on = {"file": params["file"], "service": params["service"]}.get(params["action"])
+        return self._action(params["action"], on, params["file_means"])
+
+    def action_of(self, record):
+        return self._action(record["subject"]["action"], record["subject"]["on"], record.get("means", OUT))
+
+    def _action(self, name, on, means):
+        if name == "file":
+            return File(self._windows, self._state_dir, on, means)
+        if name == "service":
+            return Service(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
+        raise ProbeError(f"load_balancer_health_probe_action: {name} is not possible on a Windows host; there are file and service.")
+
+    def boot_id(self):
+        return self._windows.look(max_age=60.0).boot
+
+    def clock(self):
+        # The time since the last look has passed on the host as well.
+        seen = self._windows.look(max_age=60.0)
+        return seen.clock + self._windows.age()
+
+    def store(self, params, dry=False):
+        return Records(self._windows, self._state_dir, dry=dry)
+
+    def arrivals(self, ports, peers, monotonic):
+        return Arrivals(self._windows, ports, peers, monotonic)
+
+    def connections(self, ports):
+        return established(self._windows, ports)
+
+    def ask(self, url, seconds, validate_certs, arrivals):
+        said = ask_url(self._windows, url, seconds, validate_certs)
+        scheme, _host, port, _target = split_url(url)
+        arrivals.asked(port or (443 if scheme == "https" else 80))
+        return said
+
+    def check_writable(self, state_dir):
+        check_writable(self._windows.look(max_age=60.0))
+
+
+def clock_of(windows):
+    """The host's clock, by the controller's steady one: a function that tells the seconds since 1970."""
+    seen = windows.look(max_age=60.0)
+    offset = seen.now + windows.age() - time.time()
+    return lambda: time.time() + offset

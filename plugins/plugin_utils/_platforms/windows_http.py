@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""HTTP as a Windows host sends it: the client of its metadata service, and its own answers. Private to the collection.
+
+Each request is one call of C(win_uri). That module also sends requests in check mode, so nothing here sends an approval then.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url
+from ansible_collections.graceful.azure.plugins.module_utils._imds import (
+    BODY_LIMIT,
+    ImdsClient,
+    ImdsProtocolError,
+    ImdsUnreachableError,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import as_list, as_number, as_text, first_line
+
+MODULE = "ansible.windows.win_uri"
+START = 3.0
+"""Seconds that a Windows host may need to start a module. An approval is not sent unless they are left."""
+HEADERS = {"Date": "date", "Retry-After": "retry_after", "Location": "location"}
+"""Headers of an answer, and the keys under which the module returns them."""
+_PREFIX = re.compile(r"Unhandled exception occurred when sending web request\. Exception: ")
+
+
+class Client(ImdsClient):
+    """The client of the metadata service of a Windows host. Everything but the request itself is that of other hosts."""
+
+    def __init__(self, windows, params):
+        super().__init__(params["imds_url"], params["api_version"], params["request_timeout"], monotonic=windows.monotonic, sleep=windows.pause)
+        self._windows = windows
+
+    def _exchange(self, method, url, deadline, request_timeout, document):
+        left = deadline - self.monotonic()
+        if left <= (0 if document is None else START):
+            raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+        args = {"url": url, "url_method": method, "headers": {"Metadata": "true"}, "return_content": True}
+        if document is not None:
+            if self._windows.check_mode:
+                raise AssertionError("check mode sends nothing")
+            args.update(body=json.dumps(document), content_type="application/json")
+            left -= START
+        result = _ask(self._windows, args, min(request_timeout, left))
+        status = _status(result)
+        if status is None:
+            raise ImdsUnreachableError(f"{method} {url} failed: {_why(result)}.", url)
+        encoding = as_text(result.get("content_encoding")).strip()
+        if encoding.lower() not in ("", "identity"):
+            raise ImdsProtocolError(f"{method} {url} answered {status} with the Content-Encoding {encoding!r}, which was not requested.", url, status)
+        body = as_text(result.get("content")).encode("utf-8", "replace")
+        if len(body) > BODY_LIMIT:
+            raise ImdsProtocolError(f"{method} {url} answered with more than {BODY_LIMIT >> 20} MB.", url, status)
+        headers = {name: as_text(next(iter(as_list(result.get(key))), "")) for name, key in HEADERS.items()}
+        return status, {name: value for name, value in headers.items() if value}, body
+
+
+def ask_url(windows, url, seconds, validate_certs):
+    """None if the URL answers the host with a status 2xx or 3xx, otherwise why not."""
+    split_url(url)
+    result = _ask(windows, {"url": url, "url_method": "GET", "http_agent": "graceful.azure", "validate_certs": bool(validate_certs)}, seconds)
+    status = _status(result)
+    if status is None:
+        return f"{url}: {_why(result)}"
+    return None if 200 <= status <= 399 else f"{url}: status {status}"
+
+
+def ask_port(windows, host, port, seconds):
+    """None if something accepts connections of the host on the port, otherwise why not."""
+    whole = max(1, math.floor(seconds))
+    result = windows.module("ansible.windows.win_wait_for", {"host": host, "port": port, "state": "started", "timeout": whole, "connect_timeout": whole})
+    return f"port {port} of {host}: {first_line(result.get('msg'))}" if result.get("failed") else None
+
+
+def _ask(windows, args, seconds):
+    """The module takes whole seconds. No proxy is used, and no redirect is followed."""
+    return windows.module(MODULE, dict(args, use_proxy=False, follow_redirects="none", url_timeout=max(1, math.floor(seconds))))
+
+
+def _status(result):
+    """The status of the answer; None if there was none. The module fails if it is not 200, and returns it all the same."""
+    try:
+        status = int(as_number(result.get("status_code")))
+    except (TypeError, ValueError):
+        return None
+    return status if 100 <= status <= 599 else None
+
+
+def _why(result):
+    return _PREFIX.sub("", first_line(result.get("msg"))).rstrip(".")

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The modules of this collection as they run for a Windows host: on the controller. Private to the collection.
+
+Options, decisions and results are those of the modules themselves. Only what they read and change is another machine.
+"""
+
+from __future__ import annotations
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import REQUIRED, ProbeError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._iis import IisError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
+from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
+from ansible_collections.graceful.azure.plugins.modules import (
+    approval_hold,
+    connections_info,
+    health_probe_hold,
+    health_probe_info,
+    host_observation,
+    iis_hold,
+    scheduled_events_approve,
+    scheduled_events_info,
+    scheduled_events_wait,
+    service_hold,
+    task_hold,
+    wait_for_answer,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, Machine, ask, clock_of, established
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
+
+ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
+"""What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
+
+
+def run(action, name, args, task_vars, pause=None):
+    """Run a module. Returns its result."""
+    if name not in MODULES:
+        return {"failed": True, "changed": False, "msg": f"graceful.azure.{name} does not run on Windows hosts."}
+    module, conditions, call = MODULES[name]
+    params, mistakes = _check(module.argument_spec(), conditions, args)
+    if mistakes:
+        return {"failed": True, "changed": False, "msg": mistakes}
+    windows = Windows(action, task_vars, pause)
+    try:
+        return call(windows, params)
+    except ERRORS as error:
+        return {"failed": True, "changed": False, "msg": str(error)}
+
+
+def _check(spec, conditions, args):
+    """The options in their types, and what is wrong with them. A path is one of the host, so nothing is made of it here."""
+    spec = {key: dict(option, type="str") if option.get("type") == "path" else dict(option) for key, option in spec.items()}
+    if "state_dir" in spec:
+        spec["state_dir"]["default"] = STATE_DIR
+    given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
+    if given.get("state_dir") == DEFAULT_STATE_DIR:
+        del given["state_dir"]  # the default of other hosts
+    checked = ArgumentSpecValidator(spec, **conditions).validate(given)
+    return checked.validated_parameters, "; ".join(checked.error_messages)
+
+
+def _client(windows):
+    return lambda params: Client(windows, params)
+
+
+def _records(windows, params):
+    return Records(windows, params["state_dir"], dry=windows.check_mode)
+
+
+def _with_warnings(result, warnings):
+    return dict(result, warnings=list(warnings)) if warnings else result
+
+
+def _info(windows, params):
+    return _with_warnings(*scheduled_events_info.run(params, _client(windows)))
+
+
+def _approve(windows, params):
+    approved, not_approved, warnings = Approval.from_params(Client(windows, params), params).send(windows.check_mode)
+    return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
+
+
+def _wait(windows, params):
+    return _with_warnings(*scheduled_events_wait.run(params, windows.check_mode, _client(windows)))
+
+
+def _approval(windows, params):
+    def step():
+        store = Records(windows, params["state_dir"])
+        client = Client(windows, params)
+        return approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
+
+    # An approval is never begun anew: whether the request was sent is on record.
+    approved, not_approved, warnings = step()
+    return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
+
+
+def _services(windows, params):
+    return anew(lambda: service_hold.run(params, windows.check_mode, systemd=WindowsServices(windows), store=_records(windows, params)))
+
+
+def _iis(windows, params):
+    return anew(lambda: iis_hold.run(params, windows.check_mode, WindowsIis(windows), _records(windows, params)))
+
+
+def _tasks(windows, params):
+    return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params)))
+
+
+def _probe(windows, params):
+    return anew(lambda: health_probe_hold.run(params, windows.check_mode, machine=Machine(windows, params)))
+
+
+def _probe_info(windows, params):
+    machine = Machine(windows, params)
+    seen = health_probe_info.run(params, check_mode=windows.check_mode, monotonic=windows.monotonic, sleep=windows.pause, machine=machine)
+    return dict(seen, changed=False)
+
+
+def _connections(windows, params):
+    return dict(connections_info.run(params, windows.check_mode, lambda ports: established(windows, ports)), changed=False)
+
+
+def _answer(windows, params):
+    return wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
+
+
+def _observe(windows, params):
+    look = host_observation.Look(params, False, monotonic=windows.monotonic, sleep=windows.pause, host=Host(windows, params))
+    return dict(look.run(), changed=False)
+
+
+MODULES = {
+    "approval_hold": (approval_hold, {}, _approval),
+    "connections_info": (connections_info, {}, _connections),
+    "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),
+    "health_probe_info": (health_probe_info, {"required_if": REQUIRED}, _probe_info),
+    "host_observation": (host_observation, {}, _observe),
+    "iis_hold": (iis_hold, {"required_if": iis_hold.REQUIRED_IF}, _iis),
+    "scheduled_events_approve": (scheduled_events_approve, {}, _approve),
+    "scheduled_events_info": (scheduled_events_info, {}, _info),
+    "scheduled_events_wait": (scheduled_events_wait, {}, _wait),
+    "service_hold": (service_hold, {"required_if": service_hold.REQUIRED_IF}, _services),
+    "task_hold": (task_hold, {"required_if": task_hold.REQUIRED_IF}, _tasks),
+    "wait_for_answer": (wait_for_answer, {"required_one_of": wait_for_answer.REQUIRED_ONE_OF}, _answer),
+}
+"""By name: the module, the conditions of its options, and what runs in its place."""

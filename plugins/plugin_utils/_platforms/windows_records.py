@@ -1,0 +1,196 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The records of holds on a Windows host. Private to the collection.
+
+The files are those of other hosts: the same format, the same names. They lie in C(%ProgramData%\\graceful_azure). A script writes each of them beside the
+old one and then replaces it, if the old one is still what was read. So a record that somebody else has changed meanwhile is never overwritten, and no
+lock is held between two calls: the whole step begins anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ntpath
+
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    NOTHING_TOUCHED,
+    SIZE_LIMIT,
+    SUFFIX,
+    HoldError,
+    Store,
+    parse_record,
+    record_name,
+    to_bytes,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
+
+TRUSTED = {
+    "S-1-5-18": "the system",
+    "S-1-5-32-544": "administrators",
+    "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464": "the installer of Windows",
+    "S-1-3-0": "whoever creates a file",
+}
+"""Who may write records besides the user of the task."""
+CHANGES = 0x2 | 0x4 | 0x40 | 0x40000 | 0x80000 | 0x10000000 | 0x40000000
+"""The rights to write, append, delete within, take over, or all of that."""
+BOM = b"\xef\xbb\xbf"
+STEPS = 3
+"""How often a step is begun anew because somebody else has changed a record meanwhile."""
+
+
+class MeanwhileError(HoldError):
+    """Somebody else has changed a record since it was read."""
+
+
+def check_folder(seen, create=False):
+    """Raises HoldError if others could put records into the folder. A missing folder is none: it is made by the first record."""
+    folder = seen.folder
+    if folder.kind == "missing":
+        return
+    if folder.kind == "unreadable":
+        raise HoldError(f"The state folder {folder.path} cannot be reached: {folder.error}", folder.path)
+    if folder.kind != "folder":
+        what = "is a link" if folder.kind == "link" else "is not a folder"
+        raise HoldError(f"The state folder {folder.path} {what}.", folder.path)
+    if seen.owner not in TRUSTED and seen.owner != seen.sid:
+        raise HoldError(f"The state folder {folder.path} belongs to {seen.owner}; it must belong to administrators or to {seen.user}.", folder.path)
+    for sid, rights in seen.rights:
+        if rights & CHANGES and sid not in TRUSTED and sid != seen.sid:
+            raise HoldError(f"The state folder {folder.path} may be written by {sid}; name a folder that only administrators may write.", folder.path)
+
+
+def check_writable(seen):
+    """Raises HoldError if no record could be written there."""
+    check_folder(seen)
+    if not seen.admin:
+        raise HoldError(
+            f"The state folder {seen.folder.path} cannot be written by {seen.user}, who is no administrator. Connect as one, or use become with runas.",
+            seen.folder.path,
+        )
+    if seen.free == 0:
+        raise HoldError(f"The state folder {seen.folder.path} lies on a drive that is full.", seen.folder.path)
+
+
+class Records(Store):
+    def __init__(self, windows, state_dir, dry=False):
+        super().__init__(state_dir or STATE_DIR, dry=dry)
+        if not is_absolute(self.state_dir) or self.state_dir.startswith(("/", "~", "$")):
+            raise HoldError(f"The state folder {self.state_dir} is not an absolute path of a Windows host, such as {STATE_DIR}.", self.state_dir)
+        self._windows = windows
+        self._files = None
+        windows.want(folder=self.state_dir)
+
+    @contextlib.contextmanager
+    def locked(self, create=False):
+        """Read all records. What is written in the block is refused if somebody else was faster."""
+        self._files = None
+        yield self._read_files() is not None
+
+    def read(self, kind, subject):
+        path = self.path(kind, subject)
+        if path in self._unwritten:
+            return self._unwritten[path]
+        content = self._read_files().get(ntpath.basename(path))
+        if content is None:
+            return None
+        record = _parse(content, path)
+        if (record["kind"], record["subject"]) != (kind, subject):
+            raise HoldError(f"The record {path} is about {record['kind']} {record['subject']!r}. {NOTHING_TOUCHED}", path)
+        return record
+
+    def records(self, kind=None):
+        found = records_in(self._read_files(), self.folder)
+        for path, record in self._unwritten.items():
+            found.pop(path, None)
+            if record is not None:
+                found[path] = record
+        return [found[path] for path in sorted(found) if kind in (None, found[path]["kind"])]
+
+    def path(self, kind, subject):
+        return ntpath.join(self.folder, record_name(kind, subject))
+
+    @property
+    def folder(self):
+        """The folder, with its variables resolved by the host."""
+        return self._windows.look(max_age=60.0).folder.path
+
+    def write(self, record):
+        path = self.path(record["kind"], record["subject"])
+        content = {key: value for key, value in record.items() if key != "path"}
+        data = to_bytes(content)
+        if len(data) > SIZE_LIMIT:
+            raise HoldError(f"The record {path} would have {len(data)} bytes; only {SIZE_LIMIT} can be read back, so it was not written.", path)
+        if self.dry:
+            self._unwritten[path] = dict(parse_record(data, path))
+            return
+        self._change(path, data)
+
+    def delete(self, record):
+        path = self.path(record["kind"], record["subject"])
+        if self.dry:
+            self._unwritten[path] = None
+            return
+        self._change(path, None)
+
+    def _change(self, path, data):
+        files = self._read_files()
+        name = ntpath.basename(path)
+        if data is None and name not in files:
+            return
+        try:
+            written = self._windows.write(self.folder, path, files.get(name), data)
+        except WindowsError as error:
+            raise HoldError(f"The record {path} cannot be {'removed' if data is None else 'written'}: {error}", path) from None
+        if not written:
+            raise MeanwhileError(f"The record {path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", path)
+        if data is None:
+            del files[name]
+        else:
+            files[name] = data
+
+    def _read_files(self):
+        """The records as bytes, by the names of their files."""
+        if self._files is None:
+            seen = self._windows.look(files=True)
+            check_folder(seen)
+            self._files = read_files(seen)
+        return self._files
+
+
+def read_files(seen):
+    """The records that a look has told, as bytes by the names of their files. Raises HoldError for the first that cannot be read."""
+    found = {}
+    for entry in sorted(seen.records):
+        name = ntpath.basename(entry.path)
+        if not name.lower().endswith(SUFFIX) or name.startswith(".") or entry.kind == "missing":
+            continue
+        if entry.kind != "file":
+            why = {"link": "it is a link", "folder": "it is a folder", "large": f"it is larger than {SIZE_LIMIT} bytes"}.get(entry.kind, entry.error)
+            raise HoldError(f"The record {entry.path} cannot be read: {why}. {NOTHING_TOUCHED}", entry.path)
+        found[name] = entry.content
+    return found
+
+
+def records_in(files, folder):
+    """The records by their paths. Raises HoldError for the first that is damaged."""
+    paths = {ntpath.join(folder, name): content for name, content in files.items()}
+    return {path: _parse(content, path) for path, content in paths.items()}
+
+
+def _parse(content, path):
+    # An editor of Windows may have put it there.
+    return parse_record(content[len(BOM):] if content.startswith(BOM) else content, path)
+
+
+def anew(step):
+    """Take a step, and begin it anew if somebody else has changed a record meanwhile. C(step): makes its own store."""
+    for left in range(STEPS - 1, -1, -1):
+        try:
+            return step()
+        except MeanwhileError:
+            if not left:
+                raise
+    return None

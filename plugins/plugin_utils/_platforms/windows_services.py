@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The services of a Windows host, as the driver of services sees them. Private to the collection."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused, Unit
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import WindowsError
+
+STATES = {
+    "running": "active",
+    "stopped": "inactive",
+    "paused": "inactive",
+    "startpending": "activating",
+    "continuepending": "activating",
+    "stoppending": "deactivating",
+    "pausepending": "deactivating",
+}
+"""The states of Windows, in the words of the driver. A paused service does not serve, so it is left as it was found."""
+NUMBERS = ("", "stopped", "startpending", "stoppending", "running", "continuepending", "pausepending", "paused")
+"""The same by their numbers."""
+NAME = re.compile(r"[^\\/\x00-\x1f]{1,256}\Z")
+MISSING, DISABLED, LOADED = "not-found", "disabled", "loaded"
+
+
+class WindowsServices:
+    """In place of C(Systemd). A service that depends on another is stopped before it, and is remembered."""
+
+    unknown = "there is no service %r on this host (option services)."
+    hint = "See 'Get-Service %s' on the host."
+
+    def __init__(self, windows):
+        self._windows = windows
+        self._moves = False
+
+    def names(self, names):
+        """The names as the host writes them, each once and in the order given: it compares them without case."""
+        for name in names:
+            if not NAME.match(name):
+                raise ValueError(f"services contains {name!r}, which is not the name of a Windows service.")
+        found = self._look(names)
+        return list(dict.fromkeys(found[name.lower()].name if name.lower() in found else name for name in names))
+
+    @staticmethod
+    def comes_back(name):
+        return True
+
+    def show(self, names):
+        if not names:
+            return []
+        found = self._look(names)
+        units = [_unit(name, found.get(name.lower())) for name in names]
+        # The driver asks again and again until it has come to its end.
+        self._moves = any(unit.active_state in ("activating", "deactivating") for unit in units)
+        return units
+
+    @staticmethod
+    def down_for(name):
+        """Windows does not tell since when a service is stopped. Whoever looks counts from there."""
+        return 0.0
+
+    def stop(self, name):
+        self._tell(name, "stop")
+
+    def start(self, name):
+        self._tell(name, "start")
+
+    def boot_id(self):
+        return self._windows.look(max_age=60.0).boot
+
+    def _look(self, names):
+        if self._moves:
+            self._windows.forget()
+        seen = self._windows.look()
+        found = {service.name.lower(): service for service in seen.services}
+        if not {name.lower() for name in names} <= set(found):
+            self._windows.want(services=names)
+            found = {service.name.lower(): service for service in self._windows.look().services}
+        return found
+
+    def _tell(self, name, verb):
+        try:
+            self._windows.tell_service(name, verb)
+        except WindowsError as error:
+            raise Refused(f"{name} was not told to {verb}: {error}") from error
+
+
+def _unit(name, service):
+    if service is None:
+        return Unit(name, "inactive", MISSING, False, (), (), False, "")
+    status = service.status.strip().lower()
+    if status.isdecimal() and int(status) < len(NUMBERS):
+        status = NUMBERS[int(status)]
+    load_state = DISABLED if service.start.strip().lower() in ("disabled", "4") else LOADED
+    # What nobody knows counts as running, because nothing is approved then.
+    return Unit(service.name, STATES.get(status, "active"), load_state, False, service.dependents, (), False, "")

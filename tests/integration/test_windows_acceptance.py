@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The acceptance playbook runs to its end against the model, and every call that the collection makes on Windows hosts is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.support.checkout import BUILD, ROOT
+from tests.support.playbook import ansible_settings
+from tests.support.simulator import Simulator
+from tests.support.windows.inventory import fetch_collections, shape, surroundings, variables
+from tests.support.windows.model import ModelledHost, script_name
+
+PLATFORMS = ROOT / "plugins" / "plugin_utils" / "_platforms"
+OF_THE_PLAYBOOK = {"ansible.windows.win_service", "ansible.windows.win_file"}
+"""What only makes and removes what the playbook tries itself on."""
+
+
+def accept(folder, host, simulator):
+    inventory = folder / "inventory.json"
+    inventory.write_text(json.dumps({"all": {"hosts": {"win1": variables(host, simulator.urls["win1"])}}}))
+    report = folder / "report.json"
+    urls = {"accept_windows_imds_url": simulator.urls["win1"], "accept_windows_control_url": simulator.control}
+    given = {"target": "all", "accept_windows_report": str(report), **urls}
+    done = subprocess.run(
+        ["ansible-playbook", "-i", inventory, "graceful.azure.accept_windows", "-e", json.dumps(given)],
+        env={**os.environ, **ansible_settings(folder), **surroundings()},
+        cwd=BUILD,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, json.loads(report.read_text())
+
+
+@pytest.fixture(name="calls", scope="module")
+def _calls(tmp_path_factory):
+    """What was called on the host."""
+    fetch_collections()
+    folder = tmp_path_factory.mktemp("accept")
+    host = ModelledHost.make(folder / "win1", listens=[135], connections=[[5985, "10.0.0.4", 40000, "Established"]])
+    before = host.state()
+    with Simulator(["win1"]) as simulator:
+        output, report = accept(folder, host, simulator)
+    assert "Every call did what it should" in output
+    assert host.mistakes() == [] and "not run" not in report.values()
+    # It leaves nothing behind.
+    assert {key: value for key, value in host.state().items() if key != "booted"} == {key: value for key, value in before.items() if key != "booted"}
+    return host.calls()
+
+
+def test_it_makes_every_call(calls):
+    called = {call["module"] for call in calls} - OF_THE_PLAYBOOK
+    told = set()
+    for path in PLATFORMS.glob("windows*.py"):
+        told |= set(re.findall(r"[\"'f]((?:ansible\.windows|microsoft\.iis)\.[a-z_]+)[\"']", path.read_text(encoding="utf-8")))
+    told |= {f"{name}_info" for name in told if name.startswith("microsoft.iis.")}
+    assert called == told
+    scripts = {call["args"]["script"] for call in calls if "script" in call["args"]}
+    assert scripts == {script_name(path.read_text(encoding="ascii")) for path in PLATFORMS.glob("scripts/*.ps1")} | {"test_service"}
+
+
+def test_it_makes_them_in_every_shape(calls):
+    made = {shape(call) for call in calls}
+    script = "ansible.windows.win_powershell"
+    assert {
+        ("ansible.windows.win_uri", "GET"),
+        ("ansible.windows.win_uri", "POST", "body"),
+        ("ansible.windows.win_wait_for", "started", "port"),
+        (script, "service", "stop"),
+        (script, "service", "start"),
+        (script, "write", "writes", False),
+        (script, "write", "writes", True),
+        (script, "write", "deletes", True),
+        (script, "write", "moves", True),
+        ("microsoft.iis.website", "stopped"),
+        ("microsoft.iis.website", "started"),
+        ("microsoft.iis.web_app_pool", "stopped"),
+        ("microsoft.iis.web_app_pool", "started"),
+        ("microsoft.iis.website_info", ""),
+        ("microsoft.iis.web_app_pool_info", ""),
+    } <= made
+    asked = {part for shaped in made if shaped[1] == "look" for part in shaped[2:]}
+    assert asked == {f"{key}: {value}" for key in ("Files", "Services", "Ports") for value in (True, False)}

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Modules and roles as users call them, on a modelled Windows host, by the real ansible-playbook."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.support.playbook import Playbook
+from tests.support.simulator import Simulator
+from tests.support.windows.inventory import fetch_collections, surroundings, variables
+from tests.support.windows.model import ModelledHost
+
+
+@pytest.fixture
+def simulator():
+    with Simulator(["win1"]) as running:
+        yield running
+
+
+@pytest.fixture
+def host(tmp_path):
+    fetch_collections()
+    return ModelledHost.make(
+        tmp_path / "win1",
+        services={"W3SVC": {"status": "Running", "dependents": ["Cart"]}, "Cart": {"status": "Running"}},
+        sites={"Shop": {"state": "Started"}},
+        pools={"ShopPool": {"state": "Started"}},
+    )
+
+
+@pytest.fixture
+def playbook(tmp_path, simulator, host):
+    # The role drain_host has a folder on the controller as its playbook's, and paths of the host in its records.
+    return Playbook(tmp_path, {"win1": variables(host, simulator.urls["win1"])})
+
+
+def test_a_wait_survives_the_reboot(playbook, simulator, host):
+    event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=None, ImpactSeconds=None)
+    wait = {"imds_url": simulator.urls["win1"], "event_ids": [event_id], "state": "absent", "timeout": 60}
+    process = playbook.start([{"name": "over", "graceful.azure.scheduled_events_wait": wait}], environment=surroundings())
+    deadline = time.monotonic() + 30
+    while len(host.calls()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    simulator.start(event_id)
+    host.reboot(2.0)
+    simulator.complete(event_id)
+    done = playbook.finish(process)
+    assert done["over"]["outcome"] == "absent" and done["over"]["elapsed"] > 2.0, done.output
+    assert host.mistakes() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_roles_alone(playbook, simulator, host):
+    event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
+    given = {
+        "load_balancer_provider": "none",
+        "drain_host_ports": [8080],
+        "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
+        "drain_host_services": ["W3SVC"],
+        "restore_service_url": f"{simulator.control}/events",
+    }
+
+    def role(name, **more):
+        return {"name": name, "ansible.builtin.include_role": {"name": f"graceful.azure.{name}"}, "vars": {**given, **more}}
+
+    def states():
+        state = host.state()
+        return [state["sites"]["Shop"]["state"], state["pools"]["ShopPool"]["state"], *(one["status"] for one in state["services"].values())]
+
+    done = playbook.run([role("drain_host"), role("approve_event")], environment=surroundings())
+    assert done.status == 0, done.output
+    assert states() == ["Stopped", "Stopped", "Stopped", "Stopped"] and len(simulator.event(event_id)["Approvals"]) == 1
+    simulator.wait_for(event_id, "Completed", 20)
+    done = playbook.run([role("restore_service")], environment=surroundings())
+    assert done.status == 0, done.output
+    assert states() == ["Started", "Started", "Running", "Running"] and host.records() == {}
+    assert host.mistakes() == []

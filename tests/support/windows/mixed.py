@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two Linux hosts and two modelled Windows hosts behind one HAProxy."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.support.site import Site
+from tests.support.windows.inventory import variables
+from tests.support.windows.model import ModelledHost
+
+STATE_DIR = r"%ProgramData%\graceful_azure"
+NAMES = ("web1", "web2", "win1", "win2")
+ON_DUTY = {"W3SVC": "Running", "Cart": "Running", "Spooler": "Stopped", "Shop": "Started", "ShopPool": "Started"}
+OFF_DUTY = {"W3SVC": "Stopped", "Cart": "Stopped", "Spooler": "Stopped", "Shop": "Stopped", "ShopPool": "Stopped"}
+
+
+class Mixed:
+    """The site, its Windows hosts, and what Azure does to them when an event starts."""
+
+    def __init__(self, folder, **of_site):
+        self.site = Site(folder, NAMES, **of_site)
+        self.hosts = {
+            name: ModelledHost.make(
+                folder / name,
+                services={
+                    "W3SVC": {"status": "Running", "dependents": ["Cart"]},
+                    "Cart": {"status": "Running"},
+                    "Spooler": {"status": "Stopped", "start": "Manual"},
+                },
+                sites={"Shop": {"state": "Started"}},
+                pools={"ShopPool": {"state": "Started"}},
+            )
+            for name in NAMES
+            if name.startswith("win")
+        }
+        self.simulator = self.site.simulator
+        self.write()
+        self.over = threading.Event()
+        self.seen = {}
+        self.thread = threading.Thread(target=self._hit)
+        self.thread.start()
+
+    def write(self, **of_windows):
+        of_hosts = {
+            name: {
+                **variables(host, self.simulator.urls[name]),
+                "graceful_azure_state_dir": STATE_DIR,
+                "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
+                "drain_host_services": ["w3svc", "Spooler"],
+                **of_windows,
+            }
+            for name, host in self.hosts.items()
+        }
+        self.site.write_inventory({}, **of_hosts)
+
+    def _hit(self):
+        while not self.over.wait(0.1):
+            for event in self.simulator.events():
+                key = (event["EventId"], event["EventStatus"])
+                if event["EventStatus"] == "Started" and key not in self.seen:
+                    self.seen[key] = {name: self.duties(name) for name in self.hosts}
+                    for name in event["Resources"]:
+                        if name in self.hosts and event["EventType"] != "Freeze":
+                            self.hosts[name].reboot(0.5)
+
+    def duties(self, name):
+        """The services, sites and pools of a host, with their states."""
+        state = self.hosts[name].state()
+        services = {one: said["status"] for one, said in state["services"].items()}
+        return {**services, **{one: said["state"] for kind in ("sites", "pools") for one, said in state[kind].items()}}
+
+    def count_calls(self):
+        return sum(len(host.calls()) for host in self.hosts.values())
+
+    def check_nothing_is_left(self):
+        for name, host in self.hosts.items():
+            assert host.mistakes() == []
+            assert host.records() == {}
+            assert self.duties(name) == ON_DUTY
+        assert self.site.records() == []
+        assert self.site.admin_states() == dict.fromkeys(NAMES, "ready")
+
+    def close(self):
+        self.over.set()
+        self.thread.join()
+        self.site.close()

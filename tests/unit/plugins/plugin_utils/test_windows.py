@@ -1,0 +1,738 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Windows hosts: the modules of the collection over a modelled host. Options and results of foreign modules are checked against their documentation."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ntpath
+import re
+import time
+import types
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_host, windows_iis, windows_records, windows_services
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
+
+from tests.support.checkout import ROOT
+from tests.support.windows.action import Action, Killed
+from tests.support.windows.inventory import fetch_collections
+from tests.support.windows.model import EVERYBODY, FULL, READ, ModelledHost
+
+FOLDER = r"C:\ProgramData\graceful_azure"
+URI = "ansible.windows.win_uri"
+POWERSHELL = "ansible.windows.win_powershell"
+HEALTH = r"C:\inetpub\health\out.txt"
+AT_ONCE = {"stop_seconds": 0.0, "start_seconds": 0.0}
+SERVICES = {
+    "W3SVC": {"status": "Running", "dependents": ["Cart"], **AT_ONCE},
+    "Cart": {"status": "Running", **AT_ONCE},
+    "Spooler": {"status": "Stopped", **AT_ONCE},
+}
+IIS = {"sites": {"Shop": {"state": "Started"}}, "pools": {"ShopPool": {"state": "Started", **AT_ONCE}}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collections():
+    fetch_collections()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    for module in (_iis, _systemd):
+        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "terse"])
+def host(request, tmp_path):
+    """Once as PowerShell should return things, and once with one thing for a list, texts for numbers, CRLF and a BOM."""
+    return ModelledHost.make(tmp_path / "host", services=json.loads(json.dumps(SERVICES)), terse=request.param, **json.loads(json.dumps(IIS)))
+
+
+def states(host):
+    state = host.state()
+    found = {name: one["status"] for name, one in state["services"].items()}
+    return {**found, **{name: one["state"] for kind in ("sites", "pools") for name, one in state[kind].items()}}
+
+
+def until_done(action, module, /, seconds=8.0, **args):
+    """Take steps until the module says that it is done."""
+    deadline = time.monotonic() + seconds
+    while True:
+        result = action.run(module, pause=time.sleep, **args)
+        assert not result.get("failed"), result
+        if result["done"] or module == "task_hold" or time.monotonic() > deadline:
+            return result
+        time.sleep(0.01)
+
+
+def reply(status=200, content="", **more):
+    told = {"changed": False, "url": "u", "elapsed": 0.1, "status_code": status, "content": content, "date": "Tue, 24 Nov 2026 12:00:00 GMT"}
+    return dict(told, **({} if status == 200 else {"failed": True, "msg": f"Status code of request '{status}' is not in list"}), **more)
+
+
+def document(*events):
+    standing = [{"EventId": event_id, "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["win1"], "NotBefore": ""} for event_id in events]
+    return json.dumps({"DocumentIncarnation": 7, "Events": standing})
+
+
+class TestServices:
+    def test_with_those_that_depend_on_them(self, host):
+        action = Action(host)
+        result = until_done(action, "service_hold", services=["w3svc", "Spooler"], event_ids=["E1"])
+        # The host's own spelling, the dependent first, and what did not run is not held.
+        assert [(one["name"], one["condition"]) for one in result["services"]] == [("Cart", "held"), ("W3SVC", "held"), ("Spooler", "not_running")]
+        assert states(host)["W3SVC"] == states(host)["Cart"] == "Stopped"
+        (cart, w3svc) = sorted(host.records().values(), key=lambda record: record["order"])
+        assert cart["along_with"] == "W3SVC" and w3svc["phase"] == "held"
+        assert not until_done(action, "service_hold", services=["W3SVC"], event_ids=["e1"])["changed"]
+        result = until_done(action, "service_hold", state="absent", event_ids=["E1"])
+        assert result["changed"] and result["conflicts"] == [] and host.records() == {}
+        assert states(host)["W3SVC"] == states(host)["Cart"] == "Running" and states(host)["Spooler"] == "Stopped"
+
+    def test_started_by_somebody_else_or_by_a_boot(self, host):
+        action = Action(host)
+        until_done(action, "service_hold", services=["Cart"], event_ids=["E1"])
+        with host.change() as state:
+            state["services"]["Cart"]["status"] = "Running"
+        assert "somebody else started it" in action.run("service_hold", services=["Cart"], event_ids=["E1"])["conflicts"][0]
+        host.reboot(0)
+        result = until_done(action, "service_hold", state="absent")
+        assert result["conflicts"] == [] and states(host)["Cart"] == "Running"
+
+    def test_one_that_was_disabled_meanwhile(self, host):
+        action = Action(host)
+        until_done(action, "service_hold", services=["Cart"], event_ids=["E1"])
+        with host.change() as state:
+            state["services"]["Cart"]["start"] = "Disabled"
+        result = action.run("service_hold", state="absent")
+        assert result["conflicts"] == ["Cart was running when it was stopped and is disabled now: it was not started."]
+
+    def test_one_that_does_not_exist(self, host):
+        result = Action(host).run("service_hold", services=["Nope"], event_ids=["E1"])
+        assert result["failed"] and result["msg"] == "there is no service 'Nope' on this host (option services)."
+        assert host.records() == {} and FOLDER.lower() not in host.state()["folders"]
+
+    def test_check_mode_changes_nothing(self, host):
+        before = host.state()
+        result = Action(host, check_mode=True).run("service_hold", services=["W3SVC"], event_ids=["E1"])
+        assert result["changed"] and result["done"]
+        assert host.state() == before
+
+    def test_a_state_that_nobody_knows_counts_as_running(self, host):
+        with host.change() as state:
+            state["services"]["Cart"]["status"] = "Odd"
+        result = Action(host).run("service_hold", services=["Cart"], event_ids=["E1"])
+        assert result["changed"] and host.records()
+
+
+class TestIis:
+    def test_sites_before_pools_and_back_in_reverse(self, host):
+        action = Action(host)
+        result = until_done(action, "iis_hold", sites=["Shop"], pools=["ShopPool"], event_ids=["E1"])
+        assert [(one["type"], one["condition"]) for one in result["things"]] == [("site", "held"), ("pool", "held")]
+        assert (states(host)["Shop"], states(host)["ShopPool"]) == ("Stopped", "Stopped")
+        assert [args["name"] for name, args in action.calls if name in ("microsoft.iis.website", "microsoft.iis.web_app_pool")] == ["Shop", "ShopPool"]
+        result = until_done(action, "iis_hold", state="absent")
+        assert [one["type"] for one in result["things"]] == ["pool", "site"] and host.records() == {}
+        assert (states(host)["Shop"], states(host)["ShopPool"]) == ("Started", "Started")
+
+    def test_a_pool_with_requests_under_way_is_waited_for(self, host, monkeypatch):
+        monkeypatch.setattr(_iis, "STEP_SECONDS", 0.0)
+        with host.change() as state:
+            state["pools"]["ShopPool"]["stop_seconds"] = 60
+        action = Action(host)
+        result = action.run("iis_hold", pools=["ShopPool"], event_ids=["E1"])
+        for _again in range(8):
+            result = action.run("iis_hold", pools=["ShopPool"], event_ids=["E1"])
+        assert not result["done"] and result["waiting_for"] == "pool ShopPool is stopping"
+        # It is told once, since IIS refuses a second time.
+        assert [name for name, _args in action.calls].count("microsoft.iis.web_app_pool") == 1
+
+    def test_what_does_not_exist_is_not_made(self, host):
+        for things in ({"sites": ["Nope"]}, {"pools": ["Nope"]}):
+            result = Action(host).run("iis_hold", event_ids=["E1"], **things)
+            assert result["failed"] and result["msg"].startswith("IIS has no ")
+        assert host.records() == {}
+
+    def test_what_did_not_run_is_not_started(self, host):
+        with host.change() as state:
+            state["sites"]["Shop"]["state"] = "Stopped"
+        until_done(Action(host), "iis_hold", sites=["Shop"], event_ids=["E1"])
+        until_done(Action(host), "iis_hold", state="absent")
+        assert states(host)["Shop"] == "Stopped"
+
+    def test_check_mode_and_a_conflict(self, host):
+        before = host.state()
+        assert Action(host, check_mode=True).run("iis_hold", sites=["Shop"], event_ids=["E1"])["changed"]
+        assert host.state() == before
+        until_done(Action(host), "iis_hold", sites=["Shop"], event_ids=["E1"])
+        with host.change() as state:
+            state["sites"]["Shop"]["state"] = "Started"
+        assert "somebody else" in Action(host).run("iis_hold", state="absent")["conflicts"][0]
+
+
+HOLDS = {
+    "service_hold": {"services": ["W3SVC"]},
+    "iis_hold": {"sites": ["Shop"], "pools": ["ShopPool"]},
+    "task_hold": {"name": ["drained"], "done": True},
+    "health_probe_hold": {"action": "file", "file": HEALTH},
+}
+
+
+class TestKilled:
+    """The controller dies before any call that it makes on the host. The next run does the rest."""
+
+    @pytest.mark.parametrize("module", [pytest.param(name, marks=pytest.mark.long) if name == "iis_hold" else name for name in HOLDS])
+    def test_out_and_back(self, tmp_path, module):
+        hosts = iter(range(1000))
+
+        def fresh():
+            return ModelledHost.make(tmp_path / str(next(hosts)), services=json.loads(json.dumps(SERVICES)), **json.loads(json.dumps(IIS)))
+
+        start = states(fresh())
+        for way in ("present", "absent"):
+            number = 0
+            while True:
+                host = fresh()
+                if way == "absent":
+                    until_done(Action(host), module, event_ids=["E1"], **HOLDS[module])
+                out = states(host)
+                given = {"state": way, "event_ids": ["E1"]}
+                killed = Action(host, dies_before=number)
+                try:
+                    until_done(killed, module, **given, **HOLDS[module])
+                except Killed:
+                    pass
+                else:
+                    break
+                # What was changed is on record: whoever is out is held.
+                if states(host) != start:
+                    assert host.records(), number
+                until_done(Action(host), module, **given, **HOLDS[module])
+                if way == "present":
+                    assert host.records() and (states(host) != start or module in ("task_hold", "health_probe_hold"))
+                    out = states(host)
+                    until_done(Action(host), module, state="absent", event_ids=["E1"], **HOLDS[module])
+                assert (states(host), host.records()) == (start, {}), (way, number, out)
+                number += 1
+            assert number >= 2
+
+
+class TestRecords:
+    def hold(self, host, **more):
+        return Action(host).run("task_hold", name=["x"], event_ids=["E1"], **more)
+
+    def test_where_and_how(self, host):
+        assert self.hold(host)["changed"]
+        (path,) = host.state()["files"]
+        assert path.startswith(FOLDER + "\\task-x-") and json.loads(base64.b64decode(host.state()["files"][path]))["version"] == 1
+        rights = host.state()["folders"][FOLDER.lower()]["rights"]
+        assert set(rights) == {"S-1-5-18", "S-1-5-32-544"}
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [(b"{", "is not complete JSON"), (b"", "it is empty"), (b'{"version": 9}', "newer release"), (b"!denied", "cannot be read")],
+    )
+    def test_a_damaged_one_is_named_and_nothing_is_done(self, host, content, said):
+        self.hold(host)
+        with host.change() as state:
+            (path,) = state["files"]
+            state["files"][path] = content.decode() if content.startswith(b"!") else base64.b64encode(content).decode()
+        for module, args in (("task_hold", {"name": ["x"]}), ("service_hold", {"services": ["Cart"]})):
+            result = Action(host).run(module, event_ids=["E1"], **args)
+            assert result["failed"] and said in result["msg"] and path in result["msg"]
+        assert states(host)["Cart"] == "Running"
+        look = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
+        assert look["holds"] is None and path in look["fatal"] and look["events"] == []
+
+    def test_an_editor_of_windows(self, host):
+        self.hold(host)
+        with host.change() as state:
+            (path,) = state["files"]
+            text = base64.b64decode(state["files"][path]).decode().replace("\n", "\r\n")
+            state["files"][path] = base64.b64encode(b"\xef\xbb\xbf" + text.encode()).decode()
+        assert self.hold(host, done=True)["held"] and len(host.records()) == 1
+
+    @pytest.mark.parametrize(
+        ("folder", "said"),
+        [
+            ({"rights": {EVERYBODY: FULL, "S-1-5-18": FULL}}, "may be written by S-1-1-0"),
+            ({"owner": "S-1-5-21-9-9-9-1001"}, "belongs to S-1-5-21-9-9-9-1001"),
+            ({"kind": "link"}, "is a link"),
+            ({"kind": "unreadable", "error": "Access is denied."}, "cannot be reached: Access is denied."),
+        ],
+    )
+    def test_a_folder_that_cannot_be_trusted(self, host, folder, said):
+        with host.change() as state:
+            state["folders"][FOLDER.lower()] = folder
+        result = self.hold(host)
+        assert result["failed"] and said in result["msg"] and FOLDER in result["msg"] and host.records() == {}
+
+    def test_others_may_read(self, host):
+        with host.change() as state:
+            state["folders"][FOLDER.lower()] = {"rights": {EVERYBODY: READ, "S-1-5-18": FULL}}
+        assert self.hold(host)["changed"]
+
+    @pytest.mark.parametrize(("fault", "said"), [({"locked": True}, "is locked by another process"), ({"full": True}, "not enough space on the disk")])
+    def test_what_cannot_be_written(self, host, fault, said):
+        with host.change() as state:
+            state.update(fault)
+        result = self.hold(host)
+        assert result["failed"] and said in result["msg"] and "cannot be written" in result["msg"]
+        assert Action(host).run("service_hold", services=["Cart"], event_ids=["E1"])["failed"] and states(host)["Cart"] == "Running"
+
+    def test_whoever_is_faster_is_not_overwritten(self, host):
+        """Another controller puts its event on the record between our look and our write. Both are on it in the end."""
+        self.hold(host)
+        action = Action(host)
+        other = iter([lambda: Action(host).run("task_hold", name=["x"], event_ids=["E2"])])
+
+        def call(args):
+            if "IO.FileOptions]::WriteThrough" in args["script"]:
+                next(other, lambda: None)()
+            return answer_of(args)
+
+        def answer_of(args):
+            del action.answers[POWERSHELL]
+            try:
+                return action._execute_module(POWERSHELL, args, {})
+            finally:
+                action.answers[POWERSHELL] = call
+
+        action.answers[POWERSHELL] = call
+        result = action.run("task_hold", name=["x"], event_ids=["E3"])
+        assert not result.get("failed"), result
+        assert sorted(next(iter(host.records().values()))["events"]) == ["E1", "E2", "E3"]
+
+    def test_no_administrator(self, host):
+        with host.change() as state:
+            state["admin"] = False
+        look = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
+        assert r"VM\azureuser, who is no administrator" in look["fatal"]
+
+    def test_a_path_of_another_kind_of_host(self, host):
+        assert "is not an absolute path of a Windows host" in self.hold(host, state_dir="/srv/state")["msg"]
+
+
+class TestService:
+    """The metadata service."""
+
+    def info(self, host, answer, **more):
+        action = Action(host, {URI: answer})
+        return action, action.run("scheduled_events_info", resource_name="win1", **more)
+
+    def test_how_it_is_asked(self, host):
+        action, result = self.info(host, reply(content="\ufeff" + document("E1")), request_timeout=2.9)
+        assert [event["event_id"] for event in result["events"]] == ["E1"] and result["document_incarnation"] == 7
+        (_name, args), = action.calls
+        assert args == {
+            "url": "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01",
+            "url_method": "GET",
+            "headers": {"Metadata": "true"},
+            "return_content": True,
+            "use_proxy": False,
+            "follow_redirects": "none",
+            "url_timeout": 2,
+        }
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            (reply(302, location="http://elsewhere/"), "answered 302, a redirect to 'http://elsewhere/', which is not followed"),
+            (reply(403, content="no"), "answered 403: 'no'"),
+            (reply(content="<html>"), "not JSON"),
+            (reply(content="{}"), "not a document of Scheduled Events"),
+            (reply(content="x", content_encoding="gzip"), "Content-Encoding 'gzip'"),
+            ({"failed": True, "msg": "Unhandled exception occurred when sending web request. Exception: The operation has timed out"}, "has timed out"),
+        ],
+    )
+    def test_what_is_no_document(self, host, answer, said):
+        _action, result = self.info(host, answer)
+        assert result["failed"] and said in result["msg"]
+
+    def test_it_comes_back(self, host):
+        answers = iter([reply(503), reply(410), reply("200", content=document("E1"))])
+        _action, result = self.info(host, lambda args: next(answers))
+        assert [event["event_id"] for event in result["events"]] == ["E1"]
+
+    @pytest.mark.parametrize("module", ["scheduled_events_approve", "approval_hold"])
+    def test_check_mode_sends_nothing(self, host, module):
+        methods = []
+
+        def answer(args):
+            methods.append(args["url_method"])
+            return reply(content=document("E1"))
+
+        ready = {"ready_resources": ["win1"]} if module == "approval_hold" else {}
+        result = Action(host, {URI: answer}, check_mode=True).run(module, event_ids=["E1"], resource_name="win1", **ready)
+        assert result["approved"] == ["E1"] and result["changed"] and methods == ["GET"] and host.records() == {}
+
+    def test_an_approval_is_on_record_before_it_is_sent(self, host):
+        seen = []
+
+        def answer(args):
+            seen.append((args["url_method"], [event["details"]["posted"] for record in host.records().values() for event in record["events"].values()]))
+            return reply(content=document("E1"))
+
+        result = Action(host, {URI: answer}).run("approval_hold", event_ids=["E1"], ready_resources=["win1"], resource_name="win1", timeout=30)
+        assert result["approved"] == ["E1"] and seen == [("GET", []), ("POST", [False])]
+        assert [event["details"]["posted"] for record in host.records().values() for event in record["events"].values()] == [True]
+
+    def test_a_refused_approval_leaves_no_record(self, host):
+        def answer(args):
+            return reply(content=document("E1")) if args["url_method"] == "GET" else reply(403)
+
+        result = Action(host, {URI: answer}).run("approval_hold", event_ids=["E1"], ready_resources=["win1"], resource_name="win1")
+        assert result["failed"] and host.records() == {}
+
+    def test_too_late_by_the_hosts_own_clock(self, host):
+        with host.change() as state:
+            state["clock_ahead"] = 3600.0
+        methods = []
+
+        def answer(args):
+            methods.append(args["url_method"])
+            return reply(content=document("E1"))
+
+        args = {"event_ids": ["E1"], "ready_resources": ["win1"], "resource_name": "win1"}
+        late = Action(host, {URI: answer}).run("approval_hold", ready_until=time.time() + 60, **args)
+        assert "too long ago" in late["msg"] and methods == ["GET"] and host.records() == {}
+        assert Action(host, {URI: answer}).run("approval_hold", ready_until=time.time() + 3660, **args)["approved"] == ["E1"]
+
+    def test_no_time_for_an_approval(self, host):
+        def answer(args):
+            assert args["url_method"] == "GET"
+            return reply(content=document("E1"))
+
+        result = Action(host, {URI: answer}).run("approval_hold", event_ids=["E1"], ready_resources=["win1"], resource_name="win1", timeout=3.0)
+        assert result["failed"] and "time" in result["msg"]
+
+    def test_a_wait_reads_again(self, host):
+        answers = iter([reply(content=document()), reply(503), reply(content=document("E1"))])
+        result = Action(host, {URI: lambda args: next(answers)}).run("scheduled_events_wait", resource_name="win1", timeout=60)
+        assert result["outcome"] == "present"
+
+
+class TestLook:
+    def test_one_look(self, host):
+        with host.change() as state:
+            state["connections"] = [
+                [443, "10.0.0.9", 50000, "Established"],
+                [443, "::ffff:10.0.0.9", 50001, "CloseWait"],
+                [443, "fe80::1%12", 50002, "Established"],
+                [443, "2001:db8::9", 50003, "TimeWait"],
+                [80, "10.0.0.9", 50004, "Established"],
+            ]
+        action = Action(host, {URI: reply(content=document("E1"))})
+        look = action.run("host_observation", ports=[443], resource_name="win1")
+        assert look["connections"] == [{"port": 443, "peer": "10.0.0.9", "count": 2}, {"port": 443, "peer": "fe80::1", "count": 1}]
+        assert look["addresses"] == ["10.0.0.21", "2001:db8::21"] and look["holds"] == [] and "fatal" not in look
+        assert [name for name, _args in action.calls] == [POWERSHELL, URI]
+
+    def test_it_ends_when_there_is_news(self, host):
+        answers = iter([document(), document(), document("E1")])
+        action = Action(host, {URI: lambda args: reply(content=next(answers))})
+        first = action.run("host_observation", resource_name="win1")
+        waits = []
+
+        def pause(seconds):
+            waits.append(seconds)
+            action_clock[0] += seconds
+
+        action_clock = [0.0]
+        action.answers[URI] = lambda args: reply(content=next(answers))
+        look = _look(action, action_clock, pause, resource_name="win1", wait=60, known=first["fingerprint"])
+        assert [event["event_id"] for event in look["events"]] == ["E1"]
+        # Nothing is to be drained, so the host is asked every five seconds.
+        assert waits == [5.0]
+
+    def test_it_ends_when_nobody_is_connected(self, host):
+        clock, waits = [0.0], []
+
+        def pause(seconds):
+            waits.append(seconds)
+            clock[0] += seconds
+            if len(waits) == 2:
+                with host.change() as state:
+                    state["connections"] = []
+
+        with host.change() as state:
+            state["connections"] = [[80, "10.0.0.9", 1, "Established"]]
+        action = Action(host, {URI: lambda args: reply(content=document("E1"))})
+        known = action.run("host_observation", resource_name="win1")["fingerprint"]
+        look = _look(action, clock, pause, resource_name="win1", wait=30, known=known, ports=[80], await_idle=True)
+        assert look["connections"] == [] and look["looks"] == 2 and waits == [1.0, 1.0, 1.0]
+
+    def test_the_hosts_own_answer(self, host):
+        def answer(args):
+            return reply(content=document("E1")) if "metadata" in args["url"] else reply(503)
+
+        ask = {"url": "http://localhost:8080/health", "port": 8080}
+        with host.change() as state:
+            state["listens"] = [8080]
+        look = Action(host, {URI: answer}).run("host_observation", resource_name="win1", ask=ask)
+        assert look["unanswered"] == "http://localhost:8080/health: status 503"
+        with host.change() as state:
+            state["listens"] = []
+        look = Action(host, {URI: answer}).run("host_observation", resource_name="win1", ask=ask)
+        assert look["unanswered"].startswith("port 8080 of localhost: ")
+        assert Action(host, {URI: reply(204)}).run("wait_for_answer", url="http://localhost/")["answered"]
+
+    @pytest.mark.parametrize("output", [[], ["{}"], ["no JSON"], None, [json.dumps({"user": 1})]])
+    def test_what_cannot_be_understood(self, host, output):
+        told = {"changed": False, "output": output, "error": []}
+        look = Action(host, {POWERSHELL: told}).run("host_observation", resource_name="win1")
+        assert look["failed"] and "look.ps1 told" in look["msg"]
+
+    def test_a_script_that_fails_and_a_host_that_goes_away(self, host):
+        told = {"failed": True, "msg": "m", "error": [{"exception": {"message": "Access is denied"}}], "output": []}
+        assert "Access is denied" in Action(host, {POWERSHELL: told}).run("task_hold", name=["x"], event_ids=["E1"])["msg"]
+        with pytest.raises(AnsibleConnectionFailure):
+            Action(host, {POWERSHELL: {"module_stdout": "", "rc": 1}}).run("task_hold", name=["x"], event_ids=["E1"])
+
+        def away(args):
+            raise AnsibleError("winrm send_input failed")
+
+        with pytest.raises(AnsibleConnectionFailure, match="send_input"):
+            Action(host, {POWERSHELL: away}).run("task_hold", name=["x"], event_ids=["E1"])
+
+    def test_the_collection_is_missing(self, host):
+        def missing(args):
+            raise AnsibleError("The module ansible.windows.win_powershell was not found in configured module paths")
+
+        result = Action(host, {POWERSHELL: missing}).run("task_hold", name=["x"], event_ids=["E1"])
+        assert "ansible-galaxy collection install 'ansible.windows:>=3.8.0'" in result["msg"]
+
+
+def _look(action, clock, pause, **args):
+    """A look by a scripted clock."""
+    whole = windows.time
+    windows_class = windows.Windows.__init__.__defaults__
+    windows.Windows.__init__.__defaults__ = (None, lambda: clock[0])
+    try:
+        return action.run("host_observation", pause=pause, **args)
+    finally:
+        windows.Windows.__init__.__defaults__ = windows_class
+        windows.time = whole
+
+
+class TestHealthFile:
+    OUT = {"action": "file", "file": HEALTH}
+
+    def test_its_presence_means_out(self, host):
+        result = Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        assert result["answers"][0]["condition"] == "held" and result["done"]
+        assert base64.b64decode(host.state()["files"][HEALTH]).decode() == MARK
+        assert Action(host).run("health_probe_hold", state="absent")["changed"]
+        assert host.state()["files"] == {}
+
+    def test_its_absence_means_out(self, host):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"all is well").decode()
+        means = dict(self.OUT, file_means="in")
+        Action(host).run("health_probe_hold", event_ids=["E1"], **means)
+        assert HEALTH not in host.state()["files"] and HEALTH + KEPT in host.state()["files"]
+        Action(host).run("health_probe_hold", state="absent")
+        assert host.state()["files"] == {HEALTH: base64.b64encode(b"all is well").decode()}
+
+    def test_an_operators_own_file_stays(self, host):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+        assert Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)["answers"][0]["condition"] == "already_out"
+        Action(host).run("health_probe_hold", state="absent")
+        assert host.records() == {} and HEALTH in host.state()["files"]
+
+    @pytest.mark.parametrize(
+        ("file_ago", "folder_ago", "told"),
+        [
+            (100.0, 200.0, 100.0),
+            (5000.0, 3.0, 3.0),  # moved there with the times that it had
+            (1e9, 1e9, 7000.0),  # no longer than since the boot
+            (-30.0, 100.0, 0.0),  # the clock was set back
+        ],
+    )
+    def test_since_when_an_operators_own_file_is_there(self, host, file_ago, folder_ago, told):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+            state["booted"] = time.time() - 7000
+            state["changed"] = {HEALTH.lower(): time.time() - file_ago, ntpath.dirname(HEALTH).lower(): time.time() - folder_ago}
+        look = Action(host).run("health_probe_info", notice=12, **self.OUT)
+        assert look["answer"]["condition"] == "already_out" and look["answer"]["failing_for"] == pytest.approx(told, abs=2)
+        assert look["notice_left"] == pytest.approx(max(0.0, 12 - told), abs=2) and look["idle"] == (told > 12)
+
+    def test_since_when_the_file_of_an_operator_is_gone(self, host):
+        with host.change() as state:
+            state["booted"] = time.time() - 7000
+            state["changed"] = {ntpath.dirname(HEALTH).lower(): time.time() - 4}
+        look = Action(host).run("health_probe_info", notice=12, **dict(self.OUT, file_means="in"))
+        assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(8, abs=2)
+
+    def test_a_time_that_is_not_told_is_waited_for_in_full(self, host):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+            state["changed"] = {HEALTH.lower(): None}
+            state["services"] = {"Web": {"status": "Stopped"}}
+        for answer in (self.OUT, {"action": "service", "service": "Web"}):
+            look = Action(host).run("health_probe_info", notice=12, **answer)
+            assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(12, abs=2) and not look["idle"]
+
+    @pytest.mark.parametrize("release", [False, True])
+    def test_a_mark_of_which_a_part_was_written(self, host, release):
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        with host.change() as state:
+            path, content = next((path, content) for path, content in state["files"].items() if path.endswith(".json"))
+            state["files"][path] = base64.b64encode(json.dumps(dict(json.loads(base64.b64decode(content)), phase="changing")).encode()).decode()
+            state["files"][HEALTH] = base64.b64encode(MARK[:7].encode()).decode()
+        if release:
+            assert Action(host).run("health_probe_hold", state="absent")["conflicts"] == []
+            assert host.state()["files"] == {}
+        else:
+            assert Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)["answers"][0]["condition"] == "held"
+            assert base64.b64decode(host.state()["files"][HEALTH]).decode() == MARK
+
+    def test_a_part_of_the_mark_after_the_change_is_somebody_elses(self, host):
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(MARK[:7].encode()).decode()
+        assert "somebody else" in Action(host).run("health_probe_hold", state="absent")["conflicts"][0]
+        assert HEALTH in host.state()["files"]
+
+    def test_while_it_is_held_the_record_says_what_the_file_means(self, host):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"all is well").decode()
+        Action(host).run("health_probe_hold", event_ids=["E1"], **dict(self.OUT, file_means="in"))
+        answer = Action(host).run("health_probe_info", **self.OUT)["answer"]
+        assert answer["condition"] == "held" and answer["state"] == "failing" and answer["noted"]
+
+    def test_the_question_of_the_host_itself_is_no_new_connection(self):
+        samples = []
+
+        class Looks:
+            def want(self, **wanted):
+                pass
+
+            def look(self, **how):
+                return types.SimpleNamespace(samples=[windows.Sample(0.0, samples.pop(0))], addresses=["10.0.0.21"])
+
+        def new(lines, port=80):
+            samples[:] = [[], lines]
+            arrivals = windows_host.Arrivals(Looks(), [80], [], time.monotonic)
+            arrivals.asked(port)
+            arrivals.see()
+            return arrivals.new
+
+        assert new(["80 127.0.0.1 5000 TimeWait"]) == new(["80 10.0.0.21 5000 TimeWait"]) == {}
+        assert new(["80 127.0.0.1 5000 TimeWait", "80 127.0.0.1 5001 TimeWait"]) == {80: 1}
+        assert new(["80 10.0.0.9 5000 TimeWait"]) == new(["80 127.0.0.1 5000 TimeWait"], port=81) == {80: 1}
+
+    def test_how_the_look_tells_that_it_is_idle(self, host):
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        look = Action(host).run("health_probe_info", ports=[80], notice=0, **self.OUT)
+        assert look["idle"] and look["answer"]["condition"] == "held" and look["connections"] == [] and len(look["holds"]) == 1
+        with host.change() as state:
+            state["connections"] = [[80, "168.63.129.16", 1, "Established"], [80, "10.0.0.9", 1, "Established"]]
+        look = Action(host).run("health_probe_info", ports=[80], notice=0, **self.OUT)
+        assert not look["idle"] and look["connections"] == [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+
+    def test_what_is_not_possible(self, host):
+        def said(**args):
+            return Action(host).run("health_probe_hold", event_ids=["E1"], **args)["msg"]
+
+        assert "is not possible on a Windows host" in said(action="command", command_out="a", command_in="b")
+        assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
+        assert "not an absolute path" in said(action="file", file="/srv/f")
+
+
+class TestDocumented:
+    """What Microsoft's reference of .NET and IIS says: the names and the numbers of each state. PowerShell gives one or the other."""
+
+    @pytest.mark.parametrize(
+        ("status", "active_state"),
+        [
+            # System.ServiceProcess.ServiceControllerStatus
+            *((("Stopped", 1), "inactive"), (("StartPending", 2), "activating"), (("StopPending", 3), "deactivating"), (("Running", 4), "active")),
+            *((("ContinuePending", 5), "activating"), (("PausePending", 6), "deactivating"), (("Paused", 7), "inactive")),
+        ],
+    )
+    def test_services(self, status, active_state):
+        for told in status:
+            unit = windows_services._unit("a", windows.Service("A", str(told), "Automatic", ()))
+            assert (unit.name, unit.active_state, unit.load_state) == ("A", active_state, "loaded")
+        # System.ServiceProcess.ServiceStartMode
+        for start in ("Disabled", 4):
+            assert windows_services._unit("a", windows.Service("A", "Stopped", str(start), ())).load_state == "disabled"
+
+    def test_connections(self):
+        # System.Net.NetworkInformation.TcpState
+        names = "Unknown Closed Listen SynSent SynReceived Established FinWait1 FinWait2 CloseWait Closing LastAck TimeWait DeleteTcb".split()
+        for number, name in enumerate(names):
+            found = [windows_host.connections_in([f"80 10.0.0.9 4000 {told}"], {80}) for told in (name, number)]
+            assert found[0] == found[1] and bool(found[0]) == (name in ("Established", "CloseWait"))
+
+    def test_iis(self):
+        # Microsoft.Web.Administration.ObjectState
+        for number, name in enumerate(("Starting", "Started", "Stopping", "Stopped")):
+            assert windows_iis.STATES[str(number)] == windows_iis.STATES[name.lower()] == name.lower()
+        assert "4" not in windows_iis.STATES and "unknown" not in windows_iis.STATES
+
+    @pytest.mark.parametrize(
+        ("rights", "changes"),
+        [
+            # System.Security.AccessControl.FileSystemRights, with Synchronize as Windows adds it
+            *((2032127, True), (197055 | 1048576, True), (278 | 1048576, True), (64, True), (262144, True), (524288, True)),
+            *((131241 | 1048576, False), (131209, False), (1048576, False)),
+            # The generic rights that some tools set
+            *((0x10000000, True), (0x40000000, True), (-2147483648, False)),
+        ],
+    )
+    def test_rights(self, rights, changes):
+        assert bool(rights & windows_records.CHANGES) == changes
+
+
+def test_the_plan_names_no_operating_system():
+    folder = ROOT / "plugins" / "plugin_utils" / "_planning"
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    assert re.findall(r"(?i)windows|linux|powershell|winrm|_platforms", text) == []
+
+
+class TestPlatform:
+    def action(self, shell, delegate_to=None):
+        action = Action(None)
+        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(_IS_WINDOWS=shell))
+        action._task.delegate_to = delegate_to
+        action._templar = types.SimpleNamespace(template=lambda value: value)
+        return action
+
+    def test_the_shell_tells_or_the_variable(self):
+        assert is_windows(self.action(True), {}) and not is_windows(self.action(False), {})
+        assert not is_windows(self.action(True), {"graceful_azure_platform": "linux"})
+        assert is_windows(self.action(False), {"graceful_azure_platform": "windows"})
+        with pytest.raises(AnsibleError, match="is none of linux, windows"):
+            is_windows(self.action(False), {"graceful_azure_platform": "beos"})
+
+    def test_a_balancer_has_its_own(self):
+        variables = {"inventory_hostname": "win1", "graceful_azure_platform": "windows", "ansible_delegated_vars": {"lb1": {}}}
+        assert not is_windows(self.action(False, "lb1"), variables)
+        assert is_windows(self.action(False, "win1"), variables)
+
+    def test_paths(self):
+        assert all(map(is_absolute, ["/srv", "~/x", r"C:\x", "c:/x", r"%ProgramData%\x"]))
+        assert not any(map(is_absolute, ["srv", r"x\y", "C:x", "%ProgramData%"]))
+
+    def test_what_the_controller_lacks(self):
+        settings = {name: {"drain_host": {"steps": [] if name == "win2" else [{"type": "iis"}]}} for name in ("win1", "win2", "web1")}
+        hosts = {"win1": {"ansible_connection": "psrp"}, "win2": {"ansible_shell_type": "cmd"}, "web1": {}}
+        assert [told_by(variables) for variables in hosts.values()] == ["windows", "windows", "linux"]
+        assert list(lacking(hosts, settings, lambda name: "99.0")) == []
+        told = list(lacking(hosts, settings, {"ansible.windows": "2.5.0"}.get))
+        assert told[0].startswith("win1, win2: the controller has an old ansible.windows (2.5.0)")
+        assert told[1].startswith("win1: the controller has no microsoft.iis") and len(told) == 2
+        assert list(lacking({"web1": {}}, settings, lambda name: None)) == []
