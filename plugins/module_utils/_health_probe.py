@@ -94,10 +94,6 @@ class File:
         self.name, self.on, self.means = name, path, means
         self.more = {"means": means}
 
-    def meaning(self, means):
-        """The same file with another meaning."""
-        return File(self.on, means, self.name)
-
     def check(self):
         if not os.path.isabs(self.on):
             raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
@@ -126,6 +122,10 @@ class File:
         there = self._status(self.on) is not None
         told = "%s is %s" % (self.on, "there" if there else "not there")
         return Seen(there == (self.means == OUT), False, told)
+
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self.on, means, self.name)
 
     def out_for(self):
         """For how many seconds somebody else has made the answer fail, as far as the file system tells. None: nobody can tell."""

@@ -95,12 +95,6 @@ class Systemd:
             )
         return units
 
-    def down_for(self, name):
-        """For how many seconds a unit that is down has been so. If it never ran, since the boot."""
-        text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
-        since = text.partition("=")[2]
-        return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
-
     @staticmethod
     def names(names):
         """The full names of units, each once and in the order given."""
@@ -110,6 +104,12 @@ class Systemd:
     def comes_back(name):
         """Whether a unit that was stopped along with another is started again."""
         return name.endswith(STARTED_AGAIN)
+
+    def down_for(self, name):
+        """For how many seconds a unit that is down has been so. If it never ran, since the boot."""
+        text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
+        since = text.partition("=")[2]
+        return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
 
     def stop(self, name):
         self._tell("stop", name)

@@ -195,6 +195,37 @@ LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
 
 
+class LookedAt(ThisMachine):
+    """What a look needs of this machine besides."""
+
+    sample_seconds = SAMPLE_SECONDS
+    look_seconds = LOOK_SECONDS
+
+    @staticmethod
+    def arrivals(ports, peers, monotonic):
+        return Arrivals(ports, peers, monotonic)
+
+    @staticmethod
+    def connections(ports):
+        return established(ports)
+
+    @staticmethod
+    def ask(url, seconds, validate_certs, arrivals):
+        """None if the URL answers, otherwise why not. Connections that come meanwhile are counted."""
+        own, readings = [], []
+        with _read_on(arrivals, readings):
+            # It may be on one of the ports whose new connections are counted, and this is none.
+            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
+        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
+        for reading in readings:
+            arrivals.see(reading, but)
+        return said
+
+    @staticmethod
+    def check_writable(state_dir):
+        check_writable(state_dir)
+
+
 @contextlib.contextmanager
 def _read_on(arrivals, readings):
     """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
@@ -214,37 +245,6 @@ def _read_on(arrivals, readings):
     finally:
         done.set()
         reader.join()
-
-
-class LookedAt(ThisMachine):
-    """What a look needs of this machine besides."""
-
-    sample_seconds = SAMPLE_SECONDS
-    look_seconds = LOOK_SECONDS
-
-    @staticmethod
-    def arrivals(ports, peers, monotonic):
-        return Arrivals(ports, peers, monotonic)
-
-    @staticmethod
-    def connections(ports):
-        return established(ports)
-
-    @staticmethod
-    def ask(url, seconds, validate_certs, arrivals):
-        """None if the URL answers, otherwise why not. New connections are counted meanwhile."""
-        own, readings = [], []
-        with _read_on(arrivals, readings):
-            # It may be on one of the ports whose new connections are counted, and this is none.
-            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
-        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
-        for reading in readings:
-            arrivals.see(reading, but)
-        return said
-
-    @staticmethod
-    def check_writable(state_dir):
-        check_writable(state_dir)
 
 
 class Look:

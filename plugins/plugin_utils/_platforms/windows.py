@@ -26,11 +26,8 @@ LOCK_SECONDS = 10.0
 LOOK_AGE = 3.0
 """Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
 
-Entry = namedtuple("Entry", ("path", "kind", "content", "error", "changed"), defaults=(None,))
-"""A file, or what is in its place. C(kind): file, folder, link, large, missing or unreadable. C(content): bytes.
-
-C(changed): when it was made or written last, in seconds since 1970 by the host's clock; None if that was not told.
-"""
+Entry = namedtuple("Entry", ("path", "kind", "content", "error", "changed"))
+"""A file, or what is in its place. C(kind): file, folder, link, large, missing or unreadable. C(content): bytes. C(changed): seconds since 1970."""
 Service = namedtuple("Service", ("name", "status", "start", "dependents"))
 Sample = namedtuple("Sample", ("at", "lines"))
 Seen = namedtuple(
@@ -183,8 +180,7 @@ class Windows:
 
 def _entry(told):
     content = base64.b64decode(as_text(told.get("content")))
-    changed = as_number(told["changed"]) if told.get("changed") is not None else None
-    return Entry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), changed)
+    return Entry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), as_number(told.get("changed", 0)))
 
 
 def _seen(told):

@@ -12,7 +12,7 @@ import ipaddress
 import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
@@ -94,6 +94,10 @@ class Host:
         return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "addresses": own_addresses(seen.addresses), "network": identity}
 
 
+def _is_loopback(peer):
+    return ipaddress.ip_address(peer).is_loopback
+
+
 def own_addresses(texts):
     """The sorted addresses, without loopback and link-local ones."""
     known = set()
@@ -122,13 +126,14 @@ class Arrivals:
     """The new connections since this was made, in place of the class of this name that reads the tables of Linux."""
 
     def __init__(self, windows, ports, ignored, monotonic):
-        self._windows, self._ports, self._ignored, self._monotonic = windows, set(ports), set(ignored), monotonic
+        self._windows, self._ports, self._monotonic = windows, set(ports), monotonic
         windows.want(ports=ports)
+        # What the host asks itself is no request of a user's.
+        self._ignored = {*ignored, *own_addresses(windows.look().addresses)}
         self.new = {}
         self.began = self.at = self._last = monotonic()
         self._known = None
         self._ended_before = False
-        self._asked = None
         if ports:
             self._see(0.0)
 
@@ -138,27 +143,17 @@ class Arrivals:
             self._see(WATCH_SECONDS)
         self.at = self._monotonic()
 
-    def asked(self, port):
-        """The host has just asked itself on this port. That one connection does not count, if it is found."""
-        self._asked = port
-
     def _see(self, seconds):
-        seen = self._windows.look(max_age=3.0, once="arrivals", watch=seconds)
-        own = {parse_address(address.partition("%")[0]) for address in seen.addresses}
-        for sample in seen.samples:
-            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored]
+        for sample in self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples:
+            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored and not _is_loopback(part[1])]
             found = {part[:3] for part in parts}
             if self._known is None:
                 self._ended_before = any(part[3] in ENDED for part in parts)
             else:
-                for connection in sorted(found - self._known):
-                    if connection[0] == self._asked and (connection[1] in own or ipaddress.ip_address(connection[1]).is_loopback):
-                        self._asked = None
-                        continue
+                for connection in found - self._known:
                     self.new[connection[0]] = self.new.get(connection[0], 0) + 1
                     self._last = self._monotonic()
             self._known = found
-        self._asked = None
 
     @property
     def quiet_for(self):
@@ -179,10 +174,6 @@ class File:
         self._windows, self._folder = windows, folder
         windows.want(files=[path, path + KEPT, parent_of(path)])
 
-    def meaning(self, means):
-        """The same file with another meaning."""
-        return File(self._windows, self._folder, self.on, means, self.name)
-
     def check(self):
         if not is_absolute(self.on) or self.on.startswith(("/", "~", "$")):
             raise ProbeError(f"The health file {self.on} is not an absolute path of a Windows host, such as C:\\inetpub\\health\\out.txt.")
@@ -199,16 +190,21 @@ class File:
         there = found.kind != "missing"
         return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
 
+    def meaning(self, means):
+        """The same file with another meaning."""
+        return File(self._windows, self._folder, self.on, means, self.name)
+
     def out_for(self):
-        """For how many seconds somebody else has made the answer fail, as far as the file system tells. If it does not tell, none have passed."""
+        """For how many seconds somebody else has made the answer fail, as far as the host tells. If it does not tell, whoever looks counts from there."""
         found, _kept, parent = self._entries()
-        # A file that was moved or copied keeps a time of its own, but its folder has changed then. Another file may have changed the folder, and the
-        # wait is then longer than it need be.
+        # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
         times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
         seen = self._windows.look(max_age=60.0)
-        if None in times or max(times) > seen.now + self._windows.age():
-            return 0.0
-        return min(seen.now - max(times), seen.clock) + self._windows.age()
+        # A time in the future tells that the clock was set back since then.
+        return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
+
+    def complete(self):
+        """A file is written as a whole."""
 
     def fail(self):
         found = self._entries()[0]
@@ -217,12 +213,6 @@ class File:
                 self._write("written", self.on, None, MARK.encode())
         elif found.kind != "missing":
             self._write(f"renamed to {self.on + KEPT}", self.on, found.content, move_to=self.on + KEPT)
-
-    def complete(self):
-        """Write the mark anew over one of which a run that was cut off has written a part."""
-        found = self._entries()[0]
-        if self.means == OUT and _is_begun(found):
-            self._write("written", self.on, found.content, MARK.encode())
 
     def pass_again(self):
         found, kept, _parent = self._entries()
@@ -263,10 +253,6 @@ class File:
 
 def _is_ours(entry):
     return entry.kind == "file" and entry.content == MARK.encode()
-
-
-def _is_begun(entry):
-    return entry.kind == "file" and entry.content != MARK.encode() and MARK.encode().startswith(entry.content)
 
 
 class Machine:
@@ -311,13 +297,11 @@ class Machine:
         return Arrivals(self._windows, ports, peers, monotonic)
 
     def connections(self, ports):
-        return established(self._windows, ports)
+        return [entry for entry in established(self._windows, ports) if not _is_loopback(entry["peer"])]
 
     def ask(self, url, seconds, validate_certs, arrivals):
-        said = ask_url(self._windows, url, seconds, validate_certs)
-        scheme, _host, port, _target = split_url(url)
-        arrivals.asked(port or (443 if scheme == "https" else 80))
-        return said
+        # Its own connections come from the host itself, and those are not counted.
+        return ask_url(self._windows, url, seconds, validate_certs)
 
     def check_writable(self, state_dir):
         check_writable(self._windows.look(max_age=60.0))

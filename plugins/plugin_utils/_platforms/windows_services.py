@@ -58,16 +58,16 @@ class WindowsServices:
         self._moves = any(unit.active_state in ("activating", "deactivating") for unit in units)
         return units
 
-    @staticmethod
-    def down_for(name):
-        """Windows does not tell since when a service is stopped. Whoever looks counts from there."""
-        return 0.0
-
     def stop(self, name):
         self._tell(name, "stop")
 
     def start(self, name):
         self._tell(name, "start")
+
+    @staticmethod
+    def down_for(name):
+        """Windows does not tell since when a service is down. Whoever looks counts from there."""
+        return 0.0
 
     def boot_id(self):
         return self._windows.look(max_age=60.0).boot

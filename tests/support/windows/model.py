@@ -232,15 +232,13 @@ def expand(path):
 
 
 def _entry(state, path):
-    told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": None}
+    told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": state["changed"].get(path.lower(), 1.0)}
     found = state["folders"].get(path.lower())
     if found is not None:
-        changed = state["changed"].get(path.lower(), 0.0)
-        return dict(told, kind=found.get("kind", "folder"), error=found.get("error", ""), changed=changed)
+        return dict(told, kind=found.get("kind", "folder"), error=found.get("error", ""))
     content = _find(state, path)
     if content is None:
         return told
-    told["changed"] = state["changed"].get(path.lower(), 0.0)
     if content.startswith("!"):
         return dict(told, kind="unreadable", error=content[1:])
     return dict(told, kind="file", content=content)

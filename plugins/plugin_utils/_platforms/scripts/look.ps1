@@ -5,27 +5,25 @@
 # Tells what is on this machine: the folder of the records, files, services, connections, addresses, boot and clock. It changes nothing.
 [CmdletBinding(SupportsShouldProcess)]
 param([string]$Folder, [string[]]$Files, [string[]]$Services, [int[]]$Ports, [double]$Watch)
-$Ansible.Changed = $false
+$Ansible.Changed = $false; $clock = [Diagnostics.Stopwatch]::StartNew()
 function Read-Entry([string]$Path) {
-    $entry = @{ path = $Path; kind = 'file'; content = ''; error = ''; changed = $null }
+    $entry = @{ path = $Path; kind = 'file'; content = ''; error = ''; changed = 0 }
     try {
         $attributes = [IO.File]::GetAttributes($Path)
-        $times = @([IO.File]::GetCreationTimeUtc($Path), [IO.File]::GetLastWriteTimeUtc($Path)) | Sort-Object
-        $entry.changed = ($times[1] - (New-Object DateTime 1970, 1, 1)).TotalSeconds
         if ($attributes -band [IO.FileAttributes]::Directory) { $entry.kind = 'folder' }
         if ($attributes -band [IO.FileAttributes]::ReparsePoint) { $entry.kind = 'link' }
+        $times = [IO.File]::GetLastWriteTimeUtc($Path), [IO.File]::GetCreationTimeUtc($Path) | Sort-Object
+        $entry.changed = ($times[-1] - (New-Object DateTime 1970, 1, 1)).TotalSeconds
         if ($entry.kind -ne 'file') { return $entry }
         $stream = [IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete')
         try {
             if ($stream.Length -gt 1048576) { $entry.kind = 'large'; return $entry }
-            $memory = New-Object IO.MemoryStream; $stream.CopyTo($memory)
-            $entry.content = [Convert]::ToBase64String($memory.ToArray())
+            $memory = New-Object IO.MemoryStream; $stream.CopyTo($memory); $entry.content = [Convert]::ToBase64String($memory.ToArray())
         } finally { $stream.Dispose() }
     } catch [IO.FileNotFoundException], [IO.DirectoryNotFoundException] { $entry.kind = 'missing'
     } catch { $entry.kind = 'unreadable'; $entry.error = [string]$_.Exception.Message }
     return $entry
 }
-$clock = [Diagnostics.Stopwatch]::StartNew()
 $user = [Security.Principal.WindowsIdentity]::GetCurrent()
 $isAdmin = (New-Object Security.Principal.WindowsPrincipal $user).IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)
 $told = @{ user = $user.Name; sid = $user.User.Value; admin = $isAdmin; computer = $env:COMPUTERNAME; owner = ''; rights = @(); records = @(); free = -1 }
