@@ -59,14 +59,23 @@ class Nginx:
 
     def find(self):
         """Find the master process and its configuration file."""
-        found = []
+        found, strange = [], []
         for pid in pids(self._proc):
             title = self._title(pid)
             if title.startswith(MASTER) and self._is_near(pid):
-                found.append((pid, title[len(MASTER) :]))
+                if self._is_trusted(pid):
+                    found.append((pid, title[len(MASTER) :]))
+                else:
+                    strange.append(pid)
         # After an upgrade of the program, the former master goes on beside the new one, with the same configuration.
         known = {pid: self._configuration_of(pid, command) for pid, command in found}
         mine = [pid for pid in known if self._wanted is None or os.path.realpath(known[pid]) == os.path.realpath(self._wanted)]
+        if not mine and strange:
+            raise NginxError(
+                "Process %d calls itself the master process of nginx and belongs to another user. User id %d does not run the program of another user: run"
+                " the task as that user (become_user)%s."
+                % (strange[0], os.geteuid(), ", or start the nginx with the configuration %s" % self._wanted if self._wanted else "")
+            )
         if not mine and self._wanted is None:
             raise NginxError("No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine.")
         if not mine:
@@ -175,6 +184,14 @@ class Nginx:
             return os.readlink(os.path.join(self._proc, str(pid), "ns", "mnt")) == os.readlink(os.path.join(self._proc, "self", "ns", "mnt"))
         except OSError:
             return True
+
+    def _is_trusted(self, pid):
+        """Whether a process is root's or our own. Its program is run, and every user may call a process of theirs nginx.
+
+        All user ids count, so that a user's call of a program with the rights of root is not taken for root's.
+        """
+        found = re.search(r"^Uid:((?:\s+\d+)+)$", read(self._proc, str(pid), "status"), re.MULTILINE)
+        return bool(found) and {int(uid) for uid in found.group(1).split()} <= {0, os.geteuid()}
 
     def _configuration_of(self, pid, command):
         given = arguments(command)

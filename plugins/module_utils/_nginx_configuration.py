@@ -18,6 +18,7 @@ from __future__ import annotations
 import collections
 import glob
 import os
+import stat
 
 CONTEXTS = ("http", "stream")
 DOWN = "down"
@@ -199,12 +200,14 @@ class Server:
 class Configuration:
     """All files of a configuration, and the servers of its upstreams.
 
-    ``read``: a function that returns the bytes of a file. ``paths``: all files, without symbolic links.
+    ``read``: a function that returns the bytes of a file. ``files``: the bytes of all files by their paths, without symbolic links.
     """
 
     def __init__(self, path, read=read_file):
         self.path = os.path.realpath(path)
         self.files = collections.OrderedDict()
+        # The names by which the files are included. A link may lead elsewhere since nginx has read it.
+        self.names = set()
         self._read = read
         # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
         self._folder = os.path.dirname(os.path.abspath(path))
@@ -217,6 +220,7 @@ class Configuration:
 
     def _text(self, path):
         real = os.path.realpath(path)
+        self.names.add(path)
         if real not in self.files:
             self.files[real] = self._read(real)
         return real, decode(self.files[real])
@@ -259,6 +263,25 @@ class Configuration:
             self._servers[key] = Server(context, upstream, path, directive, text)
         elif upstream not in self._servers[key].upstreams:
             self._servers[key].upstreams.append(upstream)
+
+
+def changed_at(names):
+    """When the last of these files, or of the links that lead to them, was changed. If one is gone, it changes just now."""
+    found, todo = {}, list(names)
+    try:
+        while todo:
+            path = todo.pop()
+            if path in found:
+                continue
+            status = found[path] = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                todo.append(os.path.join(os.path.dirname(path), os.readlink(path)))
+            if os.path.dirname(path) != path:
+                todo.append(os.path.dirname(path))
+    except OSError:
+        return float("inf")
+    # The dates of a folder say only that some file in it came or went.
+    return max((max(status.st_mtime, status.st_ctime) for status in found.values() if not stat.S_ISDIR(status.st_mode)), default=0.0)
 
 
 def words_of(text):

@@ -24,10 +24,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx import read
 OPEN = ("01", "02", "03", "08")
 LISTENING = "0A"
 CONNECTED_UNIX = "03"
+LISTENING_UNIX = "01"
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
 
 Connection = collections.namedtuple("Connection", "inode local remote state")
+UnixEnd = collections.namedtuple("UnixEnd", "inode path state")
 
 
 class Connections:
@@ -36,7 +38,9 @@ class Connections:
     def __init__(self, master, workers, proc="/proc"):
         net = os.path.join(proc, str(master), "net")
         # The tables come first: what is closed after that does not count, because its process has no such file any more.
-        self._tcp = tcp_table(read(net, "tcp")) + tcp_table(read(net, "tcp6"))
+        self._tcp = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
+        # nginx has a connected UDP socket for each client that it passes on.
+        self._udp = ip_table(read(net, "udp")) + ip_table(read(net, "udp6"))
         self._unix = unix_table(read(net, "unix"))
         self._workers = {worker.pid: _sockets(worker.pid, proc) for worker in workers}
         self._listening = _sockets(master, proc)
@@ -45,11 +49,11 @@ class Connections:
     def to(self, addresses):
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
-        found = sum(self._unix.get(path, 0) for path in paths)
+        found = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths)
         own = set().union(*self._workers.values()) if self.known else None
         return found + sum(
             1
-            for connection in self._tcp
+            for connection in self._tcp + self._udp
             if connection.state in OPEN and connection.remote in addresses and (own is None or connection.inode in own)
         )
 
@@ -63,10 +67,14 @@ class Connections:
         ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in self._listening}
         mine = [connection for connection in self._tcp if connection.inode in self._workers[pid] and connection.state in OPEN]
         clients = sum(1 for connection in mine if connection.local[1] in ports)
-        return max(0, 2 * clients - len(mine))
+        # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
+        paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in self._listening}
+        local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in self._workers[pid])
+        return max(0, 2 * clients + local - len(mine))
 
 
-def tcp_table(text):
+def ip_table(text):
+    """The sockets in a table of TCP or UDP."""
     found = []
     # The first line is the heading.
     for line in text.splitlines()[1:]:
@@ -74,18 +82,14 @@ def tcp_table(text):
         try:
             found.append(Connection(fields[9], _end(fields[1]), _end(fields[2]), fields[3]))
         except (ValueError, IndexError):
-            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+            raise ConnectionsError("The kernel's table of connections has a line that cannot be understood: %r" % (line,)) from None
     return found
 
 
 def unix_table(text):
-    """How many connections each Unix socket with a path has."""
-    found = collections.Counter()
-    for line in text.splitlines()[1:]:
-        fields = line.split(None, 7)
-        if len(fields) == 8 and fields[5] == CONNECTED_UNIX:
-            found[fields[7]] += 1
-    return found
+    """The Unix sockets with a path."""
+    fields = (line.split(None, 7) for line in text.splitlines()[1:])
+    return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
 
 
 def _end(text):

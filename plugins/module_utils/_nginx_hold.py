@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, loaded_at
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
+    changed_at,
     decode,
     encode,
     put_back,
@@ -84,7 +85,24 @@ def sort_records(records, configuration):
             ours[key_of_record(record)] = record
         else:
             others.append(record)
-    return ours, others
+    found, doubles = servers_of(configuration)
+    return collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items()), others
+
+
+def _present_key(key, record, records, found, doubles):
+    """The key of a record's server. If its upstream was renamed, or one more includes the file, this is the only line that is as we left it."""
+    if key in found:
+        return key
+    context, _upstream, address, path = key
+    left = words_of(record["left"]["line"])
+
+    def fits(other):
+        return (other[0], other[2], other[3]) == (context, address, path)
+
+    lines = [other for other, server in found.items() if fits(other) and other not in records and other not in doubles and server.words == left]
+    # If another record has lost its line as well, nobody knows which of them it is.
+    lost = [other for other in records if fits(other) and other not in found and words_of(records[other]["left"]["line"]) == left]
+    return lines[0] if len(lines) == len(lost) == 1 else key
 
 
 def servers_of(configuration):
@@ -264,7 +282,9 @@ class Servers(Driver):
                 if not is_held and not any(key[3] == real for key in known):
                     raise NginxError("%s has no server %r in an upstream (option server).%s" % (path, self._server, self._others(real)))
             known = [key for key in known if key[3] in wanted]
-            recorded = [key for key in recorded if key[3] in wanted]
+            # The list of files may have become shorter since the hold was put. The events say what is to be released.
+            if self._request.present or not self._request.event_ids:
+                recorded = [key for key in recorded if key[3] in wanted]
         if not self._request.present:
             known += [key for key in recorded if key not in known]
         if not known:
@@ -451,7 +471,7 @@ class Look:
         self._connections = Connections(nginx.pid, self._workers, proc)
         self._now = now()
         self._age = loaded_at(self._workers, proc)
-        self._changed = {}
+        self._changed = changed_at(configuration.names)
         found, doubles = servers_of(configuration)
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
         self.files = list(configuration.files)
@@ -459,7 +479,7 @@ class Look:
     def _describe(self, server, record):
         condition = condition_of(record, server)
         result = describe(server, record, condition)
-        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded(server.path)
+        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded()
         result.update(loaded=loaded, in_service=not (server.down and loaded), connections=0, former=0, uncounted=None)
         try:
             result["connections"] = self._connections.to(addresses_of(server.address, server.context))
@@ -483,9 +503,9 @@ class Look:
         same = (process.get("pid"), process.get("started")) == (self.nginx.pid, self.nginx.started)
         return not (same and worker.started >= process["workers"])
 
-    def _is_loaded(self, path):
-        """Whether nginx has read a file since it was changed, by the dates of the file and the age of the workers."""
-        if path not in self._changed:
-            status = os.stat(path)
-            self._changed[path] = max(status.st_mtime, status.st_ctime)
-        return self._age is not None and self._now - self._changed[path] >= self._age
+    def _is_loaded(self):
+        """Whether nginx has read its files since the last of them was changed, by their dates and the age of the workers.
+
+        The line's own file is not enough: the files that include it decide whether it is read.
+        """
+        return self._age is not None and self._now - self._changed >= self._age

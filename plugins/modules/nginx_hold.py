@@ -38,6 +38,7 @@ options:
     description:
       - The files in which to act. Each must belong to the configuration and name the server.
       - By default these are all files of the configuration that name the server in an upstream.
+      - With O(state=absent) and O(event_ids), what these events hold in other files is released, too.
     type: list
     elements: path
   configuration:

@@ -152,7 +152,7 @@ servers:
     loaded:
       description:
         - Whether nginx has loaded the line as it is. For a line that is held, the record says so.
-          For any other, the file must be older than the workers of nginx.
+          For any other, all files of the configuration, and the links to them, must be older than the workers of nginx.
       type: bool
     in_service:
       description: Whether new requests may come. V(false) if the line has C(down) and nginx has loaded it.

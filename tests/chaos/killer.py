@@ -142,7 +142,7 @@ def behind(front, seed):
     yield named("in a turn", task=TURN, occurrence=3, delay=0.4, who="alone")
     yield named("once approved", once_approved=True, company="along")
     yield named("beside another", scenario=f"{front}_overlapping", company="along")
-    middle = next(point for point in points if "second record" in point)
+    middle = [point for point in points if "second record" in point][0]
     yield named("cancelled", scenario=f"{front}_cancelled", point=middle)
     yield named("no notice", scenario=f"{front}_no_notice", point=middle, who="alone")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -226,6 +227,36 @@ def test_an_operators_down_that_nginx_has_not_loaded_is_told(bed):
     assert (server["condition"], server["loaded"], server["in_service"]) == ("already_out", True, False)
 
 
+@pytest.mark.parametrize("way", ["link", "include", "folder"])
+def test_an_operators_older_file_that_nginx_has_not_loaded_is_told(bed, way):
+    """The file with the parameter is older than the workers. What leads to it is not."""
+    bed.serve()
+    maintenance = bed.folder / "maintenance" / "up.conf"
+    maintenance.parent.mkdir()
+    maintenance.write_text(bed.up.read_text().replace("server %s " % bed.one, "server %s down " % bed.one))
+    if way == "folder":
+        (bed.folder / "now").symlink_to("sites")
+        (bed.folder / "conf.d" / "up.conf").unlink()
+        (bed.folder / "conf.d" / "up.conf").symlink_to("../now/up.conf")
+    time.sleep(0.1)
+    bed.nginx.reload()
+    time.sleep(0.1)
+    if way == "include":
+        text = bed.nginx.configuration.read_text()
+        bed.nginx.configuration.write_text(text.replace("include conf.d/*.conf;", "include conf.d/site.conf; include maintenance/up.conf;"))
+    else:
+        link = bed.folder / "now" if way == "folder" else bed.folder / "conf.d" / "up.conf"
+        link.unlink()
+        link.symlink_to("maintenance" if way == "folder" else "../maintenance/up.conf")
+    assert "one" in bed.answers(40)
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert {server["file"] for server in seen} == {str(maintenance)}
+    assert [(server["in_service"], server["idle"]) for server in seen] == [(True, False)] * 2
+    time.sleep(0.1)
+    bed.nginx.reload()
+    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+
+
 def test_what_somebody_else_wrote_meanwhile_stays(bed):
     bed.hold()
     edited = "# a new first line\n" + bed.up.read_text().replace("least_conn;", "ip_hash;") + "# a new last line\n"
@@ -249,6 +280,47 @@ def test_a_line_that_somebody_else_changed_is_a_conflict_and_stays(bed):
     assert "weight=5 down" in back["conflicts"][0]
     assert bed.up.read_text() == changed
     assert bed.records() == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_hold_in_an_upstream_that_was_renamed_comes_back(bed, again):
+    bed.hold()
+    for path in (bed.up, bed.folder / "conf.d" / "site.conf"):
+        path.write_text(path.read_text().replace("upstream shop", "upstream store").replace("http://shop", "http://store"))
+    bed.nginx.reload()
+    seen = {server["upstream"]: server["condition"] for server in bed.info()["servers"] if server["server"] == bed.one}
+    assert seen == {"store": "held", "api": "held"}
+    if again:
+        assert bed.hold(["B"])["conflicts"] == []
+        assert len(bed.records()) == 2
+    told = bed.hold(None, "absent")
+    assert told["conflicts"] == []
+    assert bed.up.read_bytes() == bed.found.replace(b"upstream shop", b"upstream store")
+    assert bed.records() == []
+
+
+def test_a_hold_in_a_file_that_one_more_upstream_includes_comes_back(bed):
+    shared = bed.folder / "shared"
+    shared.write_text("server %s;\nserver %s;\n" % (bed.one, bed.two))
+    found = shared.read_bytes()
+    bed.up.write_text("upstream shop { include shared; }\nupstream api { include shared; }\n")
+    bed.nginx.reload()
+    bed.hold()
+    bed.up.write_text(bed.up.read_text() + "upstream more { include shared; }\n")
+    bed.nginx.reload()
+    told = bed.hold(None, "absent")
+    assert (told["conflicts"], shared.read_bytes(), bed.records()) == ([], found, [])
+
+
+def test_of_two_equal_lines_in_renamed_upstreams_none_is_taken_for_the_held_one(bed):
+    bed.up.write_text("upstream shop {{ server {0}; server {1}; }}\nupstream api {{ server {0}; server {1}; }}\n".format(bed.one, bed.two))
+    bed.nginx.reload()
+    bed.hold()
+    left = bed.up.read_text().replace("upstream shop", "upstream a").replace("upstream api", "upstream b")
+    bed.up.write_text(left)
+    told = bed.hold(None, "absent")
+    assert len(told["conflicts"]) == 2
+    assert bed.up.read_text() == left
 
 
 def test_a_line_that_somebody_else_removed_is_a_conflict(bed):
@@ -387,6 +459,44 @@ def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
     assert bed.up.read_bytes() == bed.found
 
 
+IMPOSTOR = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    for (int i = 1; i < count; i++)
+        if (!strcmp(words[i], "-V") || !strcmp(words[i], "-t")) {
+            FILE *proof = fopen(PROOF, "a");
+            fprintf(proof, "uid %d\\n", (int)geteuid());
+            fclose(proof);
+            return 0;
+        }
+    sleep(60);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("gcc"), reason="needs root and a compiler")
+@pytest.mark.parametrize("module", ["nginx_info", "nginx_hold"])
+def test_the_program_of_another_user_is_never_run(tmp_path, module):
+    """Every user may call a process the master process of nginx."""
+    proof, program = tmp_path / "proof", tmp_path / "program"
+    (tmp_path / "program.c").write_text(IMPOSTOR)
+    subprocess.run(["gcc", f'-DPROOF="{proof}"', "-o", program, tmp_path / "program.c"], check=True)
+    title = f"nginx: master process nginx -p {tmp_path}"
+    impostor = subprocess.Popen([title], executable=program, user=65534, group=65534)
+    try:
+        time.sleep(0.2)
+        more = {"server": "127.0.0.1:1", "event_ids": ["A"]} if module == "nginx_hold" else {}
+        told = run_module(module, {"configuration": str(tmp_path / "nginx.conf"), "state_dir": str(tmp_path / "state"), **more})
+        assert not proof.exists(), "root ran the program of another user: %s" % proof.read_text()
+        assert "calls itself the master process of nginx and belongs to another user" in told["msg"]
+    finally:
+        impostor.kill()
+        impostor.wait()
+
+
 def test_files_limit_the_hold(bed):
     more = bed.folder / "conf.d" / "more.conf"
     more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
@@ -396,6 +506,17 @@ def test_files_limit_the_hold(bed):
     assert bed.up.read_bytes() == bed.found
     bed.hold(None, "absent", files=[str(more)])
     assert more.read_bytes() == found
+
+
+def test_a_hold_in_a_file_that_is_not_named_any_more_comes_back(bed):
+    more = bed.folder / "conf.d" / "more.conf"
+    more.write_text("upstream more { server 127.0.0.1:%d; server 127.0.0.1:%d; }\n" % (bed.ports["one"], bed.ports["two"]))
+    bed.nginx.reload()
+    found = more.read_bytes()
+    bed.hold()
+    assert more.read_bytes() != found
+    bed.hold(["A"], "absent", files=[str(bed.up)])
+    assert (more.read_bytes(), bed.up.read_bytes(), bed.records()) == (found, bed.found, [])
 
 
 def test_too_few_others_refuse_the_hold(bed):
@@ -570,6 +691,27 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
         bed.close()
 
 
+@STREAM_NEEDED
+def test_sessions_of_udp_count(tmp_path):
+    """nginx keeps a connected socket for each client until proxy_timeout is over."""
+    door = free_port()
+    stream = "upstream names {{ server 127.0.0.1:{stream}; }} server {{ listen 127.0.0.1:%d udp; proxy_pass names; proxy_timeout 3s; }}" % door
+    bed = Bed(tmp_path / "nginx", stream=stream)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            server.bind(("127.0.0.1", bed.ports["stream"]))
+            server.settimeout(5)
+            client.sendto(b"question", ("127.0.0.1", door))
+            server.recvfrom(100)
+            name = "127.0.0.1:%d" % bed.ports["stream"]
+            bed.hold(server=name)
+            seen = bed.info(servers=[name])["servers"][0]
+            assert (seen["connections"], seen["in_service"], seen["idle"]) == (1, False, False)
+            assert bed.info(servers=[name], timeout=20)["idle"]
+    finally:
+        bed.close()
+
+
 def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(bed):
     """The whole request is read before nginx chooses a server. The former worker chooses by the former configuration."""
     bed.serve()
@@ -585,6 +727,32 @@ def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(b
     answered = Counter()
     for client in clients:
         client.sendall(b"cd")
+        answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
+        client.close()
+    assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
+    assert bed.info(timeout=20)["idle"]
+
+
+def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):
+    door = str(bed.folder / "door")
+    site = bed.folder / "conf.d" / "site.conf"
+    site.write_text(site.read_text().replace("location / {", "listen unix:%s;\n  location / {" % door))
+    bed.nginx.reload()
+    bed.serve()
+    clients = []
+    for _number in range(8):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(10)
+        client.connect(door)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        clients.append(client)
+    time.sleep(0.3)
+    bed.hold()
+    seen = bed.info()["servers"][0]
+    assert (seen["connections"], seen["former"], seen["idle"]) == (0, 8, False)
+    answered = Counter()
+    for client in clients:
+        client.sendall(b"Connection: close\r\n\r\n")
         answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
         client.close()
     assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"

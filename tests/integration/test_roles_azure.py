@@ -67,7 +67,9 @@ def test_out_drained_and_back(bed, azure):
 @pytest.mark.parametrize("with_list", [False, True])
 def test_a_host_is_known_by_its_ansible_host(bed, azure, with_list):
     inventory = json.loads(bed.inventory.read_text())
-    inventory["all"]["hosts"]["web1"]["ansible_host"] = "10.0.0.4"
+    hosts = inventory["all"]["hosts"]
+    hosts["web1"] = {key: value for key, value in hosts["web1"].items() if not key.startswith("load_balancer_")}
+    hosts["web1"]["ansible_host"] = "10.0.0.4"
     bed.inventory.write_text(json.dumps(inventory))
     where = {"azure_pool": POOL, **azure.options("")}
     known = {f"load_balancer_{key}": value for key, value in {"provider": "azure_load_balancer", **where}.items()}

@@ -165,7 +165,7 @@ class Apache(OwnBalancer):
             f"Listen 127.0.0.1:{self.door}\n{modules}{user}Include {self.folder}/balancer.conf\n"
         )
         self.world.start("apache", program("apache2"), "-f", self.folder / "apache.conf", "-DFOREGROUND")
-        wait_until(lambda: (self.folder / "apache.pid").exists(), START_SECONDS, "Apache")
+        wait_until((self.folder / "apache.pid").exists, START_SECONDS, "Apache")
 
     def page(self):
         request = urllib.request.Request(f"{self.manager}?xml=1", headers={"Referer": self.manager})

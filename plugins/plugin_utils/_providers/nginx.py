@@ -56,9 +56,9 @@ class Nginx(Provider):
         keys = {key for _name, key in _keys(settings)}
         for key in (key for key in machines if key in keys):
             machine = machines[key]
-            files = machine.result.get("files")
             for record in machine.records or ():
-                if record.kind == "nginx_server" and words.is_named(settings, record.subject, files):
+                # Whatever the files are that the settings name now: they may have been others when the hold was put.
+                if record.kind == "nginx_server" and record.subject["server"] == settings["server"]:
                     yield record, machine
 
     def out_since(self, record, entry, is_new):

@@ -32,7 +32,7 @@ def is_named(settings, server, files):
 def still_there(place, server):
     """Sentences: which connections a server still has, or that this is unknown."""
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
-        return (f"{place} has the parameter down, but {server['file']} was changed after nginx has loaded it: reload nginx",)
+        return (f"{place} has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",)
     if server["in_service"]:
         return (f"{place} is in rotation",)
     found = []

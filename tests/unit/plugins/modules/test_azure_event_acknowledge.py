@@ -169,7 +169,7 @@ class TestStandIn:
             ("POST", path(SET.upper(), EVENT.upper()), (200, None)),
             ("POST", path(SET, version="2023-10-01-preview"), (200, None)),
             ("POST", path(SET, version="2024-05-01"), (400, "InvalidApiVersionParameter")),
-            ("POST", path(SET).split("?")[0], (400, "MissingApiVersionParameter")),
+            ("POST", path(SET).split("?", maxsplit=1)[0], (400, "MissingApiVersionParameter")),
             ("GET", path(SET), (405, "MethodNotAllowed")),
             ("GET", path(SET).replace("/acknowledge", ""), (405, "MethodNotAllowed")),
             ("POST", path(SET).replace("/acknowledge", ""), (405, "MethodNotAllowed")),

@@ -57,7 +57,7 @@ def traffic(*servers, of=None, **more):
         (server(down=True, in_service=False, condition="already_out"), False, False, FREE, None),
         (
             server(down=True, loaded=False, condition="already_out"), True, False, FREE,
-            "10.0.0.4:80 in upstream shop on lb1 has the parameter down, but /etc/nginx/up.conf was changed after nginx has loaded it: reload nginx",
+            "10.0.0.4:80 in upstream shop on lb1 has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",
         ),
     ],
 )  # fmt: skip
@@ -124,6 +124,8 @@ def test_records():
     machine = MachineObservation("lb1 nginx", look(out()), [record])
     assert [found for found, _machine in NGINX.records(settings(), {"lb1 nginx": machine})] == [record]
     assert list(NGINX.records(settings(server=TWO), {"lb1 nginx": machine})) == []
+    narrowed = settings(nginx_files=["/other.conf"])
+    assert [found for found, _machine in NGINX.records(narrowed, {"lb1 nginx": machine})] == [record], "it was held before the files were named"
     assert NGINX.out_since(record, record.events["E1"], True) == ("2026-11-24T03:00:00Z",)
     raw = {"kind": "nginx_server", "subject": subject}
     assert NGINX.names(raw) == (ONE, ONE)

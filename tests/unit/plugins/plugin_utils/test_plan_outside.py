@@ -21,11 +21,11 @@ OUTSIDE = {"through": "azure_resource_manager", "title": "Azure Resource Manager
 UNREACHABLE, UNREAD = {"silent": True}, {"service_silent": True}
 
 
-def world(hosts=3, silent=("web1",), how=None, outside=OUTSIDE, **settings):
+def world(hosts=3, silent=("web1",), how=None, allowed=True, **settings):
     """Some hosts are silent from the beginning; their names in Azure are in the inventory. HAProxy counts what is left."""
     model = Model(hosts=hosts, min_in_service=0, **{"drain_host": {"ports": []}, **settings})
     for name in model.names:
-        model.settings[name].update(resource_name=f"vm_{name}", outside=outside)
+        model.settings[name].update(resource_name=f"vm_{name}", outside=OUTSIDE if allowed else None)
     for name in silent:
         model.hosts[name].update(how or UNREACHABLE)
     return model
@@ -117,7 +117,7 @@ class TestSent:
 class TestNeverSent:
     @pytest.mark.parametrize("how", [UNREACHABLE, UNREAD])
     def test_by_default(self, how):
-        model = world(how=how, outside=None)
+        model = world(how=how, allowed=False)
         model.announce("e1", "web1")
         passes(model, 100)
         assert model.acknowledged == model.posted == [] and "Azure" not in str(model.outcome)

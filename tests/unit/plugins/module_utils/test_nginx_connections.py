@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Counting the clients of a worker of nginx that is shutting down."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
+
+TCP = """\
+head
+0: 0900000A:0050 00000000:0000 0A 0:0 0:0 0 0 0 10 1
+1: 0900000A:0050 01010101:03E9 01 0:0 0:0 0 0 0 11 1
+2: 0900000A:0FA1 0500000A:0050 01 0:0 0:0 0 0 0 12 1
+"""
+UNIX = """\
+head
+0: 00000002 00000000 00010000 0001 01 20 /run/door
+1: 00000003 00000000 00000000 0001 03 21 /run/door
+2: 00000003 00000000 00000000 0001 03 22 /run/other
+3: 00000003 00000000 00000000 0001 03 23
+"""
+
+
+def test_clients_on_unix_sockets_are_pending_too(tmp_path):
+    for pid, inodes in ((1, (10, 20)), (2, (10, 11, 12, 20, 21, 22, 23))):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        for number, inode in enumerate(inodes):
+            os.symlink("socket:[%d]" % inode, tmp_path / str(pid) / "fd" / str(number))
+    (tmp_path / "1" / "net").mkdir()
+    (tmp_path / "1" / "net" / "tcp").write_text(TCP)
+    (tmp_path / "1" / "net" / "unix").write_text(UNIX)
+    connections = Connections(1, [Worker(2, 5, True)], str(tmp_path))
+    # The client by TCP has its connection to a server.
+    assert connections.pending(2) == 1
+    assert connections.to({"/run/door"}) == 1
