@@ -13,7 +13,7 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import CLOCK_SECONDS, IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
@@ -195,16 +195,13 @@ class File:
         return File(self._windows, self._folder, self.on, means, self.name)
 
     def out_for(self):
-        """For how many seconds somebody else has made the answer fail, as far as the host tells. None: nobody can tell."""
+        """For how many seconds somebody else has made the answer fail, as far as the host tells. If it does not tell, whoever looks counts from there."""
         found, _kept, parent = self._entries()
-        if self.means == OUT and found.kind == "missing":
-            return 0.0
         # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
-        changed = max(found.changed, parent.changed) if self.means == OUT else parent.changed
+        times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
         seen = self._windows.look(max_age=60.0)
-        ago = seen.now - changed
-        # If the clock was set back since then, nobody knows.
-        return max(0.0, min(ago, seen.clock)) if ago > -CLOCK_SECONDS else None
+        # A time in the future tells that the clock was set back since then.
+        return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
 
     def complete(self):
         """A file is written as a whole."""

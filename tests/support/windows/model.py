@@ -232,7 +232,7 @@ def expand(path):
 
 
 def _entry(state, path):
-    told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": state["changed"].get(path.lower(), 0.0)}
+    told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": state["changed"].get(path.lower(), 1.0)}
     found = state["folders"].get(path.lower())
     if found is not None:
         return dict(told, kind=found.get("kind", "folder"), error=found.get("error", ""))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ntpath
 import re
 import time
 import types
@@ -558,6 +559,40 @@ class TestHealthFile:
         assert Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)["answers"][0]["condition"] == "already_out"
         Action(host).run("health_probe_hold", state="absent")
         assert host.records() == {} and HEALTH in host.state()["files"]
+
+    @pytest.mark.parametrize(
+        ("file_ago", "folder_ago", "told"),
+        [
+            (100.0, 200.0, 100.0),
+            (5000.0, 3.0, 3.0),  # moved there with the times that it had
+            (1e9, 1e9, 7000.0),  # no longer than since the boot
+            (-30.0, 100.0, 0.0),  # the clock was set back
+        ],
+    )
+    def test_since_when_an_operators_own_file_is_there(self, host, file_ago, folder_ago, told):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+            state["booted"] = time.time() - 7000
+            state["changed"] = {HEALTH.lower(): time.time() - file_ago, ntpath.dirname(HEALTH).lower(): time.time() - folder_ago}
+        look = Action(host).run("health_probe_info", notice=12, **self.OUT)
+        assert look["answer"]["condition"] == "already_out" and look["answer"]["failing_for"] == pytest.approx(told, abs=2)
+        assert look["notice_left"] == pytest.approx(max(0.0, 12 - told), abs=2) and look["idle"] == (told > 12)
+
+    def test_since_when_the_file_of_an_operator_is_gone(self, host):
+        with host.change() as state:
+            state["booted"] = time.time() - 7000
+            state["changed"] = {ntpath.dirname(HEALTH).lower(): time.time() - 4}
+        look = Action(host).run("health_probe_info", notice=12, **dict(self.OUT, file_means="in"))
+        assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(8, abs=2)
+
+    def test_a_time_that_is_not_told_is_waited_for_in_full(self, host):
+        with host.change() as state:
+            state["files"][HEALTH] = base64.b64encode(b"patching").decode()
+            state["changed"] = {HEALTH.lower(): 0.0}
+            state["services"] = {"Web": {"status": "Stopped"}}
+        for answer in (self.OUT, {"action": "service", "service": "Web"}):
+            look = Action(host).run("health_probe_info", notice=12, **answer)
+            assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(12, abs=2) and not look["idle"]
 
     def test_how_the_look_tells_that_it_is_idle(self, host):
         Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
