@@ -423,7 +423,7 @@ def load_start(bed, rate, long_every, kept_seconds):
     pids = []
     for number, address in enumerate(addresses, 1):
         records = load_records(bed, number)
-        command = load.command(BALANCER_PORT, rate / len(addresses), LOAD_LIMIT, records, address, long_every, kept_seconds)
+        command = load.command(BALANCER_PORT, rate / len(addresses), LOAD_LIMIT, records, address, long_every=long_every, kept_seconds=kept_seconds)
         with (bed.folder / f"load-{number}.log").open("w") as log:
             pids.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True).pid)
     (bed.folder / "load.pid").write_text(" ".join(map(str, pids)))

@@ -190,6 +190,7 @@ class TestWhatItSees:
             "returns_by_itself": False,
             "checked": False,
             "process_noted": True,
+            "noted": True,
             "restoring": False,
             "status": "no check",
             "weight": 7,
