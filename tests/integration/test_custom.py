@@ -70,6 +70,8 @@ def see_a_reboot_through(site):
     print(f"{len(requests)} requests, 0 failed, approved after {hit - began:.1f} s, back after {over - began:.1f} s")
 
 
+# The example of Envoy shows the same in make test, and these two take the longest.
+@pytest.mark.long
 @APACHE_NEEDED
 def test_apache(tmp_path):
     site = Apache(tmp_path)
@@ -87,7 +89,7 @@ def test_envoy(tmp_path):
         site.close()
 
 
-# It boots a kernel of its own. The examples of Apache and Envoy show the same in make test.
+# It boots a kernel of its own.
 @pytest.mark.long
 @IPVS_NEEDED[0]
 @IPVS_NEEDED[1]
