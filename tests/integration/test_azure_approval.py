@@ -75,6 +75,8 @@ def test_a_reboot_is_seen_through(site, azure):
     assert site.admin_states() == dict.fromkeys(site.names, "ready") and site.records() == []
 
 
+# The plan for such a host is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
+@pytest.mark.long
 def test_a_host_that_cannot_be_reached(site, azure):
     site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "drain_host_ports": []})
     event_id = site.reboot(ImpactSeconds=600)
@@ -85,6 +87,8 @@ def test_a_host_that_cannot_be_reached(site, azure):
     site.kill(process)
 
 
+# Each of these is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options, says_why",
     [
@@ -105,6 +109,8 @@ def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options,
     assert ("it was not found ready before it fell silent" in run.output) is says_why, run.output
 
 
+# Each refusal is in tests/unit/plugins/modules/test_azure_event_acknowledge.py.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings, environment, options, said",
     [
@@ -128,6 +134,8 @@ def test_what_azure_refuses_is_told(site, azure, monkeypatch, settings, environm
     assert azure.acknowledged() == [] and site.simulator.statuses(event_id) == ["Scheduled"]
 
 
+# The plan of the run after it is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
+@pytest.mark.long
 def test_a_controller_that_is_killed_after_it_leaves_no_harm(site, azure):
     site.silence_service()
     event_id = site.reboot(ImpactSeconds=8)

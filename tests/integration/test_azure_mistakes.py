@@ -53,6 +53,8 @@ FAULTS = (
 )
 
 
+# Each fault is in tests/unit/plugins/module_utils/test_azure_load_balancer.py.
+@pytest.mark.long
 def test_what_passes_is_outlasted(site):
     """All of it in one run. The unit tests have each by itself."""
     site.azure.settings(operation_seconds=2)
@@ -75,6 +77,8 @@ RIGHTS = (
 )
 
 
+# Each right is in tests/unit/plugins/module_utils/test_azure_load_balancer.py.
+@pytest.mark.long
 def test_a_lacking_right_is_named_with_its_scope(site):
     """In one run: as soon as one is named, it is there, and the next is lacking. At first the secret is wrong."""
     site.azure.settings(clients={"app": "another"})
@@ -127,6 +131,8 @@ def test_a_pool_and_an_address_that_are_missing_are_told(site):
     assert site.requests("PUT") == site.requests("PATCH") == []
 
 
+# The driver does the same in tests/unit/plugins/module_utils/test_azure_load_balancer.py.
+@pytest.mark.long
 def test_what_somebody_else_changed_is_reported_and_left(site):
     event_id = site.reboot("web1", ImpactSeconds=4)
     process = site.start("handle_events")

@@ -122,6 +122,8 @@ def untouched(port):
     return responder(load_balancer_health_probe_responder_untouched_port=port)
 
 
+# Its answers are in test_probe_responder.py, without systemd.
+@pytest.mark.long
 def test_the_untouched_answer_comes_moves_and_goes(guest):
     guest.shell("systemctl start answer; sleep 1")
     went_well, said = guest.play(untouched(PORT))
