@@ -45,7 +45,7 @@ test:
 
 test-unit:
 	@tests/setup.sh
-	$(PYTEST) --numprocesses 2 tests/unit
+	$(PYTEST) --numprocesses 4 tests/unit
 
 lint:
 	@tests/setup.sh test

@@ -237,7 +237,8 @@ class ActionModule(ActionBase):
         for name, decision in outcome["hosts"].items():
             before = told.get(name) or {}
             said = [decision["state"], decision["reason"], decision["event"]]
-            fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and world["now"] - before["at"] >= 1
+            # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
+            fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and (decision["step"] or world["now"] - before["at"] >= 1)
             waited = world["now"] - decision["since"]
             reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
             still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= reminder

@@ -70,7 +70,7 @@ def shown(monkeypatch, seconds, state="waiting"):
     memory = {}
     monkeypatch.setattr(plan.display, "display", lambda line, color=None: moments.append(now))
     for now in range(seconds):
-        decision = {"state": state, "reason": "rule begins later", "event": "Reboot e1", "since": 0, "until": None}
+        decision = {"state": state, "reason": "rule begins later", "event": "Reboot e1", "since": 0, "until": None, "step": None}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         ActionModule._tell(outcome, {"memory": memory}, {"now": float(now)})
         memory = outcome["memory"]
@@ -86,6 +86,18 @@ def test_who_waits_is_told_again_and_again_but_ever_more_seldom(monkeypatch):
 
 def test_who_is_back_is_told_once(monkeypatch):
     assert shown(monkeypatch, 100, state="restored") == [0]
+
+
+@pytest.mark.parametrize(("step", "told"), [(None, 1), ({"role": "approve_event"}, 2)])
+def test_another_reason_within_a_second_is_told_only_where_something_is_done_for_it(monkeypatch, step, told):
+    lines, memory = [], {}
+    monkeypatch.setattr(plan.display, "display", lambda line, color=None: lines.append(line))
+    for now, reason in ((10.0, "waits for its metadata service"), (10.7, "is being approved")):
+        decision = {"state": "ready", "reason": reason, "event": "Reboot e1", "since": 0, "until": None, "step": step}
+        outcome = {"hosts": {"web0": decision}, "memory": {}}
+        ActionModule._tell(outcome, {"memory": memory}, {"now": now})
+        memory = outcome["memory"]
+    assert len(lines) == told
 
 
 @pytest.mark.parametrize(
