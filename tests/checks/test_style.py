@@ -17,6 +17,10 @@ def test_ruff():
     must_pass("ruff", "check", "--output-format", "concise", ".")
 
 
+def test_yamllint():
+    must_pass("yamllint", "--strict", ".")
+
+
 def test_shellcheck():
     if not shutil.which("shellcheck"):
         pytest.skip("shellcheck is not installed")
