@@ -547,7 +547,8 @@ def _claimed_twice(settings, with_list):
             claims = owners.setdefault((balancer["provider"], claimed), {})
             clash = claims.get(part) or (claims and part is None and next(iter(claims.values()))) or claims.get(None)
             if clash and clash != name:
-                option = f"{LIST}[{number}].server" if name in with_list else "load_balancer_server"
+                known_by = BALANCERS[balancer["provider"]].known_by(balancer)
+                option = f"{LIST}[{number}].{known_by}" if name in with_list else f"load_balancer_{known_by}"
                 mistakes.append(f"{name}: {option}: {balancer['server']!r} on {where} is {clash}'s server already")
             claims.setdefault(part, name)
     return mistakes

@@ -60,10 +60,15 @@ def mistakes_in(settings, result):
     if len(mine) > 1:
         yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in load_balancer_azure_address"
     if not mine:
-        there = ", ".join(each["name"] for each in result["addresses"] if each["pool"].lower() == settings["pool"].lower()) or "none"
+        by_ip = is_ip_address(settings["server"])
+        there = ", ".join(
+            f"{each['name']} ({each['ip_address'] or 'IP address not known'})" if by_ip else each["name"]
+            for each in result["addresses"]
+            if each["pool"].lower() == settings["pool"].lower()
+        )
         yield (
             f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address);"
-            f" its addresses are {there[:1000]}"
+            f" its addresses are {there[:1000] or 'none'}"
             + "".join(f"; a member may be it whose network interface cannot be read: {said}" for said in (result.get("unread") or ())[:3])
         )
 
@@ -111,6 +116,9 @@ class AzureLoadBalancer(Balancer):
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"
                 " connections are left, so they are counted on the host"
             )
+
+    def known_by(self, settings):
+        return "azure_" + next(iter(settings["known_as"]))
 
     def claims(self, settings):
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None

@@ -50,6 +50,10 @@ class Balancer:
         """Its settings, with what it needs of the role drain_host."""
         return settings
 
+    def known_by(self, settings):
+        """The option that tells which one of the balancer's servers the host is."""
+        return "server"
+
     def claims(self, settings):
         """What belongs to this host alone, so that no other host may have it.
 

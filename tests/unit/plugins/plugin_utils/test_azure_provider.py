@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import drain_host
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
 
@@ -93,6 +94,20 @@ def test_an_address_that_is_not_there_forbids_every_step():
         "the pool web has no address 'a' (load_balancer_azure_address or load_balancer_azure_ip_address); its addresses are b",
     )
     assert not told.serves
+
+
+def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
+    settings = settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.9"), "web1", None)
+    result = {"addresses": [dict(address("b"), ip_address="10.0.0.5"), dict(address("c"), ip_address=None)]}
+    (said,) = words.mistakes_in(settings, result)
+    assert said.endswith("its addresses are b (10.0.0.5), c (IP address not known)")
+
+
+@pytest.mark.parametrize("known_by, value", [("azure_address", "a"), ("azure_ip_address", "10.0.0.4")])
+def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_by, value):
+    own = {f"load_balancer_{key}": given for key, given in {**ENTRY, "azure_address": "", known_by: value}.items()}
+    hosts = {name: {**own, "drain_host_ports": [80]} for name in ("web1", "web2")}
+    assert read_settings(hosts, set(hosts))[1] == [f"web2: load_balancer_{known_by}: {value!r} on pool web is web1's server already"]
 
 
 @pytest.mark.parametrize("passing", [False, True])
