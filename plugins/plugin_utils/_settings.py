@@ -470,7 +470,7 @@ def _balancer_of(name, values, address, known_hosts, files, mistakes):
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
-    entry = BALANCERS[provider].completed(entry, address)
+    entry = BALANCERS[provider].completed(entry, name, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
     for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:
