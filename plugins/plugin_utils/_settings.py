@@ -63,8 +63,8 @@ TASK_FILES = {
 """Options that name a task file of the user's own. Those of load_balancer are known to the kinds of balancers."""
 STEPS = ("drain_host_before", "drain_host_steps", "drain_host_services", "drain_host_after")
 """The options that the drain steps of a host are made of."""
-# The modules take a text with commas for these, and so it may come from the command line.
-_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
+# The modules take a text with commas for these, and so it may come from the command line. Of the last one there is mostly one.
+_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids", "load_balancer_health_probe_peer")
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92

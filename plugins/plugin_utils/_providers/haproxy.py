@@ -261,7 +261,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
             tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
-        pool_address=server.get("source_address"),
+        pool_addresses=(server["source_address"],) if server.get("source_address") else (),
         checked=server.get("checked", True),  # results of older releases do not have it
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
