@@ -266,8 +266,7 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if role == "restore_service":
         # It puts back what drain_host took out, in reverse order.
         options.update({name: _stated("drain_host")[name] for name in STEPS})
-    # Services are started again whatever the balancer is.
-    has_balancer = role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+    has_balancer = _has_balancer(role, variables)
     with_list = has_balancer and (LIST in unresolved or variables.get(LIST) not in (None, ""))
     if has_balancer:
         # The role's defaults are set, whatever the user has set.
@@ -292,6 +291,17 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     _check_machine(values, mistakes)
     _check_step(role, values, mistakes)
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
+
+
+def _has_balancer(role, variables):
+    """Whether a role that is used alone reads what the balancers are. Services are started again whatever they are."""
+    return role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+
+
+def machines_of_role(role, variables):
+    """The machines at which a role acts or looks in a loop. C(variables): those of one host, in which C(check_role) has found no mistake."""
+    entries = (variables.get(LIST) or [{"hosts": variables.get("load_balancer_hosts")}]) if _has_balancer(role, variables) else []
+    return [str(machine) for entry in entries for machine in entry.get("hosts") or ()]
 
 
 def _check_step(role, values, mistakes):
