@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     check_role,
     forbidden,
     machines_of,
+    machines_of_role,
     misspelt,
     names_for_role,
     names_for_run,
@@ -112,6 +113,11 @@ def is_partial(settings, hostvars):
     return any(not {"load_balancer_hosts", LIST}.isdisjoint(hostvars.raw_get(name)) for name in others)
 
 
+def _unsaid(variables, usual):
+    """C(unsaid_connections) of these machines. C(variables): those of each."""
+    return unsaid_connections({name: found.get("ansible_connection") for name, found in variables.items()}, usual)
+
+
 class ActionModule(ActionBase):
     """Checks all hosts of the play for the playbook, or one host for a role that is used alone."""
 
@@ -130,7 +136,11 @@ class ActionModule(ActionBase):
 
     def _check_role(self, role, task_vars):
         values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
-        return {}, [], check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        mistakes = check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        # A play of the user may say how all machines are reached.
+        usual = self._task.get_play().connection
+        known = {} if mistakes else self._variables(machines_of_role(role, values), task_vars["hostvars"])
+        return {"connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
 
     def _check_run(self, task_vars):
         hostvars = task_vars["hostvars"]
@@ -144,7 +154,7 @@ class ActionModule(ActionBase):
         begun["connection"] = usual_connection()
         machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
         known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
-        begun["unsaid_connections"] = unsaid_connections({name: found.get("ansible_connection") for name, found in known.items()}, begun["connection"])
+        begun["unsaid_connections"] = _unsaid(known, begun["connection"])
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
         # What decides here may be templates.

@@ -22,10 +22,10 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     BOOT_ID,
     LOOK_SECONDS,
-    STEP_SECONDS,
     UNSTARTABLE,
     Systemd,
     SystemdError,

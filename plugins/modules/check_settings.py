@@ -101,12 +101,14 @@ seen:
   sample: {}
 connection:
   description: How Ansible reaches a machine that does not say it.
-  returned: without O(role)
+  returned: always
   type: str
   sample: ssh
 unsaid_connections:
-  description: The machines that do not say how they are reached, if another one is reached in another way than the usual one.
-  returned: without O(role)
+  description:
+    - The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+    - With O(role), these are machines of the host's own balancers.
+  returned: always
   type: list
   elements: str
   sample: []

@@ -49,9 +49,10 @@ options:
     default: []
   peer:
     description:
-      - The address from which the load balancer's probe comes. Its connections do not count.
-    type: str
-    default: 168.63.129.16
+      - The addresses of those who only check the host, such as the load balancer's probe. Their connections do not count.
+    type: list
+    elements: str
+    default: [168.63.129.16]
   wait_for:
     description:
       - If this is not empty, the module waits until nothing is left, at most for O(timeout) seconds. The names are those of the host.
@@ -257,7 +258,7 @@ class Look:
         self._store = store
         self._boot_id = boot_id
         self._out_since = None
-        self._peers = {parse_address(params["peer"])} if params["peer"] else set()
+        self._peers = {parse_address(peer) for peer in params["peer"]}
 
     def begin(self, monotonic):
         self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
@@ -315,7 +316,7 @@ def argument_spec():
         url={"type": "str"},
         validate_certs={"type": "bool", "default": False},
         ports={"type": "list", "elements": "int", "default": []},
-        peer={"type": "str", "default": "168.63.129.16"},
+        peer={"type": "list", "elements": "str", "default": ["168.63.129.16"]},
         wait_for={"type": "list", "elements": "str", "default": []},
         quiet={"type": "float", "default": 0},
         timeout={"type": "float", "default": 0},

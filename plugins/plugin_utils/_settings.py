@@ -63,8 +63,8 @@ TASK_FILES = {
 """Options that name a task file of the user's own. Those of load_balancer are known to the kinds of balancers."""
 STEPS = ("drain_host_before", "drain_host_steps", "drain_host_services", "drain_host_after")
 """The options that the drain steps of a host are made of."""
-# The modules take a text with commas for these, and so it may come from the command line.
-_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
+# The modules take a text with commas for these, and so it may come from the command line. Of the last one there is mostly one.
+_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids", "load_balancer_health_probe_peer")
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
@@ -266,8 +266,7 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if role == "restore_service":
         # It puts back what drain_host took out, in reverse order.
         options.update({name: _stated("drain_host")[name] for name in STEPS})
-    # Services are started again whatever the balancer is.
-    has_balancer = role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+    has_balancer = _has_balancer(role, variables)
     with_list = has_balancer and (LIST in unresolved or variables.get(LIST) not in (None, ""))
     if has_balancer:
         # The role's defaults are set, whatever the user has set.
@@ -292,6 +291,17 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     _check_machine(values, mistakes)
     _check_step(role, values, mistakes)
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
+
+
+def _has_balancer(role, variables):
+    """Whether a role that is used alone reads what the balancers are. Services are started again whatever they are."""
+    return role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+
+
+def machines_of_role(role, variables):
+    """The machines at which a role acts or looks in a loop. C(variables): those of one host, in which C(check_role) has found no mistake."""
+    entries = (variables.get(LIST) or [{"hosts": variables.get("load_balancer_hosts")}]) if _has_balancer(role, variables) else []
+    return [str(machine) for entry in entries for machine in entry.get("hosts") or ()]
 
 
 def _check_step(role, values, mistakes):
@@ -470,7 +480,7 @@ def _balancer_of(name, values, address, known_hosts, files, mistakes):
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
-    entry = BALANCERS[provider].completed(entry, address)
+    entry = BALANCERS[provider].completed(entry, name, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
     for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:

@@ -108,6 +108,22 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
 
 
+@pytest.mark.parametrize(
+    "role, variables",
+    [
+        ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
+        # Each role checks its variables in the same way; test_machines_of_role_alone (unit tests) tells for which machines.
+        pytest.param("drain_host", {}, marks=pytest.mark.long),
+        pytest.param("restore_service", {"restore_service_event_ids": ["E1"]}, marks=pytest.mark.long),
+    ],
+)
+def test_a_balancer_is_not_reached_as_the_one_before_it(bed, role, variables):
+    """It does not say how it is reached. In a loop, Ansible 2.21 would act on the controller itself, as at lb1."""
+    run = bed.run((role, {"load_balancer_hosts": ["lb1", "silent"], f"{role}_wait": False, **variables}))
+    assert run.step.result["failed_hosts"] == ["silent"] and not run.step.result["done"], run.output
+    assert "silent cannot be reached" in str(run.step.result)
+
+
 def test_too_few_others_in_service(bed):
     def other(state):
         bed.haproxy["lb1"].ask(f"set server www/web2 state {state}")

@@ -101,7 +101,7 @@ class HealthProbe(Balancer):
             "given": given,
             "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
             "url": url and str(url),
-            "peer": str(entry.get("health_probe_peer") or PEER),
+            "peer": _peers(entry),
             "untouched_port": entry.get("health_probe_responder_untouched_port") or None,
             "notice": round(interval * threshold + _number(entry, "margin", MARGIN), 3),
             "ports": [],
@@ -147,10 +147,11 @@ class HealthProbe(Balancer):
                 "load_balancer_health_probe_url: not set; with load_balancer_health_probe_file_means: in, a wrong path would look like an operator's"
                 " maintenance, so the answer itself must be asked"
             )
-        try:
-            ipaddress.ip_address(str(entry.get("health_probe_peer") or PEER))
-        except ValueError:
-            yield f"load_balancer_health_probe_peer: {entry['health_probe_peer']!r} is not an IP address"
+        for address in _peers(entry):
+            try:
+                ipaddress.ip_address(address)
+            except ValueError:
+                yield f"load_balancer_health_probe_peer: {address!r} is not an IP address"
 
     def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
@@ -216,7 +217,7 @@ class HealthProbe(Balancer):
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
     def pool_addresses(self, settings, looks):
-        return [settings["peer"]]
+        return settings["peer"]
 
 
 def _busy(settings, look):
@@ -242,6 +243,12 @@ def _state(answers, out):
     if out and not held:
         return f"the health answer fails already ({'; '.join(said)})"
     return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
+
+
+def _peers(entry):
+    """The addresses of those who only check the host."""
+    peers = entry.get("health_probe_peer") or [PEER]
+    return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
 
 
 def _number(entry, name, default):

@@ -16,7 +16,7 @@ import types
 import jsonschema
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
+from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_host, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
@@ -47,8 +47,8 @@ def _collections():
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    for module in (_iis, _systemd):
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    for driver in (_iis.Things, _systemd.Services):
+        monkeypatch.setattr(driver, "pause", 0.01)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "terse"])
@@ -146,7 +146,7 @@ class TestIis:
         assert (states(host)["Shop"], states(host)["ShopPool"]) == ("Started", "Started")
 
     def test_a_pool_with_requests_under_way_is_waited_for(self, host, monkeypatch):
-        monkeypatch.setattr(_iis, "STEP_SECONDS", 0.0)
+        monkeypatch.setattr(_stopped_in_order, "STEP_SECONDS", 0.0)
         with host.change() as state:
             state["pools"]["ShopPool"]["stop_seconds"] = 60
         action = Action(host)
