@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
-from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
@@ -121,11 +121,21 @@ class ActionModule(ActionBase):
             except OSError as error:
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
-        if args.get("report") and not last["run"]["check"]:
+        if (args.get("report") or args.get("metrics")) and not last["run"]["check"]:
+            result["story"], is_new = self._story(last, line, outcome)
             try:
-                result["story"], result["report"] = self._report(args["report"], last, line, outcome)
+                if args.get("report"):
+                    result["report"] = files.write(args["report"], result["story"])[0] if is_new or not last.get("report") else last["report"]
             except OSError as error:
                 warnings = [*warnings, f"handle_events_report: {args['report']!r} cannot be written any more: {error.strerror}"]
+            try:
+                if args.get("metrics"):
+                    # What former runs had counted.
+                    result["counted"] = last["counted"] if "counted" in last else files.read_metrics(args["metrics"])
+                    text = metrics.metrics(files.group_of(args["metrics"]), result["story"], line, outcome["memory"], result["counted"])
+                    files.write_metrics(args["metrics"], text)
+            except OSError as error:
+                warnings = [*warnings, f"handle_events_metrics: {args['metrics']!r} cannot be written any more: {error.strerror}"]
         if warnings:
             result["warnings"] = warnings
         return result
@@ -273,11 +283,9 @@ class ActionModule(ActionBase):
             journal.write(json.dumps(line, default=str) + "\n")
 
     @staticmethod
-    def _report(folder, last, line, outcome):
-        """Add the pass to the story of the run, and write its report if there is anything new. Returns the story, and the path of the page."""
+    def _story(last, line, outcome):
+        """The story of the run with this pass, and whether the pass brought anything new."""
         told = last.get("story") or story.begin(last["run"], list(line["hosts"]))
         is_new = story.add(told, line, outcome["memory"])
         story.end(told, outcome["finished"], outcome["failed_run"], outcome["messages"])
-        if is_new or outcome["finished"] or not last.get("report"):
-            return told, files.write(folder, told)[0]
-        return told, last["report"]
+        return told, is_new or outcome["finished"]

@@ -47,7 +47,7 @@ OF_HOSTS = (
 """What is read of a host besides the variables of the roles."""
 OF_RUNS = (
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal", "handle_events_report"),
-    "handle_events_unknown_targets",
+    *("handle_events_metrics", "handle_events_unknown_targets"),
 )
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
