@@ -17,11 +17,13 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
@@ -62,11 +64,14 @@ class ActionModule(ActionBase):
         args = self._task.args
         result["changed"] = False
         if args.get("phase") == "result":
-            result.update(self._close(task_vars["graceful_azure_plan"]))
+            planned = task_vars["graceful_azure_plan"]
+            if planned.get("notices"):
+                result["warnings"] = notices.end(planned["notices"], self._templar, task_vars)
+            result.update(self._close(planned))
             return result
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in task_vars["ansible_play_hosts_all"]}
-        result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
+        result.update(self._pass(args, known, task_vars["graceful_azure_plan"], task_vars if task_vars.get(NOTIFY) else None))
         if self._task.check_mode:
             result["table"] = preview(result, time.time())
         # What a person reads; everything else keeps the original text.
@@ -84,8 +89,8 @@ class ActionModule(ActionBase):
             return {}
         return {"failed": True, "msg": "; ".join(printable(planned["messages"])) or "the run ended before everything was done; start it again"}
 
-    def _pass(self, args, known, last):
-        """One pass. C(known): per host its variables, None if it has left the play."""
+    def _pass(self, args, known, last, to_tell=None):
+        """One pass. C(known): per host its variables, None if it has left the play. C(to_tell): all variables, if people are to be notified."""
         seen, acted = self._seen(known, last["seen"]), self._acted(known, last)
         if last.get("to_do"):
             return self._close_acts(acted, last)
@@ -121,7 +126,7 @@ class ActionModule(ActionBase):
             except OSError as error:
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
-        if (args.get("report") or args.get("metrics")) and not last["run"]["check"]:
+        if (args.get("report") or args.get("metrics") or to_tell) and not last["run"]["check"]:
             result["story"], is_new = self._story(last, line, outcome)
             try:
                 if args.get("report"):
@@ -136,6 +141,9 @@ class ActionModule(ActionBase):
                     files.write_metrics(args["metrics"], text)
             except OSError as error:
                 warnings = [*warnings, f"handle_events_metrics: {args['metrics']!r} cannot be written any more: {error.strerror}"]
+            if to_tell:
+                result["notices"] = last.get("notices") or notices.begin()
+                warnings = [*warnings, *notices.tell(result["notices"], result["story"], line, outcome["memory"], self._templar, to_tell)]
         if warnings:
             result["warnings"] = warnings
         return result

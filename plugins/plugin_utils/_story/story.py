@@ -118,11 +118,11 @@ def _add_state(story, name, host, decision, now):
             kind = "person" if decision["state"] == "needs_person" else "state"
             _entry(story, now, kind, f"{decision['state']}: {decision['reason']}", name, event_id)
     reasons = states[-1]["reasons"]
-    if (not reasons or _shape(reasons[-1]["reason"]) != _shape(decision["reason"])) and len(reasons) < MOST_REASONS:
+    if (not reasons or shape(reasons[-1]["reason"]) != shape(decision["reason"])) and len(reasons) < MOST_REASONS:
         reasons.append({"at": now, "reason": decision["reason"]})
 
 
-def _shape(reason):
+def shape(reason):
     """A reason without its numbers: a count that goes down is no new reason."""
     return DIGITS.sub("#", reason)
 
