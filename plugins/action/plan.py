@@ -27,6 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NO
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import now_written, with_entries
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
@@ -92,14 +93,15 @@ class ActionModule(ActionBase):
     def _pass(self, args, known, last, to_tell=None):
         """One pass. C(known): per host its variables, None if it has left the play. C(to_tell): all variables, if people are to be notified."""
         seen, acted = self._seen(known, last["seen"]), self._acted(known, last)
+        written = now_written({name: self._turns(facts) for name, facts in known.items()}, last.get("written") or {})
         if last.get("to_do"):
-            return self._close_acts(acted, last)
+            return self._close_acts(acted, dict(last, written=written))
         self._add_restored(known, last, seen, acted)
         older = self._older_than_acts(known, last, seen)
         if older:
             # These observations do not show what was just done, so no plan is made from them.
             looker = next(name for name, facts in known.items() if facts is not None)
-            return dict(last, seen=seen, acted=acted, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
+            return dict(last, seen=seen, acted=acted, written=written, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
         world = {
             "now": time.time(),
             "pass": last["number"] + 1,
@@ -113,20 +115,22 @@ class ActionModule(ActionBase):
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
         warnings = outcome.pop("warnings")
+        if not last["run"].get("check"):
+            outcome["turns"] = with_entries(outcome, written)
         carried = {key: last[key] for key in ("settings", "run", "with_roles")}
         # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
-        result = dict(carried, number=world["pass"], seen=seen, news=news, table=_table(outcome), **outcome)
+        result = dict(carried, number=world["pass"], seen=seen, written=written, news=news, table=_table(outcome), **outcome)
         if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
             result.update(self._only_acts(outcome["turns"]), finished=False)
         line = self._line(world, outcome)
-        if args.get("journal") and not last["run"]["check"]:
+        if args.get("journal") and not last["run"].get("check"):
             try:
                 self._write(args["journal"], line)
             except OSError as error:
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
-        if (args.get("report") or args.get("metrics") or to_tell) and not last["run"]["check"]:
+        if (args.get("report") or args.get("metrics") or to_tell) and not last["run"].get("check"):
             result["story"], is_new = self._story(last, line, outcome)
             try:
                 if args.get("report"):
@@ -148,13 +152,13 @@ class ActionModule(ActionBase):
             result["warnings"] = warnings
         return result
 
-    @staticmethod
-    def _seen(known, before):
+    @classmethod
+    def _seen(cls, known, before):
         """The last observation of each host and of each balancer, by its key. An observation from before this pass has C(rested) or C(ended)."""
         hosts = {name: dict(before["hosts"].get(name) or {}, rested=True) if facts is not None else GONE for name, facts in known.items()}
         balancers = {key: dict(look, rested=True) for key, look in before["balancers"].items()}
         for name, facts in known.items():
-            for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ():
+            for item in cls._turns(facts):
                 turn = item.get("turn") or {}
                 if "options" not in turn or not ("reached" in item or item.get("ended")):
                     continue
@@ -207,7 +211,12 @@ class ActionModule(ActionBase):
     @staticmethod
     def _acts(facts):
         """The results of the acts of a host, on itself and on its balancers."""
-        return [act for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or () for act in item.get("acts") or ()]
+        return [act for item in ActionModule._turns(facts) for act in item.get("acts") or ()]
+
+    @staticmethod
+    def _turns(facts):
+        """The results of the turns of a host."""
+        return ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ()
 
     @classmethod
     def _older_than_acts(cls, known, last, seen):
