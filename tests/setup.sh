@@ -50,6 +50,23 @@ install_packages() {
     ) 8> /run/lock/graceful-azure-apt.lock
 }
 
+# The metrics and alerts are checked with promtool. Of its package only this one program is unpacked, since the package starts a server. Tests that need it
+# are skipped if it cannot be had.
+fetch_promtool() {
+    local folder
+    if [ -x build/promtool ] || command -v promtool > /dev/null || ! command -v apt-get > /dev/null || ! command -v dpkg-deb > /dev/null; then
+        return 0
+    fi
+    say "fetching promtool"
+    folder=$(mktemp -d build/promtool.XXXXXX)
+    if (cd "$folder" && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; }) > build/apt.log 2>&1; then
+        dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" ./usr/bin/promtool && mv "$folder/usr/bin/promtool" build/promtool
+    else
+        say "promtool cannot be had; the tests that need it will be skipped"
+    fi
+    rm -rf "$folder"
+}
+
 # Python
 
 # Whether the command $1 is a Python that can make a virtual environment.
@@ -140,5 +157,6 @@ mapfile -t packages < <(missing_packages "${needed[@]}")
 [ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
 install_packages "${packages[@]}"
 
+[ "${1:-}" != test ] || fetch_promtool
 make_venv
 make_collections

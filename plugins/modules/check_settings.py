@@ -54,6 +54,10 @@ options:
     description:
       - Path of a folder on the controller to which the report will be written. It is made if it is missing. It fails if that is impossible.
     type: path
+  metrics:
+    description:
+      - Path of a file on the controller to which the metrics will be written. Its name must end with C(.prom). It fails if that is impossible.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """

@@ -47,8 +47,10 @@ OF_HOSTS = (
 """What is read of a host besides the variables of the roles."""
 OF_RUNS = (
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal", "handle_events_report"),
-    "handle_events_unknown_targets",
+    *("handle_events_metrics", "handle_events_unknown_targets"),
 )
+NOTIFY = "handle_events_notify"
+"""It is resolved for each notification, because its templates have more to read then."""
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
 PREFIX = "load_balancer_"
@@ -346,7 +348,7 @@ def _not_of(unresolved, mistakes):
 
 def misspelt(hosts):
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
-    known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, *_LEFT_BY_RUNS, LIST}
+    known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, NOTIFY, *_LEFT_BY_RUNS, LIST}
     found, meant = {}, {}
     for name, variables in hosts.items():
         for variable in variables:
