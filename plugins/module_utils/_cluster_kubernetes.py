@@ -1,0 +1,431 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of a Kubernetes cluster that its owner runs: cordoned with an annotation of ours, and drained through the eviction API.
+
+The host itself asks the API server. Only what this file says is sent: GET of nodes and of the pods of one node, PATCH of that node, POST of evictions.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import platform
+import re
+import tempfile
+import time
+from urllib.parse import quote, urlsplit
+
+from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+
+# It is set with the cordon in one request, and removed with it.
+ANNOTATION = OWNER + "/cordoned"
+WHY = "for a scheduled event of Azure"
+MIRROR = "kubernetes.io/config.mirror"
+# Seconds for one answer, and for all evictions of one call. What is left over is asked for in the next call.
+ANSWER_SECONDS = 5.0
+EVICTION_SECONDS = 4.0
+# How often a change is tried again if somebody else changed the node meanwhile: its kubelet does so every few seconds.
+TRIES = 5
+# Nodes that are asked for in one request.
+PAGE = 50
+# Pods that a sentence names.
+NAMED = 4
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
+
+
+class Kubernetes(Member):
+    type = "kubernetes"
+    title = "Kubernetes"
+    options = {
+        "node": {"type": "str"},
+        "host": {"type": "str"},
+        "api_key": {"type": "str", "no_log": True},
+        "client_cert": {"type": "path"},
+        "client_key": {"type": "path", "no_log": False},
+        "ca_cert": {"type": "path"},
+        "validate_certs": {"type": "bool", "default": True},
+        "kubeconfig": {"type": "path"},
+        "context": {"type": "str"},
+        "delete_emptydir_data": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+    }
+    survives_reboot = True
+
+    def __init__(self, options, tools):
+        super().__init__(options, tools)
+        self._name = options.get("node") or platform.node().lower()
+        if not NAME.match(self._name):
+            raise MemberError("node is %r; it must be the name of a node, as `kubectl get nodes` shows it." % self._name)
+        self._api = _Api(_access(options), tools)
+        # Why pods were not evicted in this call, by uid.
+        self._refusals = {}
+
+    def look(self):
+        node = self._node()
+        ours, cordoned = _is_ours(node), _is_cordoned(node)
+        if not ours:
+            self._check_machine(node)
+        foreign = None
+        if cordoned and not ours:
+            foreign = "Node %s is cordoned, and not by graceful.azure." % self._name
+        return Seen(
+            member=self._name,
+            ours=ours,
+            serves=not cordoned,
+            foreign=foreign,
+            left=self._left(self._pods()),
+            state={"unschedulable": cordoned, "annotation": _annotations(node).get(ANNOTATION)},
+        )
+
+    def spare(self, seen):
+        own = self._node()
+        path = "/api/v1/nodes?limit=%d" % PAGE
+        following = ""
+        while True:
+            answer = self._api.ask("GET", path + following)
+            for node in _items(answer, path):
+                if node["metadata"]["name"] != self._name and _may_take_over(node, own):
+                    return None
+            token = answer["metadata"].get("continue") if isinstance(answer.get("metadata"), dict) else None
+            if not token:
+                return "Kubernetes has no other node that is ready and takes the pods of %s." % self._name
+            following = "&continue=" + quote(token, safe="")
+
+    def out(self, seen):
+        for _try in range(TRIES):
+            node = self._node()
+            if _is_cordoned(node):
+                break
+            if self._change(node, {ANNOTATION: WHY}, True):
+                break
+        else:
+            raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be cordoned." % (self._name, TRIES))
+        # Whoever cordoned it meanwhile keeps it: the next look tells.
+        if not _is_cordoned(node) or _is_ours(node):
+            self._evict()
+
+    def back(self, seen, found):
+        for _try in range(TRIES):
+            node = self._node()
+            if not _is_ours(node) or self._change(node, {ANNOTATION: None}, None):
+                return
+        raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
+
+    def _node(self):
+        return _checked(self._api.ask("GET", self._path), self._path)
+
+    @property
+    def _path(self):
+        return "/api/v1/nodes/" + self._name
+
+    def _pods(self):
+        path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
+        pods = _items(self._api.ask("GET", path), path)
+        return [pod for pod in pods if not _stays(pod)]
+
+    def _change(self, node, annotations, unschedulable):
+        """Whether it was done. It is not if somebody changed the node since it was read."""
+        metadata = {"resourceVersion": node["metadata"].get("resourceVersion"), "annotations": annotations}
+        return self._api.ask(
+            "PATCH", self._path + "?fieldManager=" + OWNER, {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, "merge-patch+json", (409,)
+        )
+
+    def _check_machine(self, node):
+        """A wrong name would take another machine's pods away and leave ours."""
+        info = _dict(_dict(node.get("status")).get("nodeInfo"))
+        theirs, ours = info.get("bootID"), self.tools.boot_id()
+        if theirs and theirs != ours:
+            raise MemberError(
+                "Node %s is another machine, or its kubelet has not reported since this machine booted: it says boot id %s, and this machine's is %s. "
+                "See whether the option node is right." % (self._name, theirs, ours)
+            )
+
+    def _evict(self):
+        ends = time.monotonic() + EVICTION_SECONDS
+        for pod in self._pods():
+            metadata = pod["metadata"]
+            if metadata.get("deletionTimestamp") or self._needs_option(pod):
+                continue
+            if time.monotonic() >= ends:
+                return
+            path = "/api/v1/namespaces/%s/pods/%s/eviction" % (metadata["namespace"], metadata["name"])
+            eviction = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+                # A pod of a StatefulSet comes again with the same name, on another node.
+                "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+            }
+            status, answer = self._api.send("POST", path, eviction)
+            if 200 <= status < 300 or status in (404, 409):
+                continue
+            self._refusals[metadata["uid"]] = _why_not(status, answer)
+            if status == 403 and "cannot create resource" in _message(answer):
+                raise MemberError(_refused("POST", self._api.url + path, status, answer))
+            if status == 429 and not _causes(answer):
+                # It is not about this pod: the API server has too much to do.
+                return
+
+    def _needs_option(self, pod):
+        """What an eviction would lose for good, in words; None if nothing."""
+        if not self.options.get("force") and not _controller(pod):
+            return "has no controller that would replace it (option force)"
+        volumes = _dict(pod.get("spec")).get("volumes") or ()
+        if not self.options.get("delete_emptydir_data") and any("emptyDir" in _dict(volume) for volume in volumes):
+            return "has an emptyDir, which an eviction deletes (option delete_emptydir_data)"
+        return None
+
+    def _left(self, pods):
+        if not pods:
+            return None
+        told, others = [], []
+        for pod in pods:
+            metadata = pod["metadata"]
+            name = "%s/%s" % (metadata["namespace"], metadata["name"])
+            lacking = self._needs_option(pod)
+            if metadata.get("deletionTimestamp"):
+                others.append("%s is ending" % name)
+            elif lacking:
+                told.append("%s %s" % (name, lacking))
+            elif metadata["uid"] in self._refusals:
+                told.append("%s: %s" % (name, self._refusals[metadata["uid"]]))
+            else:
+                others.append(name)
+        told += others
+        shown = told[:NAMED] + (["%d more" % (len(told) - NAMED)] if len(told) > NAMED else [])
+        return "%s on node %s: %s" % ("1 pod runs" if len(pods) == 1 else "%d pods run" % len(pods), self._name, ", ".join(shown))
+
+
+class _Api:
+    """Requests to one API server."""
+
+    def __init__(self, access, tools):
+        self.url, self._headers, self._tls = access
+        self._tools = tools
+
+    def send(self, method, path, body=None, kind="json"):
+        """The status, and the answer as a dictionary."""
+        headers = dict(self._headers, Accept="application/json")
+        if body is not None:
+            headers["Content-Type"] = "application/" + kind
+            body = json.dumps(body)
+        status, text = self._tools.request(method, self.url + path, body, headers, ANSWER_SECONDS, self._tls)
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            if 200 <= status < 300:
+                raise MemberError("%s %s%s answers %d, but not as an API server of Kubernetes does: %r." % (method, self.url, path, status, text[:100]))
+            answer = {"message": " ".join(text.split())[:200]}
+        return status, answer
+
+    def ask(self, method, path, body=None, kind="json", refusals=()):
+        """The answer; None if its status is one of the refusals."""
+        status, answer = self.send(method, path, body, kind)
+        if 200 <= status < 300:
+            return answer
+        if status in refusals:
+            return None
+        raise MemberError(_refused(method, self.url + path, status, answer))
+
+
+def _access(options):
+    """The URL, the headers and the TLS context for requests, from options or from a kubeconfig."""
+    known = {key: options.get(key) for key in ("host", "api_key", "ca_cert", "client_cert", "client_key")}
+    validate = options.get("validate_certs") is not False
+    with tempfile.TemporaryDirectory() as folder:
+        if options.get("kubeconfig"):
+            of_file, skips = _of_kubeconfig(options["kubeconfig"], options.get("context"), folder)
+            validate = validate and not skips
+            known = {key: value or of_file.get(key) for key, value in known.items()}
+        elif options.get("context"):
+            raise MemberError("context is %r, but kubeconfig is not set: a context is a part of a kubeconfig." % options["context"])
+        if not known["host"]:
+            raise MemberError("host is not set: give the URL of the API server, such as https://10.0.0.1:6443, or kubeconfig.")
+        try:
+            parts = urlsplit(known["host"])
+            usable = parts.scheme == "https" and parts.hostname and not (parts.query or parts.fragment or "@" in parts.netloc) and (parts.port is None or parts.port)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise MemberError("host is %r; it must be a URL such as https://10.0.0.1:6443. Credentials are sent there, so http is refused." % known["host"])
+        if not known["api_key"] and not known["client_cert"]:
+            raise MemberError("There are no credentials for %s: give api_key, or client_cert and client_key, or kubeconfig." % known["host"])
+        if known["api_key"] and not re.match(r"[!-~]+\Z", known["api_key"]):
+            raise MemberError("api_key is no token: it has spaces, line ends or other characters that no token has.")
+        headers = {"Authorization": "Bearer " + known["api_key"]} if known["api_key"] else {}
+        tls = tls_context(known["ca_cert"], validate, known["client_cert"], known["client_key"])
+    return known["host"].rstrip("/"), headers, tls
+
+
+def _of_kubeconfig(path, context, folder):
+    """The options that a kubeconfig stands for, and whether it says that certificates are not checked. Its data become files in ``folder``."""
+    config = _read(path)
+    base = os.path.dirname(os.path.abspath(path))
+    name = context or config.get("current-context")
+    if not name:
+        raise MemberError("%s has no current-context: set the option context." % path)
+    chosen = _named(path, config, "contexts", "context", name)
+    cluster = _named(path, config, "clusters", "cluster", chosen.get("cluster"))
+    user = _named(path, config, "users", "user", chosen.get("user"))
+    unknown = [key for key in ("proxy-url", "tls-server-name") if cluster.get(key)] + [key for key in ("exec", "auth-provider", "username") if user.get(key)]
+    if unknown:
+        raise MemberError("%s uses %s, which this step does not know. Give host, ca_cert and api_key, or a client certificate, instead." % (path, unknown[0]))
+
+    def file_of(part, key):
+        data = part.get(key + "-data")
+        if not data:
+            return os.path.join(base, part[key]) if part.get(key) else None
+        try:
+            content = base64.b64decode(data)
+        except (TypeError, ValueError, binascii.Error):
+            raise MemberError("%s: %s-data is not written in base64." % (path, key)) from None
+        target = os.path.join(folder, key)
+        # The folder is ours alone, and is gone when the certificates are read.
+        with open(target, "wb") as stream:
+            stream.write(content)
+        return target
+
+    token = user.get("token")
+    if not token and user.get("tokenFile"):
+        try:
+            with open(os.path.join(base, user["tokenFile"])) as stream:
+                token = stream.read().strip()
+        except (OSError, ValueError) as error:
+            raise MemberError("The tokenFile of %s cannot be read: %s." % (path, error)) from error
+    return {
+        "host": cluster.get("server"),
+        "api_key": token,
+        "ca_cert": file_of(cluster, "certificate-authority"),
+        "client_cert": file_of(user, "client-certificate"),
+        "client_key": file_of(user, "client-key"),
+    }, bool(cluster.get("insecure-skip-tls-verify"))
+
+
+def _read(path):
+    try:
+        with open(path) as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        raise MemberError("The kubeconfig %s cannot be read: %s." % (path, getattr(error, "strerror", None) or error)) from error
+    try:
+        config = json.loads(text)
+    except ValueError:
+        try:
+            import yaml
+        except ImportError:
+            raise MemberError(
+                "The kubeconfig %s is YAML. %s Or give host, ca_cert and api_key, or a client certificate, instead." % (path, missing_required_lib("PyYAML"))
+            ) from None
+        try:
+            config = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise MemberError("The kubeconfig %s is no YAML: %s." % (path, " ".join(str(error).split()))) from error
+    if not isinstance(config, dict):
+        raise MemberError("%s is no kubeconfig: it has no contexts." % path)
+    return config
+
+
+def _named(path, config, several, one, name):
+    entries = [entry for entry in config.get(several) or () if isinstance(entry, dict)]
+    for entry in entries:
+        if entry.get("name") == name and isinstance(entry.get(one), dict):
+            return entry[one]
+    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+    raise MemberError("%s has no %s named %s; there is %s." % (path, one, name, names))
+
+
+def _dict(value):
+    return value if isinstance(value, dict) else {}
+
+
+def _checked(thing, path):
+    """A node or pod that has what every one has."""
+    metadata = _dict(_dict(thing).get("metadata"))
+    if not isinstance(metadata.get("name"), str):
+        raise MemberError("%s answers, but not as an API server of Kubernetes does: something there has no name." % path)
+    return thing
+
+
+def _items(answer, path):
+    items = answer.get("items")
+    # Go writes an empty list as null here and there.
+    if "items" not in answer or not (items is None or isinstance(items, list)):
+        raise MemberError("%s answers, but not as an API server of Kubernetes does: there is no list of items." % path)
+    return [_checked(item, path) for item in items or ()]
+
+
+def _annotations(thing):
+    return _dict(thing["metadata"].get("annotations"))
+
+
+def _is_cordoned(node):
+    return _dict(node.get("spec")).get("unschedulable") is True
+
+
+def _is_ours(node):
+    return _is_cordoned(node) and ANNOTATION in _annotations(node)
+
+
+def _may_take_over(node, own):
+    conditions = _dict(node.get("status")).get("conditions") or ()
+    ready = any(_dict(condition).get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+    return ready and not _is_cordoned(node) and _barriers(node) <= _barriers(own)
+
+
+def _barriers(node):
+    """The taints that keep pods away. Those that Kubernetes itself sets tell of a state."""
+    taints = [_dict(taint) for taint in _dict(node.get("spec")).get("taints") or ()]
+    return {
+        (taint.get("key"), taint.get("value"), taint.get("effect")) for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")
+    }
+
+
+def _controller(pod):
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if _dict(owner).get("controller") is True), None)
+
+
+def _stays(pod):
+    """Whether a pod is none of our business: the node's own, or finished."""
+    if MIRROR in _annotations(pod) or _dict(pod.get("status")).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return (_controller(pod) or {}).get("kind") == "DaemonSet"
+
+
+def _causes(answer):
+    causes = [_dict(cause) for cause in _dict(answer.get("details")).get("causes") or ()]
+    return [str(cause.get("message")) for cause in causes if cause.get("reason") == "DisruptionBudget"]
+
+
+def _why_not(status, answer):
+    causes = _causes(answer)
+    if status == 429 and causes:
+        return causes[0][:200].rstrip(".")
+    if status == 429:
+        return "the API server has too much to do"
+    if status == 500 and "more than one PodDisruptionBudget" in _message(answer):
+        return "more than one disruption budget is for it, and Kubernetes then evicts it never"
+    return "its eviction was refused with %d: %s" % (status, _message(answer).rstrip("."))
+
+
+def _message(answer):
+    return " ".join(str(answer.get("message") or "nothing more is said").split())[:300]
+
+
+def _refused(method, url, status, answer):
+    hints = {
+        401: " The credentials are not accepted: see whether they have expired.",
+        403: " Give the user of these credentials the role that docs/drain-step-kubernetes.md shows.",
+        404: " See whether the options node and host are right.",
+    }
+    return "%s %s was refused with %d: %s.%s" % (method, url, status, _message(answer).rstrip("."), hints.get(status, ""))
