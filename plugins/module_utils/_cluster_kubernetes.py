@@ -58,6 +58,8 @@ class Kubernetes(Member):
         "force": {"type": "bool", "default": False},
     }
     survives_reboot = True
+    # Evictions that a budget does not allow now are asked for again.
+    goes_on = True
 
     def __init__(self, options, tools):
         super().__init__(options, tools)
