@@ -131,6 +131,9 @@ class Kubernetes(Member):
     def _pods(self):
         path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
         pods = _items(self._api.ask("GET", path), path)
+        for pod in pods:
+            if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
+                raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
         return [pod for pod in pods if not _stays(pod)]
 
     def _change(self, node, annotations, unschedulable):
@@ -158,7 +161,7 @@ class Kubernetes(Member):
                 continue
             if time.monotonic() >= ends:
                 return
-            path = "/api/v1/namespaces/%s/pods/%s/eviction" % (metadata["namespace"], metadata["name"])
+            path = "/api/v1/namespaces/%s/pods/%s/eviction" % (quote(metadata["namespace"], safe=""), quote(metadata["name"], safe=""))
             eviction = {
                 "apiVersion": "policy/v1",
                 "kind": "Eviction",
@@ -255,7 +258,7 @@ def _access(options):
             raise MemberError("host is not set: give the URL of the API server, such as https://10.0.0.1:6443, or kubeconfig.")
         try:
             parts = urlsplit(known["host"])
-            usable = parts.scheme == "https" and parts.hostname and not (parts.query or parts.fragment or "@" in parts.netloc) and (parts.port is None or parts.port)
+            usable = parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc)
         except ValueError:
             usable = False
         if not usable:
@@ -288,7 +291,7 @@ def _of_kubeconfig(path, context, folder):
         if not data:
             return os.path.join(base, part[key]) if part.get(key) else None
         try:
-            content = base64.b64decode(data)
+            content = base64.b64decode(data, validate=True)
         except (TypeError, ValueError, binascii.Error):
             raise MemberError("%s: %s-data is not written in base64." % (path, key)) from None
         target = os.path.join(folder, key)
@@ -385,11 +388,9 @@ def _may_take_over(node, own):
 
 
 def _barriers(node):
-    """The taints that keep pods away. Those that Kubernetes itself sets tell of a state."""
+    """The taints that keep pods away."""
     taints = [_dict(taint) for taint in _dict(node.get("spec")).get("taints") or ()]
-    return {
-        (taint.get("key"), taint.get("value"), taint.get("effect")) for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")
-    }
+    return {(taint.get("key"), taint.get("value"), taint.get("effect")) for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")}
 
 
 def _controller(pod):
@@ -416,7 +417,7 @@ def _why_not(status, answer):
     if status == 429:
         return "the API server has too much to do"
     if status == 500 and "more than one PodDisruptionBudget" in _message(answer):
-        return "more than one disruption budget is for it, and Kubernetes then evicts it never"
+        return "more than one disruption budget is for it, and Kubernetes then never evicts it"
     return "its eviction was refused with %d: %s" % (status, _message(answer).rstrip("."))
 
 
