@@ -25,6 +25,7 @@ import tempfile
 import threading
 from urllib.parse import urlsplit
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
@@ -61,7 +62,7 @@ class Tools:
     """What a member asks its cluster with. Each call ends after its seconds."""
 
     def run(self, argv, seconds=CALL_SECONDS, env=None):
-        """Run a program and return its exit code, its output and its errors. Secrets belong into ``env``: everybody may read ``argv``."""
+        """Run a program and return its exit code, its output and its errors. A secret belongs into ``env``: everybody may read ``argv``."""
         told = shlex.quote(os.path.basename(argv[0])) + "".join(" " + shlex.quote(word) for word in argv[1:])
         told = told if len(told) <= 120 else told[:117] + "..."
         # Files in place of pipes: a service that the program starts may keep a pipe open.
@@ -106,6 +107,17 @@ class Tools:
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
         return answer[0]
 
+    def secret(self, path):
+        """The first line of a file of this host. No option has a secret itself: options go into records and journals."""
+        try:
+            with open(path, encoding="utf-8") as stream:
+                found = stream.readline(65536).strip()
+        except (OSError, ValueError) as error:
+            raise MemberError("The file %s cannot be read: %s." % (path, _why(error))) from error
+        if not found:
+            raise MemberError("The first line of the file %s is empty." % path)
+        return found
+
     def boot_id(self):
         try:
             with open(BOOT_ID) as stream:
@@ -135,10 +147,12 @@ class Member:
     type = ""
     # As people call it.
     title = ""
-    # The argument specification of its own options.
+    # The argument specification of its own options. None of them is a secret: an option may name a file of the host that has it.
     options = {}
     # Whether what ``out`` sets is there after the host was booted anew.
     survives_reboot = True
+    # Whether members of one cluster go out one after the other.
+    one_by_one = True
     # Whether there is nothing to give back: a member that handed over its role does not get it back.
     undoes_itself = False
     # Whether ``out`` is called again in every step as long as something is left on it.
@@ -148,6 +162,11 @@ class Member:
         self.options = options
         self.tools = tools
 
+    @classmethod
+    def mistakes(cls, options):
+        """What is wrong with its options besides their types: pairs of an option and a sentence."""
+        return ()
+
     def look(self):
         """Ask the cluster. Returns what is ``Seen``."""
         raise NotImplementedError
@@ -156,12 +175,22 @@ class Member:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
     def out(self, seen):
-        """Take it out, with our name, in one call if possible. It may be called again."""
+        """Take it out, with our name, in one call if possible.
+
+        It is called again, even if what it sets is there, after a run was killed in it. Then it does what is left to do.
+        """
         raise NotImplementedError
 
     def back(self, seen, found):
         """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
         raise NotImplementedError
+
+
+def check_options(member, options):
+    """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
+    checked = ArgumentSpecValidator(member.options).validate(options)
+    mistakes = [("", message) for message in checked.error_messages]
+    return checked.validated_parameters, mistakes or list(member.mistakes(checked.validated_parameters))
 
 
 class DryMember:
@@ -213,7 +242,7 @@ def condition_of(record, seen, boot_id, survives_reboot=True):
 
 
 class Members(Driver):
-    """The hold on one member. ``options``: those of the member that the record keeps, without secrets."""
+    """The hold on one member. ``options``: those of the member. The record keeps them, so that the member can be given back by the record alone."""
 
     Refused = MemberError
     pause = 1.0
@@ -275,6 +304,7 @@ class Members(Driver):
             hold.waiting_for = why
             yield record and dict(record, events=events)
             return
+        was_begun = record is not None and record["phase"] == CHANGING
         if record is None:
             more = {"boot_id": self._boot_id, "options": self._options}
             record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
@@ -283,7 +313,7 @@ class Members(Driver):
         else:
             record = dict(record, phase=CHANGING, boot_id=self._boot_id, events=events)
         yield record
-        if not seen.ours or seen.left is not None and self._member.goes_on:
+        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
             self._member.out(seen)
             hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()

@@ -47,12 +47,12 @@ class Kubernetes(Member):
     options = {
         "node": {"type": "str"},
         "host": {"type": "str"},
-        "api_key": {"type": "str", "no_log": True},
-        "client_cert": {"type": "path"},
-        "client_key": {"type": "path", "no_log": False},
-        "ca_cert": {"type": "path"},
+        "api_key_file": {"type": "str", "no_log": False},
+        "client_cert": {"type": "str"},
+        "client_key": {"type": "str", "no_log": False},
+        "ca_cert": {"type": "str"},
         "validate_certs": {"type": "bool", "default": True},
-        "kubeconfig": {"type": "path"},
+        "kubeconfig": {"type": "str"},
         "context": {"type": "str"},
         "delete_emptydir_data": {"type": "bool", "default": False},
         "force": {"type": "bool", "default": False},
@@ -64,11 +64,27 @@ class Kubernetes(Member):
     def __init__(self, options, tools):
         super().__init__(options, tools)
         self._name = options.get("node") or platform.node().lower()
-        if not NAME.match(self._name):
-            raise MemberError("node is %r; it must be the name of a node, as `kubectl get nodes` shows it." % self._name)
-        self._api = _Api(_access(options), tools)
+        self._api = None
         # Why pods were not evicted in this call, by uid.
         self._refusals = {}
+
+    @classmethod
+    def mistakes(cls, options):
+        node, host = options.get("node"), options.get("host")
+        if node is not None and not NAME.match(node):
+            yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
+        if host is not None and not _is_url(host):
+            yield "host", "%r is no URL such as https://10.0.0.1:6443; credentials are sent there, so http is refused" % host
+        for option in ("api_key_file", "client_cert", "client_key", "ca_cert", "kubeconfig"):
+            if options.get(option) is not None and not os.path.isabs(options[option]):
+                yield option, "%r is no absolute path of a file on the host" % options[option]
+        if options.get("context") and not options.get("kubeconfig"):
+            yield "context", "a context is a part of a kubeconfig, but kubeconfig is not set"
+        if not options.get("kubeconfig"):
+            if not host:
+                yield "host", "not set; give the URL of the API server, such as https://10.0.0.1:6443, or kubeconfig"
+            if not (options.get("api_key_file") or options.get("client_cert")):
+                yield "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"
 
     def look(self):
         node = self._node()
@@ -92,13 +108,13 @@ class Kubernetes(Member):
         path = "/api/v1/nodes?limit=%d" % PAGE
         following = ""
         while True:
-            answer = self._api.ask("GET", path + following)
+            answer = self._server.ask("GET", path + following)
             for node in _items(answer, path):
                 if node["metadata"]["name"] != self._name and _may_take_over(node, own):
                     return None
             token = answer["metadata"].get("continue") if isinstance(answer.get("metadata"), dict) else None
             if not token:
-                return "Kubernetes has no other node that is ready and takes the pods of %s." % self._name
+                return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
             following = "&continue=" + quote(token, safe="")
 
     def out(self, seen):
@@ -121,16 +137,21 @@ class Kubernetes(Member):
                 return
         raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
 
+    @property
+    def _server(self):
+        self._api = self._api or _Api(_access(self.options, self.tools), self.tools)
+        return self._api
+
     def _node(self):
-        return _checked(self._api.ask("GET", self._path), self._path)
+        return _checked(self._server.ask("GET", self._path), self._path)
 
     @property
     def _path(self):
-        return "/api/v1/nodes/" + self._name
+        return "/api/v1/nodes/" + quote(self._name, safe="")
 
     def _pods(self):
         path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
-        pods = _items(self._api.ask("GET", path), path)
+        pods = _items(self._server.ask("GET", path), path)
         for pod in pods:
             if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
                 raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
@@ -139,7 +160,7 @@ class Kubernetes(Member):
     def _change(self, node, annotations, unschedulable):
         """Whether it was done. It is not if somebody changed the node since it was read."""
         metadata = {"resourceVersion": node["metadata"].get("resourceVersion"), "annotations": annotations}
-        return self._api.ask(
+        return self._server.ask(
             "PATCH", self._path + "?fieldManager=" + OWNER, {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, "merge-patch+json", (409,)
         )
 
@@ -169,12 +190,12 @@ class Kubernetes(Member):
                 # A pod of a StatefulSet comes again with the same name, on another node.
                 "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
             }
-            status, answer = self._api.send("POST", path, eviction)
+            status, answer = self._server.send("POST", path, eviction)
             if 200 <= status < 300 or status in (404, 409):
                 continue
             self._refusals[metadata["uid"]] = _why_not(status, answer)
             if status == 403 and "cannot create resource" in _message(answer):
-                raise MemberError(_refused("POST", self._api.url + path, status, answer))
+                raise MemberError(_refused("POST", self._server.url + path, status, answer))
             if status == 429 and not _causes(answer):
                 # It is not about this pod: the API server has too much to do.
                 return
@@ -243,36 +264,37 @@ class _Api:
         raise MemberError(_refused(method, self.url + path, status, answer))
 
 
-def _access(options):
+def _access(options, tools):
     """The URL, the headers and the TLS context for requests, from options or from a kubeconfig."""
-    known = {key: options.get(key) for key in ("host", "api_key", "ca_cert", "client_cert", "client_key")}
+    known = {key: options.get(key) for key in ("host", "ca_cert", "client_cert", "client_key")}
+    if options.get("api_key_file"):
+        known["api_key"] = tools.secret(options["api_key_file"])
     validate = options.get("validate_certs") is not False
     with tempfile.TemporaryDirectory() as folder:
         if options.get("kubeconfig"):
-            of_file, skips = _of_kubeconfig(options["kubeconfig"], options.get("context"), folder)
+            of_file, skips = _of_kubeconfig(options["kubeconfig"], options.get("context"), folder, tools)
             validate = validate and not skips
-            known = {key: value or of_file.get(key) for key, value in known.items()}
-        elif options.get("context"):
-            raise MemberError("context is %r, but kubeconfig is not set: a context is a part of a kubeconfig." % options["context"])
-        if not known["host"]:
-            raise MemberError("host is not set: give the URL of the API server, such as https://10.0.0.1:6443, or kubeconfig.")
-        try:
-            parts = urlsplit(known["host"])
-            usable = parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc)
-        except ValueError:
-            usable = False
-        if not usable:
-            raise MemberError("host is %r; it must be a URL such as https://10.0.0.1:6443. Credentials are sent there, so http is refused." % known["host"])
-        if not known["api_key"] and not known["client_cert"]:
-            raise MemberError("There are no credentials for %s: give api_key, or client_cert and client_key, or kubeconfig." % known["host"])
-        if known["api_key"] and not re.match(r"[!-~]+\Z", known["api_key"]):
-            raise MemberError("api_key is no token: it has spaces, line ends or other characters that no token has.")
-        headers = {"Authorization": "Bearer " + known["api_key"]} if known["api_key"] else {}
+            known = {key: known.get(key) or value for key, value in of_file.items()}
+            if not _is_url(known["host"]):
+                raise MemberError("%s names %r as its server, which is no URL such as https://10.0.0.1:6443." % (options["kubeconfig"], known["host"]))
+        token = str(known.get("api_key") or "")
+        if not (token or known["client_cert"]):
+            raise MemberError("%s has neither a token nor a client certificate." % options.get("kubeconfig"))
+        if token and not re.match(r"[!-~]+\Z", token):
+            raise MemberError("The token for %s is none: it has spaces or other characters that no token has." % known["host"])
         tls = tls_context(known["ca_cert"], validate, known["client_cert"], known["client_key"])
-    return known["host"].rstrip("/"), headers, tls
+    return known["host"].rstrip("/"), {"Authorization": "Bearer " + token} if token else {}, tls
 
 
-def _of_kubeconfig(path, context, folder):
+def _is_url(host):
+    try:
+        parts = urlsplit(host)
+        return bool(parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc))
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _of_kubeconfig(path, context, folder, tools):
     """The options that a kubeconfig stands for, and whether it says that certificates are not checked. Its data become files in ``folder``."""
     config = _read(path)
     base = os.path.dirname(os.path.abspath(path))
@@ -284,7 +306,9 @@ def _of_kubeconfig(path, context, folder):
     user = _named(path, config, "users", "user", chosen.get("user"))
     unknown = [key for key in ("proxy-url", "tls-server-name") if cluster.get(key)] + [key for key in ("exec", "auth-provider", "username") if user.get(key)]
     if unknown:
-        raise MemberError("%s uses %s, which this step does not know. Give host, ca_cert and api_key, or a client certificate, instead." % (path, unknown[0]))
+        raise MemberError(
+            "%s uses %s, which this step does not know. Give host, ca_cert and api_key_file, or a client certificate, instead." % (path, unknown[0])
+        )
 
     def file_of(part, key):
         data = part.get(key + "-data")
@@ -302,11 +326,7 @@ def _of_kubeconfig(path, context, folder):
 
     token = user.get("token")
     if not token and user.get("tokenFile"):
-        try:
-            with open(os.path.join(base, user["tokenFile"])) as stream:
-                token = stream.read().strip()
-        except (OSError, ValueError) as error:
-            raise MemberError("The tokenFile of %s cannot be read: %s." % (path, error)) from error
+        token = tools.secret(os.path.join(base, user["tokenFile"]))
     return {
         "host": cluster.get("server"),
         "api_key": token,
@@ -329,7 +349,8 @@ def _read(path):
             import yaml
         except ImportError:
             raise MemberError(
-                "The kubeconfig %s is YAML. %s Or give host, ca_cert and api_key, or a client certificate, instead." % (path, missing_required_lib("PyYAML"))
+                "The kubeconfig %s is YAML. %s Or give host, ca_cert and api_key_file, or a client certificate, instead."
+                % (path, missing_required_lib("PyYAML"))
             ) from None
         try:
             config = yaml.safe_load(text)

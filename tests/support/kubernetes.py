@@ -72,6 +72,8 @@ class Cluster:
         for name in nodes:
             self.add_node(name)
         self.ca_cert, key = certificate(folder, "api", "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1")
+        self.token_file = folder / "token"
+        self.token_file.write_text(TOKEN + "\n")
         self.client_cert, self.client_key = certificate(folder, "client", "-subj", f"/CN={USER}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.ca_cert, key)
@@ -100,7 +102,7 @@ class Cluster:
 
     def options(self, node="n1", **more):
         """What the step is told."""
-        return dict({"node": node, "host": self.url, "api_key": TOKEN, "ca_cert": str(self.ca_cert)}, **more)
+        return dict({"node": node, "host": self.url, "api_key_file": str(self.token_file), "ca_cert": str(self.ca_cert)}, **more)
 
     # What people and controllers do
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_kubernetes
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes import ANNOTATION, WHY, Kubernetes
 
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
@@ -216,7 +216,7 @@ def test_evictions_end_in_time_and_go_on_in_the_next_call(cluster, member, monke
 
 def test_another_node_must_be_ready_and_take_pods(cluster, member):
     seen = member.look()
-    nobody = "Kubernetes has no other node that is ready and takes the pods of n1."
+    nobody = "Kubernetes has no other node that is ready and takes the pods of n1"
     cluster.set_ready("n2", False)
     assert member.spare(seen) == nobody
     cluster.set_ready("n2", True)
@@ -267,8 +267,9 @@ def test_a_role_that_is_too_small_is_told(certificates, lacking, does, said):
         assert len(cluster.calls("POST")) <= 1
 
 
-def test_a_wrong_token_is_told_and_never_shown(cluster):
-    member = Kubernetes(cluster.options(api_key="wrong-token"), Tools())
+def test_a_wrong_token_is_told_and_never_shown(cluster, tmp_path):
+    (tmp_path / "wrong").write_text("wrong-token")
+    member = Kubernetes(cluster.options(api_key_file=str(tmp_path / "wrong")), Tools())
     with pytest.raises(MemberError, match="refused with 401: Unauthorized.*credentials") as caught:
         member.look()
     assert "wrong-token" not in str(caught.value)
@@ -290,10 +291,10 @@ def test_a_certificate_that_is_not_trusted_is_told(cluster):
 
 def test_a_client_certificate_is_enough(cluster):
     options = cluster.options(client_cert=str(cluster.client_cert), client_key=str(cluster.client_key))
-    del options["api_key"]
+    del options["api_key_file"]
     assert Kubernetes(options, Tools()).look().member == "n1"
     with pytest.raises(MemberError, match="certificates cannot be used.*none.key"):
-        Kubernetes(dict(options, client_key="/none.key"), Tools())
+        Kubernetes(dict(options, client_key="/none.key"), Tools()).look()
 
 
 @pytest.mark.parametrize(
@@ -328,24 +329,43 @@ def test_a_server_that_hangs_is_given_up_in_time(cluster, member, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, option, said",
     [
-        ({"node": "N1"}, "node is 'N1'; it must be the name of a node"),
-        ({"node": "n1/../n2"}, "node is"),
-        ({"host": None}, "host is not set"),
-        ({"host": "http://10.0.0.1"}, "host is 'http://10.0.0.1'; it must be a URL such as https"),
-        ({"host": "https://me@10.0.0.1"}, "host is"),
-        ({"host": "https://10.0.0.1:port"}, "host is"),
-        ({"api_key": None}, "There are no credentials"),
-        ({"api_key": "a b\n"}, "api_key is no token"),
-        ({"ca_cert": "/none.crt"}, "certificates cannot be used.*none.crt"),
-        ({"context": "x"}, "context is 'x', but kubeconfig is not set"),
+        ({"node": "N1"}, "node", "'N1' is no name of a node"),
+        ({"node": "n1/../n2"}, "node", "'n1/../n2' is no name of a node"),
+        ({"host": None}, "host", "not set; give the URL of the API server"),
+        ({"host": "http://10.0.0.1"}, "host", "'http://10.0.0.1' is no URL such as https"),
+        ({"host": "https://me@10.0.0.1"}, "host", "is no URL"),
+        ({"host": "https://10.0.0.1:port"}, "host", "is no URL"),
+        ({"api_key_file": None}, "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"),
+        ({"api_key_file": "token"}, "api_key_file", "'token' is no absolute path"),
+        ({"context": "x"}, "context", "kubeconfig is not set"),
+        ({"validate_certs": "perhaps"}, "", "validate_certs"),
+        ({"delete_emptydir_data": "some"}, "", "delete_emptydir_data"),
     ],
 )
-def test_bad_options_are_told(options, said):
-    with pytest.raises(MemberError, match=said) as caught:
-        Kubernetes(dict({"node": "n1", "host": "https://10.0.0.1", "api_key": "secret-token"}, **options), Tools())
-    assert "secret-token" not in str(caught.value)
+def test_bad_options_are_told(options, option, said):
+    given = dict({"node": "n1", "host": "https://10.0.0.1", "api_key_file": "/token"}, **options)
+    _checked, mistakes = check_options(Kubernetes, {key: value for key, value in given.items() if value is not None})
+    assert [(wrong, said in told) for wrong, told in mistakes] == [(option, True)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"host": "https://10.0.0.1:6443", "api_key_file": "/token"}, {"kubeconfig": "/etc/config"}, {"kubeconfig": "/c", "context": "x"}]
+)
+def test_good_options_are_taken(options):
+    assert check_options(Kubernetes, options)[1] == []
+
+
+@pytest.mark.parametrize(
+    "content, said", [("a b", "The token for https://127.0.0.1.* is none"), ("\nx", "first line of the file .* is empty"), (None, "cannot be read")]
+)
+def test_a_token_that_is_none_is_told(cluster, tmp_path, content, said):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(MemberError, match=said):
+        Kubernetes(cluster.options(api_key_file=str(path)), Tools()).look()
 
 
 def kubeconfig(cluster, **user):
@@ -383,7 +403,7 @@ def test_a_kubeconfig_in_yaml_needs_pyyaml(cluster, tmp_path, monkeypatch):
     wanted = builtins.__import__
     monkeypatch.setattr(builtins, "__import__", lambda name, *more: no_yaml() if name == "yaml" else wanted(name, *more))
     with pytest.raises(MemberError, match="is YAML.*PyYAML.*give host"):
-        Kubernetes(options, Tools())
+        Kubernetes(options, Tools()).look()
 
 
 def no_yaml():
@@ -399,8 +419,10 @@ def no_yaml():
         (lambda config: dict(config, **{"current-context": "gone"}), "has no context named gone; there is here, broken"),
         (lambda config: dict(config, **{"current-context": "broken"}), "has no cluster named d; there is c"),
         (lambda config: dict(config, users=[{"name": "u", "user": {"exec": {"command": "x"}}}]), "uses exec, which this step does not know"),
-        (lambda config: dict(config, users=[{"name": "u", "user": {"tokenFile": "none"}}]), "tokenFile.*cannot be read"),
+        (lambda config: dict(config, users=[{"name": "u", "user": {"tokenFile": "none"}}]), "none cannot be read"),
         (lambda config: dict(config, users=[{"name": "u", "user": {"client-key-data": "%"}}]), "client-key-data is not written in base64"),
+        (lambda config: dict(config, users=[{"name": "u", "user": {}}]), "has neither a token nor a client certificate"),
+        (lambda config: dict(config, clusters=[{"name": "c", "cluster": {"server": "http://x"}}]), "names 'http://x' as its server, which is no URL"),
         (lambda config: dict(config, users=[]), "has no user named u; there is none"),
     ],
 )
@@ -409,9 +431,9 @@ def test_a_kubeconfig_that_cannot_be_used_is_told(cluster, tmp_path, change, sai
     changed = change(kubeconfig(cluster, token=TOKEN))
     path.write_text(changed if isinstance(changed, str) else json.dumps(changed))
     with pytest.raises(MemberError, match=said):
-        Kubernetes({"node": "n1", "kubeconfig": str(path)}, Tools())
+        Kubernetes({"node": "n1", "kubeconfig": str(path)}, Tools()).look()
 
 
 def test_a_kubeconfig_that_is_not_there_is_told():
     with pytest.raises(MemberError, match="The kubeconfig /none cannot be read: No such file"):
-        Kubernetes({"node": "n1", "kubeconfig": "/none"}, Tools())
+        Kubernetes({"node": "n1", "kubeconfig": "/none"}, Tools()).look()
