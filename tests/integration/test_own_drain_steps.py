@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,16 +18,15 @@ import pytest
 import yaml
 
 from tests.support.nodes import NODES, Nodes, needs, until
-from tests.support.own_steps import OwnStep, files_of_example
-from tests.support.playbook import Playbook
+from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
 from tests.support.site import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(500)
 
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 POSTGRESQL = next((path for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True) if (path / "initdb").exists()), None)
 
-# It takes one job after the other, unless it is paused. A job is a file with the seconds that it takes.
+# It takes one job after the other, unless it is paused. A job goes on until there is a file "finish".
 WORKER = """
 cd "$1"
 while :; do
@@ -36,25 +34,66 @@ while :; do
     [ ! -e pause ] || continue
     for job in new/*; do
         [ -e "$job" ] || continue
-        mv "$job" running/ && sleep "$(cat running/*)" && mv running/* done/
+        mv "$job" running/
+        until [ -e finish ]; do sleep 0.05; done
+        mv running/* done/
         break
     done
 done
 """
 
 
-def see_through(site, seconds=120, event_type="Reboot", names=("web1",), check=None):
-    """An event from notice to end. C(check) is called when it has been approved."""
-    event_id = site.simulator.post_event(EventType=event_type, Resources=list(names), **SHORT)
-    process = site.start("handle_events")
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
-    assert process.poll() is None, site.finish(process).output
-    if check:
-        check()
+# Whoever has the address answers.
+ECHO = """
+import socket
+mine = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+mine.bind(("0.0.0.0", 7))
+while True:
+    mine.sendto(*mine.recvfrom(99))
+"""
+# Asks the address every 0.1 s until a line comes in. Says when the first answer has come, and at the end how many it sent and how many were not answered.
+ASK = """
+import select, socket, sys, time
+mine = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sent, answered = 0, set()
+end = None
+while end is None or time.monotonic() < end:
+    if end is None:
+        mine.sendto(b"%d" % sent, ("10.99.0.100", 7))
+        sent += 1
+    pause = time.monotonic() + 0.1
+    while time.monotonic() < pause:
+        for ready in select.select([mine] + [one for one in [sys.stdin] if one], [], [], max(0, pause - time.monotonic()))[0]:
+            if ready is sys.stdin:
+                end = time.monotonic() + 2
+                sys.stdin = None
+            else:
+                answered.add(mine.recv(99))
+                if len(answered) == 1:
+                    print("answered", flush=True)
+print(sent, sent - len(answered))
+"""
+
+
+def started(site, event_id, seconds=150):
+    """A run that has approved the event."""
+    process = site.start("handle_events", handle_events_timeout=400)
+    try:
+        wait_until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
+        assert process.poll() is None
+    except AssertionError as error:
+        process.terminate()
+        raise AssertionError(f"{error}\n{process.communicate(timeout=30)[0]}") from error
+    return process
+
+
+def see_through(site):
+    """A Reboot of web1 from notice to end."""
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    process = started(site, event_id)
     run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
     assert site.records() == []
-    return run
 
 
 class TestWorker:
@@ -71,33 +110,19 @@ class TestWorker:
 
     @pytest.fixture(name="site")
     def make_site(self, tmp_path, jobs):
-        others = {"worker_folder": str(tmp_path / "others")}
-        (tmp_path / "others" / "running").mkdir(parents=True)
-        site = OwnStep(tmp_path, "worker", {"/srv/jobs": str(jobs)}, {"web2": others})
+        site = OwnStep(tmp_path, "worker", {"/srv/jobs": str(jobs)})
         yield site
         site.close()
 
     def test_its_files(self, jobs, tmp_path):
-        """As the roles run them, with what an operator does between. Events take the same way in test_an_event_and_a_run_that_is_killed."""
-        for name, text in files_of_example("worker").items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text)
-        begin = {"name": "begin", "ansible.builtin.set_fact": {"drain_host_done": False, "restore_service_done": False}}
-
-        def run(way, check=False):
-            fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
-            tasks = [begin, {"name": "files", "ansible.builtin.include_tasks": f"{tmp_path}/tasks/{way}.yml"}]
-            tasks += [{"name": "done", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}}]
-            done = playbook.run(tasks, arguments=["--check"] if check else [])
-            assert done.status == 0, done.output
-            return done["done"]["msg"] is True
-
-        playbook = Playbook(tmp_path, worker_folder=str(jobs))
-        (jobs / "new" / "1").write_text("6")
-        wait_until(lambda: list((jobs / "running").iterdir()), 5, "the job runs")
+        """With what an operator does between. Events take the same way in test_an_event_and_a_run_that_is_killed."""
+        run = OwnFiles(tmp_path, "worker", {"/srv/jobs": str(jobs)}).run
+        (jobs / "new" / "1").write_text("")
+        wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         assert not run("out", check=True) and not (jobs / "pause").exists()
         assert not run("out") and (jobs / "pause").read_text() == "graceful.azure\n"
-        wait_until(lambda: list((jobs / "done").iterdir()), 10, "the job is done")
+        (jobs / "finish").touch()
+        wait_until(lambda: list((jobs / "done").iterdir()), 20, "the job is done")
         assert run("out") and run("in") and not (jobs / "pause").exists()
         (jobs / "pause").write_text("anna\n")
         assert run("out") and run("in") and (jobs / "pause").read_text() == "anna\n"
@@ -106,18 +131,17 @@ class TestWorker:
     def test_an_event_and_a_run_that_is_killed(self, site, jobs):
         """test_its_files holds the same for the files. The roles that run them are tested in test_roles_drain_host.py and test_handle_events.py."""
         for number in range(3):
-            (jobs / "new" / str(number)).write_text("2")
+            (jobs / "new" / str(number)).write_text("")
+        wait_until(lambda: list((jobs / "running").iterdir()), 20, "a job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events")
-        wait_until((jobs / "pause").exists, 60, "paused")
+        wait_until((jobs / "pause").exists, 100, "paused")
         site.kill(process)
-
-        def check():
-            assert not list((jobs / "running").iterdir()) and list((jobs / "new").iterdir()), "approved with no job under way"
-
-        process = site.start("handle_events")
-        wait_until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
-        check()
+        assert site.simulator.event(event_id)["Approvals"] == []
+        (jobs / "finish").touch()
+        process = started(site, event_id)
+        # Its last job ended, and it took no other.
+        assert [len(list((jobs / name).iterdir())) for name in ("new", "running", "done")] == [2, 0, 1]
         run = site.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert not (jobs / "pause").exists() and site.records() == []
@@ -129,10 +153,11 @@ class TestWorker:
     @pytest.mark.long
     def test_a_cancelled_event(self, site, jobs):
         """test_its_files holds the same for the files."""
-        (jobs / "new" / "1").write_text("8")
+        (jobs / "new" / "1").write_text("")
+        wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events")
-        wait_until((jobs / "pause").exists, 60, "paused")
+        wait_until((jobs / "pause").exists, 100, "paused")
         site.simulator.cancel(event_id)
         run = site.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "cancelled", run.output
@@ -143,7 +168,7 @@ class TestWorker:
 class TestKeepalived:
     """The files alone are parsed by test_the_files_of_every_example."""
 
-    pytestmark = [*NODES, needs("keepalived", "ping", packages="keepalived iputils-ping")]
+    pytestmark = [*NODES, needs("keepalived", packages="keepalived")]
 
     @pytest.fixture(name="nodes")
     def make_nodes(self, tmp_path):
@@ -166,32 +191,30 @@ class TestKeepalived:
     def has_address(nodes, name):
         return "10.99.0.100/" in nodes[name].must("ip", "-brief", "address", "show")
 
-    def test_an_event_under_pings(self, nodes, tmp_path):
+    def test_the_address_moves_and_comes_back(self, nodes, tmp_path):
         for name, priority in (("web1", 110), ("web2", 100)):
-            self.start(nodes, tmp_path, name, priority)
-        until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 30)
-        of_hosts = {}
-        for name in ("web1", "web2"):
-            python = nodes[name].wrappers(tmp_path / f"programs-{name}", ["ip"])
-            of_hosts[name] = {"ansible_python_interpreter": str(python), "keepalived_file": f"{tmp_path}/file-{name}", "keepalived_address": "10.99.0.100"}
-        site = OwnStep(tmp_path, "keepalived", of_hosts=of_hosts)
-        pings = subprocess.Popen([*nodes["client"].enter, "ping", "-i", "0.1", "-W", "1", "10.99.0.100"], stdout=subprocess.PIPE, text=True)
-        try:
-            time.sleep(1)
-
-            def check():
-                assert self.has_address(nodes, "web2") and not self.has_address(nodes, "web1")
-
-            see_through(site, check=check)
-            until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 30)
-            time.sleep(1)
-        finally:
-            pings.send_signal(2)
-            told = pings.communicate(timeout=20)[0]
-            site.close()
-        sent, received = map(int, re.search(r"(\d+) packets transmitted, (\d+) received", told).groups())
-        assert sent > 50 and sent - received <= 0, told[-300:]
-        assert (tmp_path / "file-web1").read_text() == "0\n"
+            keepalived = self.start(nodes, tmp_path, name, priority)
+            nodes[name].start(sys.executable, "-c", ECHO)
+        until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 60)
+        python = nodes["web1"].wrappers(tmp_path / "programs", ["ip"])
+        here = {"/var/lib/keepalived-graceful-azure": f"{tmp_path}/file-web1", "10.0.0.100": "10.99.0.100"}
+        run = OwnFiles(tmp_path, "keepalived", here, web1={"ansible_python_interpreter": str(python)}).run
+        asker = subprocess.Popen([*nodes["client"].enter, sys.executable, "-c", ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert asker.stdout.readline() == "answered\n"
+        assert not run("out", check=True) and self.has_address(nodes, "web1")
+        until(lambda: run("out"), 120)
+        assert self.has_address(nodes, "web2") and not self.has_address(nodes, "web1")
+        assert run("out")
+        assert run("in")
+        until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 60)
+        time.sleep(1)
+        sent, lost = map(int, asker.communicate("enough\n", timeout=20)[0].split())
+        assert sent > 50 and lost == 0, (sent, lost)
+        # With nobody else to take the address, it stays.
+        keepalived.terminate()
+        until(lambda: not nodes["web2"].run("pgrep", "keepalived").stdout)
+        assert not run("out") and not run("out") and self.has_address(nodes, "web1")
+        assert run("in")
 
 
 @pytest.mark.long
@@ -239,37 +262,38 @@ class TestPostgresql:
     def limit(self, server):
         return self.ask(server, "SELECT datconnlimit FROM pg_database WHERE datname = 'shop'").stdout.strip()
 
-    def test_an_event_with_a_transaction_in_flight(self, server, tmp_path):
-        here = {"/var/run/postgresql": str(server), "/var/lib/connection-limit-before-an-event": f"{tmp_path}/found", "[postgresql@15-main]": "[]"}
-        site = OwnStep(tmp_path, "postgresql", here)
+    def test_a_transaction_in_flight_ends_and_the_limit_comes_back(self, server, tmp_path):
+        here = {"/var/run/postgresql": str(server), "/var/lib/connection-limit-before-an-event": f"{tmp_path}/found"}
+        run = OwnFiles(tmp_path, "postgresql", here).run
         app = {"user": "app", "database": "shop"}
-        idle = subprocess.Popen(
-            [*self.words(server, "", **app)[:-2], "-X"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", text=True
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'"
+        idle, busy = (
+            subprocess.Popen(
+                [*self.words(server, "", **app)[:-2], "-X"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", text=True
+            )
+            for _which in range(2)
         )
         try:
-            wait_until(lambda: self.ask(server, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'").stdout == "1\n", 20, "an idle session")
-            began = time.monotonic()
-            busy = subprocess.Popen(
-                self.words(server, "BEGIN; INSERT INTO orders VALUES (1); SELECT pg_sleep(8); COMMIT", **app), stdout=subprocess.DEVNULL, cwd="/"
-            )
-
-            def check():
-                assert time.monotonic() - began > 8 and busy.wait(5) == 0
-                assert self.limit(server) == "0"
-                refused = self.ask(server, "SELECT 1", check=False, **app)
-                assert "too many connections" in refused.stderr
-
-            see_through(site, check=check)
-            assert self.limit(server) == "7" and not (tmp_path / "found").exists()
+            busy.stdin.write("BEGIN; INSERT INTO orders VALUES (1);\n")
+            busy.stdin.flush()
+            wait_until(lambda: self.ask(server, f"{sessions} AND state LIKE 'idle%'").stdout == "2\n", 60, "one session is idle, and one in a transaction")
+            assert not run("out", check=True) and self.limit(server) == "7"
+            assert not run("out") and self.limit(server) == "0"
+            assert not run("out") and self.ask(server, sessions).stdout == "1\n"
+            assert "too many connections" in self.ask(server, "SELECT 1", check=False, **app).stderr
+            busy.stdin.write("COMMIT;\n\\q\n")
+            busy.stdin.close()
+            assert busy.wait(60) == 0
+            assert run("out")
+            assert run("in") and self.limit(server) == "7" and not (tmp_path / "found").exists()
             assert self.ask(server, "SELECT count(*) FROM orders", **app).stdout == "1\n"
-            # An operator let nobody in before.
+            # An operator lets nobody in.
             self.ask(server, "ALTER DATABASE shop CONNECTION LIMIT 0")
-            see_through(site)
-            assert self.limit(server) == "0"
+            assert run("out") and run("in") and self.limit(server) == "0"
         finally:
-            idle.kill()
-            idle.communicate()
-            site.close()
+            for session in (idle, busy):
+                session.kill()
+                session.wait()
 
 
 # What `docker` says of the node in a file, in JSON. After a drain its task goes on for two looks.
@@ -312,22 +336,15 @@ def test_swarm(tmp_path):
     python = tmp_path / "python-manager1"
     python.write_text(f'#!/bin/sh\nPATH={programs}:$PATH exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    site = OwnStep(tmp_path, "swarm", of_hosts={"manager1": {"ansible_python_interpreter": str(python)}})
-
-    def check():
-        node = json.loads(path.read_text())
-        assert node == {"availability": "drain", "labels": {"rack": "1", "graceful.azure": "out"}, "running": 0, "updates": 1}
-
-    try:
-        see_through(site, check=check)
-        assert json.loads(path.read_text()) == dict(active, running=0, updates=2)
-        # As an operator has it.
-        paused = dict(active, availability="pause", running=0)
-        path.write_text(json.dumps(paused))
-        see_through(site)
-        assert json.loads(path.read_text()) == paused
-    finally:
-        site.close()
+    run = OwnFiles(tmp_path, "swarm", manager1={"ansible_python_interpreter": str(python)}).run
+    assert not run("out", check=True) and json.loads(path.read_text()) == active
+    assert not run("out") and run("out")
+    assert json.loads(path.read_text()) == {"availability": "drain", "labels": {"rack": "1", "graceful.azure": "out"}, "running": 0, "updates": 1}
+    assert run("in") and json.loads(path.read_text()) == dict(active, running=0, updates=2)
+    # As an operator has it.
+    paused = dict(active, availability="pause", running=0)
+    path.write_text(json.dumps(paused))
+    assert run("out") and run("in") and json.loads(path.read_text()) == paused
 
 
 @pytest.mark.parametrize("example", ["worker", "keepalived", "postgresql", "swarm"])

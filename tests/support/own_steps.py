@@ -12,6 +12,7 @@ import yaml
 
 from tests.support.inventory import LOCAL, state_dir
 from tests.support.pages import files_of
+from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 from tests.support.site import Site
 
@@ -30,26 +31,51 @@ def files_of_example(example, here=None):
     return found
 
 
-class OwnStep(Site):
-    """A site whose hosts are those of the example's inventory. C(of_hosts): variables of a host, besides those of the page, by its name."""
+def write_example(folder, example, here=None):
+    for name, text in files_of_example(example, here).items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
-    def __init__(self, folder, example, here=None, of_hosts=None):
+
+class OwnFiles:
+    """The task files of an example, run on web1 one at a time, as the roles run them. C(machines): more variables of web1, and other machines."""
+
+    def __init__(self, folder, example, here=None, **machines):
+        write_example(folder, example, here)
+        inventory = yaml.safe_load((folder / "inventory.yml").read_text())
+        variables = {name: value for name, value in inventory["web"]["vars"].items() if not name.startswith(("load_balancer_", "drain_host_"))}
+        hosts = {name: {"ansible_connection": "local", **own} for name, own in {"web1": {}, **machines}.items()}
+        self.folder = folder
+        self._playbook = Playbook(folder, hosts, **variables)
+
+    def run(self, way, check=False):
+        """Whether the file says that it is done."""
+        fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
+        tasks = [
+            {"name": "begin", "ansible.builtin.set_fact": {fact: False}},
+            {"name": "files", "ansible.builtin.include_tasks": f"{self.folder}/tasks/{way}.yml"},
+            {"name": "said", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}},
+        ]
+        done = self._playbook.run(tasks, hosts="web1", arguments=["--check"] if check else [])
+        assert done.status == 0 and "fatal:" not in done.output, done.output
+        return done["said"]["msg"] is True
+
+
+class OwnStep(Site):
+    """A site whose hosts are those of the example's inventory."""
+
+    def __init__(self, folder, example, here=None):
         self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
         self.listeners, self.haproxy, self.processes = {}, None, []
-        for name, text in files_of_example(example, here).items():
-            path = folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
+        write_example(folder, example, here)
         self.inventory = folder / "inventory.yml"
         inventory = yaml.safe_load(self.inventory.read_text())
         self.names = list(inventory["web"]["hosts"])
         self.simulator = Simulator(self.names)
-        for group in inventory.values():
-            for name, own in group["hosts"].items():
-                own.clear()
-                own.update(LOCAL, **state_dir(folder, name), **(of_hosts or {}).get(name, {}))
-                if name in self.names:
-                    own["graceful_azure_imds_url"] = self.simulator.urls[name]
+        for name, own in inventory["web"]["hosts"].items():
+            own.clear()
+            own.update(LOCAL, graceful_azure_imds_url=self.simulator.urls[name], **state_dir(folder, name))
         self.inventory.write_text(yaml.safe_dump(inventory, sort_keys=False))
 
     def close(self):
