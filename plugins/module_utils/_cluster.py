@@ -155,6 +155,8 @@ class Member:
     one_by_one = True
     # Whether there is nothing to give back: a member that handed over its role does not get it back.
     undoes_itself = False
+    # Whether ``out`` is called again in every step as long as something is left on it.
+    goes_on = False
 
     def __init__(self, options, tools):
         self.options = options
@@ -193,6 +195,8 @@ def check_options(member, options):
 
 class DryMember:
     """A member that obeys at once and in memory only: for check mode."""
+
+    goes_on = False
 
     def __init__(self, member):
         self._member = member
@@ -309,9 +313,9 @@ class Members(Driver):
         else:
             record = dict(record, phase=CHANGING, boot_id=self._boot_id, events=events)
         yield record
-        if not seen.ours or was_begun:
+        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
             self._member.out(seen)
-            hold.acted = True
+            hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()
         if seen.left is not None:
             hold.waiting_for = seen.left
