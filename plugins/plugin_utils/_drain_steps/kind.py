@@ -31,6 +31,8 @@ class Kind:
     """Whether such a step, and all after it, wait until the host is idle."""
     together = False
     """Whether steps that stand together are one call."""
+    files = ""
+    """What the files of the roles that take and undo the step are called by, if not by its type."""
     names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
     def step(self, options, folder):

@@ -19,6 +19,12 @@ WHOLE = 2.0
 """Seconds by which the time in a record may differ from the clock of its machine: both are in whole seconds."""
 
 
+def _told_by(record):
+    if record.kind == "task":
+        return record.name
+    return f"{record.kind}_{record.subject.get('type')}" if record.kind == "cluster" else record.kind
+
+
 @dataclass
 class Host:
     """One target: its settings, its observation, and all that follows from these in this pass. C(observation.py) fills it in."""
@@ -119,8 +125,8 @@ class Host:
 
     @property
     def records(self):
-        """What is recorded on the host itself: the names of tasks, and the kinds of all else."""
-        return sorted({record.name if record.kind == "task" else record.kind for record in self.observation.holds or ()})
+        """What is recorded on the host itself: the names of tasks, and the kinds of all else, with its type for a member of a cluster."""
+        return sorted({_told_by(record) for record in self.observation.holds or ()})
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""
