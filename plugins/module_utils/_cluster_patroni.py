@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, tls_context
@@ -21,6 +22,7 @@ MOVING = ("stopping", "stopped", "starting", "restarting")
 # States of a replica that can become the leader. Patroni 3.0.4 and later call it streaming.
 ABLE = ("running", "streaming")
 
+URL = re.compile(r"https?://[^\s/@]+(/\S*)?\Z")
 LOOK_SECONDS = 4.0
 # Patroni answers when the switchover is done. It goes on with it if nobody waits for the answer.
 SWITCHOVER_SECONDS = 4.0
@@ -33,7 +35,7 @@ class Patroni(Member):
         "url": {"type": "str", "default": "http://127.0.0.1:8008"},
         "member": {"type": "str"},
         "username": {"type": "str"},
-        "password": {"type": "str", "no_log": True},
+        "password_file": {"type": "path"},
         "ca_cert": {"type": "path"},
         "client_cert": {"type": "path"},
         "client_key": {"type": "path"},
@@ -41,6 +43,14 @@ class Patroni(Member):
     # The other members may have made it the leader again.
     survives_reboot = False
     undoes_itself = True
+
+    @classmethod
+    def mistakes(cls, options):
+        if not URL.match(options["url"]):
+            yield "url", "%r is no address of Patroni's REST API, such as http://127.0.0.1:8008" % options["url"]
+        for one, other in (("username", "password_file"), ("password_file", "username"), ("client_key", "client_cert")):
+            if options[one] and not options[other]:
+                yield other, "it is missing, and %s needs it" % one
 
     def look(self):
         cluster = self._read("/cluster")
@@ -102,7 +112,7 @@ class Patroni(Member):
         except MemberError:
             return  # it may go on with it: the next look tells
         if status == 401:
-            raise MemberError("POST %s needs a login: see the options username and password." % self._url("/switchover"))
+            raise MemberError("POST %s needs a login: see the options username and password_file." % self._url("/switchover"))
         if status not in (200, 202):
             raise MemberError("POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text)))
 
@@ -129,7 +139,7 @@ class Patroni(Member):
     def _request(self, method, path, body=None, seconds=LOOK_SECONDS):
         headers = {}
         if self.options["username"]:
-            login = "%s:%s" % (self.options["username"], self.options["password"] or "")
+            login = "%s:%s" % (self.options["username"], self.tools.secret(self.options["password_file"]))
             headers["Authorization"] = "Basic " + base64.b64encode(login.encode("utf-8")).decode("ascii")
         tls = None
         if self.options["url"].startswith("https:"):

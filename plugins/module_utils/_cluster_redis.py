@@ -13,6 +13,7 @@ So writes wait from before the failover until the former master is a replica.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
@@ -136,9 +137,9 @@ class Redis(Member):
         "master": {"type": "str", "default": "mymaster"},
         "address": {"type": "str", "default": "127.0.0.1:6379"},
         "username": {"type": "str"},
-        "password": {"type": "str", "no_log": True},
+        "password_file": {"type": "path"},
         "sentinel": {"type": "str", "default": "127.0.0.1:26379"},
-        "sentinel_password": {"type": "str", "no_log": True},
+        "sentinel_password_file": {"type": "path"},
     }
     # Redis forgets CONFIG SET.
     survives_reboot = False
@@ -150,12 +151,17 @@ class Redis(Member):
 
     def __init__(self, options, tools):
         super().__init__(options, tools)
-        self.master = options["master"]
-        self._addresses = {name: _address(name, options[name]) for name in ("address", "sentinel")}
         self.member = options["address"]
-        self._open = []
+        self.master = options["master"]
+        self._here = self._sentinel = None
 
-    # What the engine calls
+    @classmethod
+    def mistakes(cls, options):
+        for name in ("address", "sentinel"):
+            if _address(options[name]) is None:
+                yield name, "%r is no host with a port, such as 127.0.0.1:6379" % options[name]
+
+    # What the driver calls
 
     def look(self):
         with self._connections():
@@ -179,6 +185,9 @@ class Redis(Member):
             if found["priority"] and self._file_says_never():
                 self._rewrite()
 
+    def is_back(self, seen, found):
+        return seen.state["priority"] == found["priority"]
+
     # A look
 
     def _look(self):
@@ -192,11 +201,11 @@ class Redis(Member):
         is_named = not (not is_master and (role[1], role[2]) == named) and self._is_this(named)
         left = None
         if is_master and is_named:
-            left = "it is the master of %s" % self.master
+            left = "%s is the master of %s" % (self.member, self.master)
         elif is_master:
-            left = "it does not follow the new master %s yet" % shown(named)
+            left = "%s does not follow the new master %s yet" % (self.member, shown(named))
         elif is_named:
-            left = "Sentinel names it as the master of %s" % self.master
+            left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
         state = {"role": "master" if is_master else "replica", "priority": priority, "master": shown(named)}
         return Seen(
             member=self.member,
@@ -224,7 +233,7 @@ class Redis(Member):
 
     def _is_this(self, address):
         """Whether an address leads to the Redis of this host. A host has many addresses, so the server there is asked who it is."""
-        server = self._connect("Redis", address, "username", "password")
+        server = self._connect("Redis", address, self.options["username"], "password_file")
         try:
             return self._run_id(server) == self._run_id(self._here)
         finally:
@@ -345,12 +354,10 @@ class Redis(Member):
             if electable and not behind:
                 return
             if self.monotonic() >= deadline:
-                who = ", ".join(behind) or "no replica"
-                raise MemberError(
-                    "%s was not told to hand over: %s did not get all that was written within %g seconds." % (self._here.name, who, CATCH_UP_SECONDS)
-                    if behind
-                    else "%s was not told to hand over: Sentinel knows no replica that can become the master of %s." % (self._here.name, self.master)
-                )
+                what = "%s had not all that was written within %g seconds" % (", ".join(behind), CATCH_UP_SECONDS)
+                if not behind:
+                    what = "Sentinel knows no replica that can become the master of %s" % self.master
+                raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
             self.sleep(LOOK_SECONDS)
 
     def _await_another(self, former):
@@ -387,31 +394,22 @@ class Redis(Member):
 
     # Connections
 
+    @contextlib.contextmanager
     def _connections(self):
-        return _Connections(self)
-
-    def _connect(self, what, address, username, password):
-        return Server(what, address, self.options.get(username), self.options.get(password), self.connect)
-
-
-class _Connections:
-    """Connections of one step to the Redis of this host and to Sentinel, which are closed after it."""
-
-    def __init__(self, redis):
-        self._redis = redis
-
-    def __enter__(self):
-        redis = self._redis
-        redis._here = redis._connect("Redis", redis._addresses["address"], "username", "password")
+        """Connections of one step to the Redis of this host and to Sentinel."""
+        self._here = self._connect("Redis", _address(self.options["address"]), self.options["username"], "password_file")
         try:
-            redis._sentinel = redis._connect("Sentinel", redis._addresses["sentinel"], None, "sentinel_password")
-        except MemberError:
-            redis._here.close()
-            raise
+            self._sentinel = self._connect("Sentinel", _address(self.options["sentinel"]), None, "sentinel_password_file")
+            try:
+                yield
+            finally:
+                self._sentinel.close()
+        finally:
+            self._here.close()
 
-    def __exit__(self, *_error):
-        self._redis._here.close()
-        self._redis._sentinel.close()
+    def _connect(self, what, address, username, password_file):
+        path = self.options[password_file]
+        return Server(what, address, username, self.tools.secret(path) if path else None, self.connect)
 
 
 def shown(address):
@@ -420,10 +418,11 @@ def shown(address):
     return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
 
 
-def _address(option, value):
-    found = ADDRESS.match(value)
+def _address(text):
+    """Host and port of an address; None if it is none."""
+    found = ADDRESS.match(text)
     if not found or not 0 < int(found.group("port")) < 65536:
-        raise MemberError("%s is %r: it must be a host and a port, such as 127.0.0.1:6379." % (option, value))
+        return None
     return found.group("six") or found.group("name"), int(found.group("port"))
 
 

@@ -10,5 +10,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_pacemaker import Pacemaker
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis import Redis
 
-TYPES = {member.type: member for member in (Pacemaker,)}
+TYPES = {member.type: member for member in (Pacemaker, Patroni, Redis)}
