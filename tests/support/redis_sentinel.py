@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import threading
 import time
@@ -113,13 +112,24 @@ class Node:
     def configuration(self):
         return self.folder / "redis.conf"
 
-    def start(self):
+    def start_server(self):
         self.server = self._processes.start(f"{self.name}-redis", SERVER, self.configuration)
+
+    def start_sentinel(self):
         self.sentinel = self._processes.start(f"{self.name}-sentinel", SENTINEL, self.folder / "sentinel.conf")
 
-    def stop(self, number=signal.SIGTERM):
-        self._processes.stop(self.server, number)
-        self._processes.stop(self.sentinel, number)
+    def start(self):
+        self.start_server()
+        self.start_sentinel()
+
+    def stop(self):
+        """As when the host is shut down."""
+        self._processes.stop(self.server)
+        self._processes.stop(self.sentinel)
+
+    def signal(self, number):
+        for process in (self.server, self.sentinel):
+            process.send_signal(number)
 
     def ask(self, *words):
         """What its Redis answers."""
@@ -146,10 +156,10 @@ class Node:
         """The options of the drain step on this host."""
         return {
             "master": GROUP,
-            "port": self.port,
-            "password": PASSWORD,
+            "address": f"127.0.0.1:{self.port}",
+            "password_file": str(self.folder.parent / "password"),
             "sentinel": f"127.0.0.1:{self.sentinel_port}",
-            "sentinel_password": SENTINEL_PASSWORD,
+            "sentinel_password_file": str(self.folder.parent / "sentinel-password"),
         }
 
 
@@ -159,10 +169,20 @@ class Sentinels:
     def __init__(self, folder, names=("redis1", "redis2", "redis3"), more=""):
         self.processes = Processes(folder)
         self.nodes = {name: Node(folder, name, self.processes) for name in names}
-        for node in self.nodes.values():
-            node.write(self.nodes[names[0]], more)
-            node.start()
-        self.await_whole()
+        (folder / "password").write_text(PASSWORD + "\n")
+        (folder / "sentinel-password").write_text(SENTINEL_PASSWORD + "\n")
+        try:
+            for node in self.nodes.values():
+                node.write(self.nodes[names[0]], more)
+                node.start_server()
+            # A Sentinel asks for replicas when it starts, and then every ten seconds.
+            self._await(lambda: all(node.role == "master" or node.ask("ROLE")[3] == "connected" for node in self.nodes.values()), "replicas follow")
+            for node in self.nodes.values():
+                node.start_sentinel()
+            self.await_whole()
+        except BaseException:
+            self.close()
+            raise
 
     def __getitem__(self, name):
         return self.nodes[name]
@@ -175,12 +195,18 @@ class Sentinels:
                 return next(one for one in self.nodes.values() if one.port == port)
         raise AssertionError("no Sentinel answers")
 
-    def await_whole(self, seconds=START_SECONDS):
+    def await_whole(self):
         """Until every Sentinel knows all servers and Sentinels, and every replica is linked."""
-        deadline = time.monotonic() + seconds
-        while not all(map(self._is_whole, self.nodes.values())):
-            assert time.monotonic() < deadline, "Redis and its Sentinels did not find each other"
-            time.sleep(0.1)
+        self._await(lambda: all(map(self._is_whole, self.nodes.values())), "Redis and its Sentinels found each other")
+
+    def _await(self, condition, what):
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with contextlib.suppress(OSError, Refused):
+                if condition():
+                    return
+            assert time.monotonic() < deadline, f"not within {START_SECONDS} s: {what}"
+            time.sleep(0.05)
 
     def _is_whole(self, node):
         try:

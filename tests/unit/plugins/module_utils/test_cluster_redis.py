@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-import socket
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_redis
@@ -66,7 +65,7 @@ class Socket:
 
     def recv(self, _number):
         if self.received is None:
-            raise socket.timeout("timed out")
+            raise TimeoutError("timed out")
         piece, self.received = self.received[:7], self.received[7:]
         return piece
 
@@ -311,7 +310,7 @@ def test_passwords_are_read_from_files_and_never_told(model):
         (("SENTINEL",), Complains("ERR unknown command 'SENTINEL'"), "Sentinel at 127.0.0.1:26379 refused SENTINEL GET-MASTER-ADDR-BY-NAME: ERR unknown"),
         (("INFO",), "nothing", "Redis at 10.0.0.1:6379 does not tell its run_id in INFO server."),
         (HERE, ConnectionRefusedError(111, "Connection refused"), "Redis at 127.0.0.1:6379 cannot be reached: Connection refused."),
-        (SENTINEL, socket.timeout("timed out"), "Sentinel at 127.0.0.1:26379 cannot be reached: timed out."),
+        (SENTINEL, TimeoutError("timed out"), "Sentinel at 127.0.0.1:26379 cannot be reached: timed out."),
         (ONE, OSError(113, "No route to host"), "Redis at 10.0.0.1:6379 cannot be reached: No route to host."),
     ],
 )
