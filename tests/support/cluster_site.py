@@ -17,6 +17,7 @@ import uuid
 import pytest
 
 from tests.support.module import PROGRAM
+from tests.support.processes import kill_all
 from tests.support.site import Site, wait_until
 
 NEEDED = [
@@ -94,15 +95,18 @@ class ClusterSite(Site):
         time.sleep(1)
         self.nodes[name].start()
 
+    def _await(self, process, condition, what):
+        try:
+            wait_until(lambda: condition() or process.poll() is not None, 100, what)
+        except AssertionError as error:
+            kill_all(process.pid)
+            raise AssertionError(f"{error}\n{process.communicate()[0]}") from None
+
     def see_through(self, kind, name, impact, **more):
         """One event of a host from its notice to its end. Returns the run and the event's id."""
         event_id = self.simulator.post_event(EventType=kind, Resources=[name], ImpactSeconds=None, SettleSeconds=1)
         process = self.start("handle_events", **{"handle_events_timeout": 150, **more})
-        try:
-            self.simulator.wait_for(event_id, "Started", 100)
-        except AssertionError:
-            self.kill(process)
-            raise
+        self._await(process, lambda: "Started" in self.simulator.statuses(event_id), "the event is started")
         impact(name)
         self.simulator.complete(event_id)
         run = self.finish(process)
@@ -115,11 +119,7 @@ class ClusterSite(Site):
         """An event that is cancelled when the host is out."""
         event_id = self.simulator.post_event(EventType="Reboot", Resources=[name])
         process = self.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}], **{"handle_events_timeout": 150, **more})
-        try:
-            wait_until(is_out, 100, f"{name} is out")
-        except AssertionError:
-            self.kill(process)
-            raise
+        self._await(process, is_out, f"{name} is out")
         self.simulator.cancel(event_id)
         run = self.finish(process)
         assert run.status == 0, run.output

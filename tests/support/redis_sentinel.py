@@ -24,8 +24,8 @@ SENTINEL = shutil.which("redis-sentinel", path=PATH)
 NEEDED = pytest.mark.skipif(not (SERVER and SENTINEL), reason="no redis-server or redis-sentinel: apt-get install redis-server redis-sentinel")
 
 GROUP = "shop"
-PASSWORD = "a secret of the tests"
-SENTINEL_PASSWORD = "another secret"
+PASSWORD = "a-secret-of-the-tests"
+SENTINEL_PASSWORD = "another-secret"
 START_SECONDS = 30
 
 SERVER_FILE = """\
