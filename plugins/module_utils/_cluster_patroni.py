@@ -91,13 +91,13 @@ class Patroni(Member):
     def spare(self, seen):
         state = seen.state
         if seen.ours:
-            return None if state["leader"] else "Patroni's cluster has no leader now."
+            return None if state["leader"] else "the cluster has no leader now"
         if not state["candidate"]:
-            return "No other member of Patroni's cluster can become the leader: %s." % (state["others"] or "there is no other one")
+            return "no other member can become the leader: %s" % (state["others"] or "there is no other one")
         if state["planned_switchover"]:
-            return "A switchover is planned for %s, and one that is done now would cancel it." % state["planned_switchover"]
+            return "a switchover is planned for %s, and another one now would cancel it" % state["planned_switchover"]
         if state["paused"]:
-            return "Patroni's cluster is paused (maintenance mode), so somebody works on it."
+            return "the cluster is paused (maintenance mode): somebody works on it"
         return None
 
     def out(self, seen):

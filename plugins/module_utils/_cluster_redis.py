@@ -251,19 +251,19 @@ class Redis(Member):
         try:
             self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
         except Refused as error:
-            return "The Sentinels of %s could not agree on another master: %s" % (self.master, error)
+            return "the Sentinels of %s could not agree on another master: %s" % (self.master, str(error).rstrip("."))
         flags = self._flags()
         if "failover_in_progress" in flags:
-            return "A failover of %s is under way." % self.master
+            return "a failover of %s is under way" % self.master
         if seen.state["role"] != "master":
             down = sorted({"s_down", "o_down", "disconnected"}.intersection(flags))
-            return "Sentinel does not reach %s, the master of %s (%s)." % (seen.state["master"], self.master, ", ".join(down)) if down else None
+            return "Sentinel does not reach %s, the master of %s (%s)" % (seen.state["master"], self.master, ", ".join(down)) if down else None
         electable = self._electable()
         if not electable:
-            return "No replica of %s can become its master: Sentinel knows none that is up and has a priority above 0." % self.master
+            return "no replica of %s can become its master: Sentinel knows none that is up and has a priority above 0" % self.master
         behind = sorted(name for name, fields in electable.items() if fields.get("master-link-status") != "ok")
         if behind:
-            return "%s may become the master of %s and is not linked to it." % (", ".join(behind), self.master)
+            return "%s may become the master of %s and is not linked to it" % (", ".join(behind), self.master)
         return None
 
     def _flags(self):

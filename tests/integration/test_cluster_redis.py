@@ -134,7 +134,7 @@ class TestLong:
 
         wait_until(waited, 30, "Sentinel knows the priorities")
         waits = hold(tmp_path, node)
-        assert not waits["changed"] and waits["waiting_for"].startswith(f"No replica of {GROUP} can become its master")
+        assert not waits["changed"] and waits["waiting_for"].startswith(f"no replica of {GROUP} can become its master")
         assert node.role == "master"
         nothing_lost(writers)
 

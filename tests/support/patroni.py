@@ -71,7 +71,7 @@ class Node:
     @property
     def options(self):
         """The options of the drain step on this host."""
-        return {"url": self.url, "member": self.name, "username": USER, "password": PASSWORD}
+        return {"url": self.url, "member": self.name, "username": USER, "password_file": str(self.cluster.folder / "password")}
 
     def start(self):
         sockets = self.cluster.folder / f"{self.name}-run"
@@ -155,6 +155,7 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="graceful-azure-patroni-"))
         self.user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         self.give(self.folder)
+        (self.folder / "password").write_text(PASSWORD + "\n")
         self.processes = Processes(self.folder)
         self.etcd_port, peer = free_port(), free_port()
         try:
@@ -248,7 +249,7 @@ class Writers:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        cluster.sql("CREATE TABLE written (number bigint)")
+        cluster.sql("DROP TABLE IF EXISTS written; CREATE TABLE written (number bigint)")
         self.output = cluster.folder / "written.txt"
         program = Path(__file__).with_name("sql_writer.py")
         self._stream = self.output.open("wb")

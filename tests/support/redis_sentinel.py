@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
+import subprocess
 import threading
 import time
 
@@ -21,7 +23,15 @@ from tests.support.processes import Processes
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 SERVER = shutil.which("redis-server", path=PATH)
 SENTINEL = shutil.which("redis-sentinel", path=PATH)
-NEEDED = pytest.mark.skipif(not (SERVER and SENTINEL), reason="no redis-server or redis-sentinel: apt-get install redis-server redis-sentinel")
+
+
+def version():
+    """Of the server, as numbers; none if there is no server."""
+    said = subprocess.run([SERVER, "--version"], capture_output=True, text=True, check=False).stdout if SERVER and SENTINEL else ""
+    return tuple(int(number) for number in re.findall(r"v=(\d+)\.(\d+)", said)[0]) if "v=" in said else ()
+
+
+NEEDED = pytest.mark.skipif(version() < (6, 2), reason="no redis-server and redis-sentinel 6.2 or newer: apt-get install redis-server redis-sentinel")
 
 GROUP = "shop"
 PASSWORD = "a-secret-of-the-tests"

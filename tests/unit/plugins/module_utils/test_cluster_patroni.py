@@ -209,26 +209,25 @@ def test_a_leader_can_be_spared_if_another_member_can_lead():
 
 def test_a_leader_cannot_be_spared_if_no_other_member_can_lead():
     cluster = changed(changed(CLUSTER, "db2", state="stopped", lag="unknown"), "db3", tags={"nofailover": True})
-    assert spare(cluster) == "No other member of Patroni's cluster can become the leader: db2 is stopped, db3 is running and has the tag nofailover."
-    assert spare(without(CLUSTER, "db2", "db3")) == "No other member of Patroni's cluster can become the leader: there is no other one."
+    assert spare(cluster) == "no other member can become the leader: db2 is stopped, db3 is running and has the tag nofailover"
+    assert spare(without(CLUSTER, "db2", "db3")) == "no other member can become the leader: there is no other one"
     assert "db3 is running" in spare(changed(without(CLUSTER, "db2"), "db3", lag="unknown"))
 
 
 def test_a_planned_switchover_is_not_cancelled():
     """Patroni keeps one switchover, so a second one would take the place of the first."""
-    assert spare(dict(CLUSTER, scheduled_switchover=PLANNED)) == (
-        "A switchover is planned for 2026-11-25T00:54:38.996440+00:00, and one that is done now would cancel it."
-    )
+    said = "a switchover is planned for 2026-11-25T00:54:38.996440+00:00, and another one now would cancel it"
+    assert spare(dict(CLUSTER, scheduled_switchover=PLANNED)) == said
 
 
 def test_nobody_is_disturbed_in_a_paused_cluster():
-    assert spare(dict(CLUSTER, pause=True)) == "Patroni's cluster is paused (maintenance mode), so somebody works on it."
+    assert spare(dict(CLUSTER, pause=True)) == "the cluster is paused (maintenance mode): somebody works on it"
 
 
 def test_a_replica_can_be_spared_while_there_is_a_leader():
     assert spare(CLUSTER, "db2", leads=False) is None
     assert spare(dict(CLUSTER, pause=True), "db2", leads=False) is None
-    assert spare(changed(CLUSTER, "db1", role="replica"), "db2", leads=False) == "Patroni's cluster has no leader now."
+    assert spare(changed(CLUSTER, "db1", role="replica"), "db2", leads=False) == "the cluster has no leader now"
 
 
 # Out
@@ -374,7 +373,7 @@ def test_a_refused_switchover_leaves_no_record(tmp_path):
 def test_a_cluster_that_cannot_spare_the_leader_is_waited_for(tmp_path):
     tools = Tools(without(CLUSTER, "db2", "db3"))
     waits = hold(tools, tmp_path)
-    assert not waits["changed"] and not waits["done"] and waits["waiting_for"].startswith("No other member")
+    assert not waits["changed"] and not waits["done"] and waits["waiting_for"].startswith("no other member")
     assert tools.sent == []
 
 

@@ -346,12 +346,12 @@ def test_a_master_can_be_spared_if_all_replicas_follow(model):
 def test_a_master_without_a_replica_that_could_lead_cannot_be_spared(model):
     model.nodes[TWO].priority = "0"
     model.nodes[THREE].flags = "slave,s_down"
-    assert spare(model) == "No replica of shop can become its master: Sentinel knows none that is up and has a priority above 0."
+    assert spare(model) == "no replica of shop can become its master: Sentinel knows none that is up and has a priority above 0"
 
 
 def test_sentinel_may_choose_a_replica_that_is_not_linked(model):
     model.nodes[THREE].link = "err"
-    assert spare(model) == "10.0.0.3:6379 may become the master of shop and is not linked to it."
+    assert spare(model) == "10.0.0.3:6379 may become the master of shop and is not linked to it"
     model.nodes[THREE].priority = "0"
     assert spare(model) is None
 
@@ -360,20 +360,20 @@ def test_sentinels_that_are_too_few(model):
     said = "NOQUORUM 1 usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
     model.answers[("SENTINEL", "CKQUORUM")] = Complains(said)
     assert spare(model) == (
-        "The Sentinels of shop could not agree on another master: Sentinel at 127.0.0.1:26379 refused SENTINEL CKQUORUM: %s." % said
+        "the Sentinels of shop could not agree on another master: Sentinel at 127.0.0.1:26379 refused SENTINEL CKQUORUM: %s" % said
     )
 
 
 def test_a_failover_of_somebody_else_is_waited_for(model):
     model.failover = 0.0
-    assert spare(model) == "A failover of shop is under way."
+    assert spare(model) == "a failover of shop is under way"
 
 
 def test_a_replica_can_be_spared_while_the_master_is_up(model):
     be_replica(model)
     assert spare(model) is None
     model.flags = "master,s_down"
-    assert spare(model) == "Sentinel does not reach 10.0.0.2:6379, the master of shop (s_down)."
+    assert spare(model) == "Sentinel does not reach 10.0.0.2:6379, the master of shop (s_down)"
 
 
 # Out
