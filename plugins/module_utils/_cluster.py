@@ -185,6 +185,10 @@ class Member:
         """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
         raise NotImplementedError
 
+    def is_back(self, seen, found):
+        """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
+        return not seen.ours
+
 
 def check_options(member, options):
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
@@ -217,6 +221,9 @@ class DryMember:
 
     def back(self, seen, found):
         self._out = False
+
+    def is_back(self, seen, found):
+        return not self._out
 
 
 def condition_of(record, seen, boot_id, survives_reboot=True):
@@ -333,7 +340,7 @@ class Members(Driver):
             self._member.back(seen, record["found"])
             hold.acted = True
             hold.seen = self._member.look()
-            if hold.seen.ours:
+            if not self._member.is_back(hold.seen, record["found"]):
                 hold.waiting_for = "%s does not show yet that %s may serve again" % (self._member.title, hold.seen.member)
                 return
         yield None
