@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_consul import Consul
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_pacemaker import Pacemaker
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_rabbitmq import RabbitMQ
 
-TYPES = {member.type: member for member in (Pacemaker,)}
+TYPES = {member.type: member for member in (Pacemaker, RabbitMQ, Consul)}
