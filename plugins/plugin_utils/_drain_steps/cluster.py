@@ -15,6 +15,8 @@ class Cluster(Kind):
     common = False
     # A member that leads hands that over before its connections are counted.
     needs_idle = False
+    asks_first = True
+    windows = False
     files = "cluster"
 
     def __init__(self, member):

@@ -52,6 +52,7 @@ class Host:
     failure: str | None = None    # why its last step failed
     failing_since: float | None = None
     restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
+    drain_said: list = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False    # whether its step of the former pass was to go out, too
 
     @property
