@@ -19,6 +19,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -106,6 +107,14 @@ class Tools:
         if isinstance(answer[0], Exception):
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
         return answer[0]
+
+    def accepts(self, host, port, seconds=1.0):
+        """Whether somebody accepts TCP connections there."""
+        try:
+            socket.create_connection((host, port), seconds).close()
+        except OSError:
+            return False
+        return True
 
     def secret(self, path):
         """The first line of a file of this host. No option has a secret itself: options go into records and journals."""

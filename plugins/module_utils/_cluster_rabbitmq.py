@@ -23,7 +23,9 @@ USAGE, CHECK_FAILED = 64, 69
 # Counts the queues that the node leads, in all virtual hosts: those that the maintenance mode hands over. RabbitMQ itself finds them like this.
 LEADERS = "length(rabbit_amqqueue:list_local_leaders())."
 # The connections between nodes and of the command line tools.
-BETWEEN_NODES = "clustering"
+BETWEEN_NODES = ("clustering", "clustering/ssl")
+# Where a listener of all addresses is found on the host itself.
+ANY = {"::": "::1", "0.0.0.0": "127.0.0.1"}
 # Seconds for a command. Each starts a virtual machine of Erlang.
 SECONDS = 20.0
 # How many queues a sentence lists.
@@ -47,9 +49,9 @@ class RabbitMQ(Member):
         listeners, out, totals = status.get("listeners"), status.get("is_under_maintenance"), status.get("totals")
         try:
             node = self.options.get("node") or listeners[0]["node"]
-            doors = sorted({listener["port"] for listener in listeners if listener["protocol"] != BETWEEN_NODES})
+            doors = sorted({(listener["interface"].strip("[]"), listener["port"]) for listener in listeners if listener["protocol"] not in BETWEEN_NODES})
             connections = totals["connection_count"] + 0
-        except (TypeError, KeyError, IndexError):
+        except (AttributeError, TypeError, KeyError, IndexError):
             raise _nonsense("rabbitmq-diagnostics status", "listeners or totals are not there") from None
         if not isinstance(out, bool):
             raise _nonsense("rabbitmq-diagnostics status", "is_under_maintenance is %r. RabbitMQ has it from 3.8.10 on" % (out,))
@@ -60,7 +62,7 @@ class RabbitMQ(Member):
             # The record of a hold of ours comes first.
             foreign="The node %s is in maintenance mode already." % node if out else None,
             left=self._left(node, connections, doors) if out else "%s is not in maintenance mode" % node,
-            state={"maintenance": out, "connections": connections, "client_ports": " ".join(str(port) for port in doors)},
+            state={"maintenance": out, "connections": connections},
         )
 
     def spare(self, seen):
@@ -75,6 +77,8 @@ class RabbitMQ(Member):
     def _left(self, node, connections, doors):
         if connections:
             return "%d client connection%s to %s" % (connections, "" if connections == 1 else "s", node)
+        # RabbitMQ lists a listener also when it is suspended.
+        doors = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
         if doors:
             return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in doors))
         out = self._run("rabbitmqctl", "eval", LEADERS).strip()
@@ -86,7 +90,7 @@ class RabbitMQ(Member):
         """Whether enough other nodes run and are in no maintenance mode."""
         status = self._json("rabbitmqctl", "cluster_status")
         try:
-            nodes = [*status["disk_nodes"], *status["ram_nodes"]]
+            nodes = [*status["disk_nodes"], *status.get("ram_nodes", ())]
             running, partitions = list(status["running_nodes"]), dict(status["partitions"])
             # The words come with colours.
             serving = [name for name, told in status["maintenance_status"].items() if "not under maintenance" in told]
