@@ -60,10 +60,14 @@ class Pacemaker(Member):
             foreign = "Somebody else put the node %s into standby." % node
         self._others = sorted(name for name, found in nodes.items() if name != node and _can_serve(found) and name not in out)
         self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
+        dc = status.find("./summary/current_dc")
+        self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
         return Seen(node, state["constraint"], serves, foreign, left, state)
 
     def spare(self, seen):
+        if not self._has_quorum:
+            return "the cluster has no quorum"
         if not self._others:
             return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
         votes = self._votes()
@@ -96,8 +100,8 @@ class Pacemaker(Member):
         except ElementTree.ParseError:
             raise MemberError("`crm_mon` did not print XML: %s." % _told(err or out, code)) from None
         if code or status.find("./nodes") is None:
-            told = status.find("./status")
-            raise MemberError("`crm_mon` cannot ask the cluster: %s." % (told.get("message") if told is not None else _told(err, code)))
+            told = [error.text for error in status.iter("error") if error.text]
+            raise MemberError("`crm_mon` cannot ask the cluster: %s." % _told(told[-1] if told else err, code))
         return status
 
     def _constraints(self):

@@ -43,7 +43,7 @@ class Cluster(Kind):
         args = dict({"type": self.name, "timeout": 0}, **hold)
         if group["names"]:
             args["name"] = step["name"]
-        if hold["state"] == "present":
+        if hold.get("state") == "present":
             args["options"] = step["options"]
         return args
 
