@@ -8,7 +8,7 @@
 """A node of RabbitMQ. What takes it out is RabbitMQ's maintenance mode.
 
 In maintenance mode a node closes the connections of its clients and takes no new ones, and hands over what leads quorum queues. Nothing tells who put it
-into that mode: only the record knows whether it was us. The mode ends whenever RabbitMQ starts, so it is set again after a reboot.
+into that mode: only the record knows whether it was us. The mode ends whenever RabbitMQ starts, so it is set again then.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class RabbitMQ(Member):
             node = self.options.get("node") or listeners[0]["node"]
             doors = sorted({(listener["interface"].strip("[]"), listener["port"]) for listener in listeners if listener["protocol"] not in BETWEEN_NODES})
             connections = totals["connection_count"] + 0
+            self._process = status["pid"]
         except (AttributeError, TypeError, KeyError, IndexError):
-            raise _nonsense("rabbitmq-diagnostics status", "listeners or totals are not there") from None
+            raise _nonsense("rabbitmq-diagnostics status", "listeners, totals or the pid are not there") from None
         if not isinstance(out, bool):
             raise _nonsense("rabbitmq-diagnostics status", "is_under_maintenance is %r. RabbitMQ has it from 3.8.10 on" % (out,))
         return Seen(
@@ -64,6 +65,9 @@ class RabbitMQ(Member):
             left=self._left(node, connections, doors) if out else "%s is not in maintenance mode" % node,
             state={"maintenance": out, "connections": connections},
         )
+
+    def life(self, boot_id):
+        return "%s, process %s" % (boot_id, self._process)
 
     def spare(self, seen):
         return self._others_stay(seen.member) or self._needed_for_queues(seen.member)
