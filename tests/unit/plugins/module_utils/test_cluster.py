@@ -115,6 +115,20 @@ class TestOut:
         assert bed.out()["done"] and bed.records == [] and Bell.log == []
         assert bed.back()["done"] and Bell.flag == "Quasimodo"
 
+    def test_a_change_that_bears_no_name_is_ours_if_the_record_says_so(self, bed, monkeypatch):
+        look = Bell.look
+        flagged = "Somebody put a flag on it."
+        monkeypatch.setattr(Bell, "look", lambda self: look(self)._replace(ours=Bell.flag is not None, foreign=flagged if Bell.flag else None))
+        Bell.flag = "Quasimodo"
+        result = bed.out()
+        assert (result["done"], condition(result), bed.records) == (True, "taken_out_by_others", [])
+        assert bed.back()["done"] and Bell.log == []
+        Bell.flag = None
+        assert condition(bed.out()) == "held" and condition(bed.out(event_ids=["B"])) == "held"
+        bed.leave(phase=CHANGING)
+        assert condition(bed.out()) == "held"
+        assert bed.back()["conflicts"] == [] and Bell.flag is None and bed.records == []
+
     def test_what_cannot_be_spared_waits_without_a_record(self, bed):
         Bell.spared = False
         result = bed.out()
@@ -233,6 +247,18 @@ class TestBack:
         Bell.flag, bed.tools.boot = None, "third"
         result = bed.back()
         assert (result["conflicts"], condition(result), bed.records) == ([], "none", [])
+
+    def test_after_a_restart_of_what_keeps_the_change(self, bed, monkeypatch):
+        """It lies in the memory of a program, which may start anew in the same boot."""
+        monkeypatch.setattr(Bell, "survives_reboot", False)
+        monkeypatch.setattr(Bell, "life", lambda self, boot_id: f"{boot_id}, process {process}")
+        process = 1
+        bed.out()
+        Bell.flag, process = None, 2
+        result = bed.out()
+        assert (result["done"], result["conflicts"], Bell.flag, bed.records[0]["boot_id"]) == (True, [], "ours", "first, process 2")
+        Bell.flag = None
+        assert bed.out()["conflicts"] and Bell.flag is None
 
     def test_what_does_not_come_back_by_itself_is_waited_for(self, bed, monkeypatch):
         bed.out()
