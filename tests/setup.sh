@@ -18,6 +18,8 @@ PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv=build/venv
 stamp=$venv/set-up-with
 pyenv_versions=${PYENV_ROOT:-$HOME/.pyenv}/versions
+# If it exits with 101, no package starts its services.
+policy=/usr/sbin/policy-rc.d
 
 say() { echo "set-up: $*"; }
 die() { echo "set-up: $*" >&2; exit 1; }
@@ -42,6 +44,12 @@ install_packages() {
         # Several checkouts may be set up at the same time. What apt-get starts must not keep our locks.
         flock 8
         export DEBIAN_FRONTEND=noninteractive
+        # The tests start the servers that they need, in folders of their own. Debian's would only be in their way.
+        if [ ! -e $policy ]; then
+            trap 'rm -f $policy' EXIT
+            printf '#!/bin/sh\nexit 101\n' > $policy
+            chmod 755 $policy
+        fi
         apt-get -qq update 8>&- 9>&- || say "apt-get update failed, trying with the lists as they are"
         apt-get -qq -o DPkg::Lock::Timeout=600 --no-install-recommends install "$@" > build/apt.log 2>&1 8>&- 9>&- || {
             tail -n 20 build/apt.log >&2
@@ -175,6 +183,10 @@ case ${1:-} in
     test)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
+        # The clusters of the drain steps. PostgreSQL is looked for below.
+        [ "$(id -u)" != 0 ] || needed+=(redis-server=redis-server redis-sentinel=redis-sentinel patroni=patroni etcd=etcd-server)
+        [ "$(id -u)" != 0 ] || needed+=(corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
+        [ "$(id -u)" != 0 ] || needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
         # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
@@ -186,6 +198,11 @@ esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
 # It is no command.
 [ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
+if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ]; then
+    # The same is true of these.
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
+    [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
+fi
 install_packages "${packages[@]}"
 [ "${1:-}" != test ] || unpack_servers
 

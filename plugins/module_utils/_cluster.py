@@ -165,6 +165,8 @@ class Member:
     one_by_one = True
     # Whether there is nothing to give back: a member that handed over its role does not get it back.
     undoes_itself = False
+    # Whether ``out`` is called again in every step as long as something is left on it.
+    goes_on = False
 
     def __init__(self, options, tools):
         self.options = options
@@ -197,6 +199,10 @@ class Member:
         """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
         raise NotImplementedError
 
+    def is_back(self, seen, found):
+        """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
+        return not seen.ours
+
 
 def check_options(member, options):
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
@@ -207,6 +213,8 @@ def check_options(member, options):
 
 class DryMember:
     """A member that obeys at once and in memory only: for check mode."""
+
+    goes_on = False
 
     def __init__(self, member):
         self._member = member
@@ -230,6 +238,9 @@ class DryMember:
 
     def back(self, seen, found):
         self._out = False
+
+    def is_back(self, seen, found):
+        return not self._out
 
 
 def condition_of(record, seen, boot_id, survives_reboot=True):
@@ -326,9 +337,9 @@ class Members(Driver):
         else:
             record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
         yield record
-        if not seen.ours or was_begun:
+        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
             self._member.out(seen)
-            hold.acted = True
+            hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()
         if seen.left is not None:
             hold.waiting_for = seen.left
@@ -346,7 +357,7 @@ class Members(Driver):
             self._member.back(seen, record["found"])
             hold.acted = True
             hold.seen = self._member.look()
-            if hold.seen.ours:
+            if not self._member.is_back(hold.seen, record["found"]):
                 hold.waiting_for = "%s does not show yet that %s may serve again" % (self._member.title, hold.seen.member)
                 return
         yield None

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.modules import cluster_hold
 
 from tests.support.cluster import Bell, ScriptedTools
+from tests.support.nodes import until
 
 DEFAULTS = {
     "state": "present", "event_ids": ["A"], "event_details": {}, "reason": "", "type": "bell", "name": "gong", "options": {}, "force": False, "timeout": 0.0,
@@ -337,6 +338,15 @@ def serve():
     server.server_close()
 
 
+def is_running(pid):
+    """Whether a process lives. One that has ended may still wait for somebody to collect it."""
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class TestTools:
     def test_a_program(self):
         assert Tools().run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")
@@ -351,13 +361,7 @@ class TestTools:
         with pytest.raises(MemberError, match="`sh -c .*` did not end within 0.3 seconds."):
             Tools().run(["sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait"], seconds=0.3)
         assert time.monotonic() - began < 3
-        pid = int((tmp_path / "pid").read_text())
-        time.sleep(0.1)
-        try:
-            state = open(f"/proc/{pid}/stat").read().split()[2]
-        except FileNotFoundError:
-            return
-        assert state == "Z"
+        until(lambda: not is_running(int((tmp_path / "pid").read_text())), 10)
 
     def test_what_a_program_leaves_running_keeps_nobody(self):
         began = time.monotonic()
