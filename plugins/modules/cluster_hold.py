@@ -34,7 +34,7 @@ options:
     description:
       - The type of the cluster. Required for O(state=present). Without it, O(state=absent) applies to the holds of all types.
     type: str
-    choices: [pacemaker, patroni, redis]
+    choices: [pacemaker, slurm, patroni, redis]
   name:
     description:
       - A name for the hold, such as that of the drain step. Required for O(state=present). Without it, O(state=absent) applies to all holds.

@@ -205,9 +205,10 @@ class TestHandleEvents:
 
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
         process = ready.start("handle_events")
-        wait_until(out, 60, "nothing runs on web1")
+        wait_until(lambda: out() or process.poll() is not None, 60, "nothing runs on web1")
         run = ready.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+        assert seen["web1"] == 0
         assert run.event(event_id)["hosts"]["web1"]["state"] == "restored"
         assert ready.records() == [] and set(ready.admin_states().values()) == {"ready"}
         bed.settled()
@@ -224,7 +225,7 @@ class TestHandleEvents:
         assert run.status == 0, run.output
         assert "members of the pacemaker cluster ha go out one after the other" in run.output
         assert {run.event(event)["outcome"] for event in (first, second)} == {"completed"}
-        third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1, NotBeforeSeconds=600)
+        third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1, NoticeSeconds=600)
         process = ready.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
         wait_until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         ready.simulator.cancel(third)
@@ -251,7 +252,7 @@ class TestHandleEvents:
         python.chmod(0o755)
         step = [{"name": "ha", "type": "pacemaker"}]
         ready.write_inventory(web1={"ansible_python_interpreter": str(python), "drain_host_steps": [dict(step[0], node="none")]})
-        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NotBeforeSeconds=600)
+        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600)
         other = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
         run = ready.run(handle_events_timeout=45, graceful_azure_min_in_service=0)
         assert "Pacemaker (ha): " in run.event(event_id)["hosts"]["web1"]["reason"], run.output

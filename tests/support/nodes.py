@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.checkout import must_pass
 
+PATH = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
 NEEDED = ("unshare", "nsenter", "ip", "mount")
 # It is the first process of a node, so it also collects what its processes leave.
 FIRST = "trap 'exit 0' TERM; echo ready; while :; do sleep 3600 & wait; done"
@@ -33,8 +34,7 @@ NODES = [
 
 def needs(*programs, packages):
     """The mark of a test that runs these programs."""
-    path = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
-    missing = [program for program in programs if not shutil.which(program, path=path)]
+    missing = [program for program in programs if not shutil.which(program, path=PATH)]
     return pytest.mark.skipif(bool(missing), reason=f"no {', '.join(missing)}: apt-get install {packages}")
 
 
@@ -109,7 +109,8 @@ class Node:
         """Programs of the same names that run there, and a Python that finds them first: for a host of Ansible that is this node."""
         folder.mkdir(parents=True, exist_ok=True)
         for program in programs:
-            self._script(folder / program, " ".join([*self.enter, program]))
+            # By its path: the name alone would be this script again.
+            self._script(folder / program, " ".join([*self.enter, shutil.which(program, path=PATH)]))
         return self._script(folder / "python3", f"env PATH={folder}:$PATH {sys.executable}")
 
     @staticmethod
