@@ -19,6 +19,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -48,7 +49,8 @@ REBOOTED = "rebooted"
 # member   its name in the cluster. The record keeps it
 # ours     whether what we set is there, with our name. If it cannot bear a name: whether it is there
 # serves   whether it may serve: nobody has taken it out
-# foreign  a full sentence if somebody else took it out, else None. Then nothing is set and nothing given back
+# foreign  a full sentence if somebody else took it out, else None. Then nothing is set and nothing given back. Where what we set bears no name, it also
+#          says so of what is ours: the record decides
 # left     a phrase about what is still on it, such as "2 resources run on web1". None if it is drained
 # state    a flat dictionary of JSON values: what a diff shows, and what the record keeps from before the change
 Seen = collections.namedtuple("Seen", "member ours serves foreign left state")
@@ -107,6 +109,14 @@ class Tools:
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
         return answer[0]
 
+    def accepts(self, host, port, seconds=1.0):
+        """Whether somebody accepts TCP connections there."""
+        try:
+            socket.create_connection((host, port), seconds).close()
+        except OSError:
+            return False
+        return True
+
     def secret(self, path):
         """The first line of a file of this host. No option has a secret itself: options go into records and journals."""
         try:
@@ -155,6 +165,8 @@ class Member:
     one_by_one = True
     # Whether there is nothing to give back: a member that handed over its role does not get it back.
     undoes_itself = False
+    # Whether ``out`` is called again in every step as long as something is left on it.
+    goes_on = False
 
     def __init__(self, options, tools):
         self.options = options
@@ -168,6 +180,10 @@ class Member:
     def look(self):
         """Ask the cluster. Returns what is ``Seen``."""
         raise NotImplementedError
+
+    def life(self, boot_id):
+        """What ends when the change of ``out`` may be lost: this boot, or also this process if a program keeps the change in memory. ``look`` comes first."""
+        return boot_id
 
     def spare(self, seen):
         """A full sentence why the cluster cannot spare this member now; None if it can."""
@@ -198,6 +214,8 @@ def check_options(member, options):
 class DryMember:
     """A member that obeys at once and in memory only: for check mode."""
 
+    goes_on = False
+
     def __init__(self, member):
         self._member = member
         self._out = None
@@ -208,6 +226,9 @@ class DryMember:
         if self._out is None:
             return seen
         return seen._replace(ours=self._out, serves=not self._out, left=None if self._out else seen.left)
+
+    def life(self, boot_id):
+        return self._member.life(boot_id)
 
     def spare(self, seen):
         return self._member.spare(seen)
@@ -230,7 +251,7 @@ def condition_of(record, seen, boot_id, survives_reboot=True):
     draining             is to be taken out, or something is left on it
     held                 is out and drained, as we left it
     returning            what is ours is to be removed
-    rebooted             may serve again because the host was booted anew
+    rebooted             may serve again because the host was booted anew, or the program that had kept what we set
     changed_meanwhile    what we set is gone: somebody else acted
     """
     if record is None:
@@ -265,7 +286,7 @@ class Members(Driver):
         return [(self._name, seen, self._store.read(KIND, self._subject(seen)))]
 
     def condition(self, record, seen):
-        return condition_of(record, seen, self._boot_id, self._member.survives_reboot)
+        return condition_of(record, seen, self._life, self._member.survives_reboot)
 
     def view(self, record, seen):
         return dict(seen.state, held_by=holders(record))
@@ -293,7 +314,7 @@ class Members(Driver):
     def put(self, hold, events):
         record, seen = hold.record, hold.seen
         is_held = record is not None and record["phase"] == HELD
-        if not (seen.ours or is_held) and seen.foreign:
+        if seen.foreign and (record is None or not (seen.ours or is_held)):
             # It is drained all the same. There is nothing to give back.
             hold.waiting_for = seen.left
             yield None
@@ -309,16 +330,16 @@ class Members(Driver):
             return
         was_begun = record is not None and record["phase"] == CHANGING
         if record is None:
-            more = {"boot_id": self._boot_id, "options": self._options}
+            more = {"boot_id": self._life, "options": self._options}
             record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
         elif is_held and seen.ours:
             record = dict(record, events=events)
         else:
-            record = dict(record, phase=CHANGING, boot_id=self._boot_id, events=events)
+            record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
         yield record
-        if not seen.ours or was_begun:
+        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
             self._member.out(seen)
-            hold.acted = True
+            hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()
         if seen.left is not None:
             hold.waiting_for = seen.left
@@ -343,6 +364,10 @@ class Members(Driver):
 
     def stuck(self):
         return MemberError("%s does not do what it is told." % self._member.title)
+
+    @property
+    def _life(self):
+        return self._member.life(self._boot_id)
 
     def _subject(self, seen):
         return {"type": self._type, "name": self._name, "member": seen.member}

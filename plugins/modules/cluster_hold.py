@@ -34,7 +34,7 @@ options:
     description:
       - The type of the cluster. Required for O(state=present). Without it, O(state=absent) applies to the holds of all types.
     type: str
-    choices: [pacemaker, slurm, patroni, redis]
+    choices: [pacemaker, slurm, patroni, rabbitmq, redis, consul, kubernetes]
   name:
     description:
       - A name for the hold, such as that of the drain step. Required for O(state=present). Without it, O(state=absent) applies to all holds.
@@ -112,7 +112,7 @@ members:
         - V(held) - this module took it out, and it is drained.
         - V(draining) - it is to be taken out, or something is left on it. V(returning) - what took it out is to be removed.
         - V(taken_out_by_others) - somebody else took it out.
-        - V(rebooted) - it may serve again because the host was rebooted.
+        - V(rebooted) - it may serve again because the host was rebooted, or its part of the cluster was restarted.
         - V(changed_meanwhile) - what this module set is gone, because somebody else acted. It was not touched.
         - V(none) - it is not held.
       type: str

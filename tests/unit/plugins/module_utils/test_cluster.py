@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.modules import cluster_hold
 
 from tests.support.cluster import Bell, ScriptedTools
+from tests.support.nodes import until
 
 DEFAULTS = {
     "state": "present", "event_ids": ["A"], "event_details": {}, "reason": "", "type": "bell", "name": "gong", "options": {}, "force": False, "timeout": 0.0,
@@ -114,6 +115,20 @@ class TestOut:
         Bell.rings = 0
         assert bed.out()["done"] and bed.records == [] and Bell.log == []
         assert bed.back()["done"] and Bell.flag == "Quasimodo"
+
+    def test_a_change_that_bears_no_name_is_ours_if_the_record_says_so(self, bed, monkeypatch):
+        look = Bell.look
+        flagged = "Somebody put a flag on it."
+        monkeypatch.setattr(Bell, "look", lambda self: look(self)._replace(ours=Bell.flag is not None, foreign=flagged if Bell.flag else None))
+        Bell.flag = "Quasimodo"
+        result = bed.out()
+        assert (result["done"], condition(result), bed.records) == (True, "taken_out_by_others", [])
+        assert bed.back()["done"] and Bell.log == []
+        Bell.flag = None
+        assert condition(bed.out()) == "held" and condition(bed.out(event_ids=["B"])) == "held"
+        bed.leave(phase=CHANGING)
+        assert condition(bed.out()) == "held"
+        assert bed.back()["conflicts"] == [] and Bell.flag is None and bed.records == []
 
     def test_what_cannot_be_spared_waits_without_a_record(self, bed):
         Bell.spared = False
@@ -234,6 +249,18 @@ class TestBack:
         result = bed.back()
         assert (result["conflicts"], condition(result), bed.records) == ([], "none", [])
 
+    def test_after_a_restart_of_what_keeps_the_change(self, bed, monkeypatch):
+        """It lies in the memory of a program, which may start anew in the same boot."""
+        monkeypatch.setattr(Bell, "survives_reboot", False)
+        monkeypatch.setattr(Bell, "life", lambda self, boot_id: f"{boot_id}, process {process}")
+        process = 1
+        bed.out()
+        Bell.flag, process = None, 2
+        result = bed.out()
+        assert (result["done"], result["conflicts"], Bell.flag, bed.records[0]["boot_id"]) == (True, [], "ours", "first, process 2")
+        Bell.flag = None
+        assert bed.out()["conflicts"] and Bell.flag is None
+
     def test_what_does_not_come_back_by_itself_is_waited_for(self, bed, monkeypatch):
         bed.out()
         monkeypatch.setattr(Bell, "back", lambda self, seen, found: None)
@@ -311,6 +338,15 @@ def serve():
     server.server_close()
 
 
+def is_running(pid):
+    """Whether a process lives. One that has ended may still wait for somebody to collect it."""
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class TestTools:
     def test_a_program(self):
         assert Tools().run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")
@@ -325,13 +361,7 @@ class TestTools:
         with pytest.raises(MemberError, match="`sh -c .*` did not end within 0.3 seconds."):
             Tools().run(["sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait"], seconds=0.3)
         assert time.monotonic() - began < 3
-        pid = int((tmp_path / "pid").read_text())
-        time.sleep(0.1)
-        try:
-            state = open(f"/proc/{pid}/stat").read().split()[2]
-        except FileNotFoundError:
-            return
-        assert state == "Z"
+        until(lambda: not is_running(int((tmp_path / "pid").read_text())), 10)
 
     def test_what_a_program_leaves_running_keeps_nobody(self):
         began = time.monotonic()
