@@ -9,7 +9,7 @@
 #   tests/setup.sh          Python packages, and the checkout in a collections path
 #   tests/setup.sh demo     also the Debian packages of the demo
 #   tests/setup.sh bench    also those of the benchmarks
-#   tests/setup.sh test     also those of the whole test suite
+#   tests/setup.sh test     also those of the whole test suite, and servers that are only unpacked
 
 set -euo pipefail
 
@@ -18,6 +18,8 @@ PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv=build/venv
 stamp=$venv/set-up-with
 pyenv_versions=${PYENV_ROOT:-$HOME/.pyenv}/versions
+# If it exits with 101, no package starts its services.
+policy=/usr/sbin/policy-rc.d
 
 say() { echo "set-up: $*"; }
 die() { echo "set-up: $*" >&2; exit 1; }
@@ -42,6 +44,12 @@ install_packages() {
         # Several checkouts may be set up at the same time. What apt-get starts must not keep our locks.
         flock 8
         export DEBIAN_FRONTEND=noninteractive
+        # The tests start the servers that they need, in folders of their own. Debian's would only be in their way.
+        if [ ! -e $policy ]; then
+            trap 'rm -f $policy' EXIT
+            printf '#!/bin/sh\nexit 101\n' > $policy
+            chmod 755 $policy
+        fi
         apt-get -qq update 8>&- 9>&- || say "apt-get update failed, trying with the lists as they are"
         apt-get -qq -o DPkg::Lock::Timeout=600 --no-install-recommends install "$@" > build/apt.log 2>&1 8>&- 9>&- || {
             tail -n 20 build/apt.log >&2
@@ -65,6 +73,54 @@ fetch_promtool() {
         say "promtool cannot be had; the tests that need it will be skipped"
     fi
     rm -rf "$folder"
+}
+
+# Servers of clusters that tests run in folders of their own. An installed package would start its server, and Debian 12 has no Consul any more. So these
+# packages are only unpacked, in build/unpacked. What cannot be had is told, and its tests are skipped with that reason.
+
+# Unpacks the packages $2... from the release $1 of Debian, or from this machine's own if $1 is empty.
+unpack() {
+    local release=$1 sources="" options=(-o APT::Sandbox::User=root) name
+    shift
+    for name in dpkg-deb apt-get; do
+        command -v $name > /dev/null || { say "no $name, so not unpacked: $*"; return; }
+    done
+    rm -rf build/debs
+    mkdir -p build/debs/lists/partial build/debs/cache/archives/partial build/unpacked
+    if [ -n "$release" ]; then
+        # The same mirror has other releases, too.
+        # shellcheck disable=SC2016
+        sources=$(apt-get indextargets --format '$(ORIGIN) $(SITE)' 2> /dev/null | awk '$1 == "Debian" && $2 !~ /security/ {print $2; exit}')
+        [ -n "$sources" ] || { say "this machine has no packages of Debian, so not unpacked: $*"; return; }
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $sources $release main" > build/debs/sources.list
+        : > build/debs/status
+        options+=(-o "Dir::State::lists=$PWD/build/debs/lists" -o "Dir::State::status=$PWD/build/debs/status" -o "Dir::Cache=$PWD/build/debs/cache"
+            -o "Dir::Etc::sourcelist=$PWD/build/debs/sources.list" -o Dir::Etc::sourceparts=/dev/null)
+    fi
+    say "unpacking Debian packages: $*"
+    (
+        cd build/debs
+        apt-get -qq "${options[@]}" download "$@" || { apt-get -qq "${options[@]}" update && apt-get -qq "${options[@]}" download "$@"; }
+    ) > build/unpack.log 2>&1 9>&- || {
+        say "could not be had (all that apt-get said: build/unpack.log): $*"
+        return
+    }
+    for name in build/debs/*.deb; do
+        dpkg-deb -x "$name" build/unpacked
+    done
+    rm -rf build/debs
+}
+
+unpack_servers() {
+    local erlang=build/unpacked/usr/lib/erlang/bin/erl
+    command -v consul > /dev/null || [ -x build/unpacked/usr/bin/consul ] || unpack bullseye consul
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || [ -x build/unpacked/usr/lib/rabbitmq/bin/rabbitmq-server ] || unpack '' rabbitmq-server \
+        erlang-{asn1,base,crypto,eldap,inets,mnesia,os-mon,parsetools,public-key,runtime-tools,ssl,syntax-tools,tools,xmerl}
+    if [ -e $erlang ]; then
+        # Debian's Erlang looks for itself in one place only.
+        # shellcheck disable=SC2016
+        sed -i 's#^\( *\)ROOTDIR=/usr/lib/erlang$#\1ROOTDIR=${ERL_ROOTDIR:-/usr/lib/erlang}#' $erlang
+    fi
 }
 
 # Python
@@ -144,6 +200,12 @@ case ${1:-} in
     test)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
+        # The clusters of the drain steps. PostgreSQL is looked for below.
+        [ "$(id -u)" != 0 ] || needed+=(redis-server=redis-server redis-sentinel=redis-sentinel patroni=patroni etcd=etcd-server)
+        [ "$(id -u)" != 0 ] || needed+=(corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
+        [ "$(id -u)" != 0 ] || needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+        # A program of docs/your-own-drain-step.md. It does not start without a configuration.
+        [ "$(id -u)" != 0 ] || needed+=(keepalived=keepalived)
         # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
@@ -155,7 +217,13 @@ esac
 mapfile -t packages < <(missing_packages "${needed[@]}")
 # It is no command.
 [ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
+if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ]; then
+    # The same is true of these.
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
+    [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
+fi
 install_packages "${packages[@]}"
+[ "${1:-}" != test ] || unpack_servers
 
 [ "${1:-}" != test ] || fetch_promtool
 make_venv

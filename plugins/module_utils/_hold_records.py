@@ -395,6 +395,7 @@ KIND_SHAPES = {
         "left": {"active_state": str},
     },
     "iis": {"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}},
+    "cluster": {"subject": {"type": str, "name": str, "member": str}},
     "task": {"subject": {"name": str}},
     "health_probe": {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
 }
@@ -403,6 +404,7 @@ OF_BALANCERS = ("haproxy_server", "nginx_server")
 KIND_FIELDS = {
     "service": {"boot_id": str, "order": int},
     "iis": {"boot_id": str, "order": int},
+    "cluster": {"boot_id": str, "options": dict},
     "task": {"done": bool},
     "health_probe": {"boot_id": str, "clock": NUMBER},
 }

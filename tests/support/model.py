@@ -159,6 +159,9 @@ class Model:
         done = task != "load_balancer_custom" or host["own_balancer"] == "out"
         if task == "services":
             return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
+        if task.startswith("cluster "):
+            _kind, type_name, step_name = task.split()
+            return {"kind": "cluster", "subject": {"type": type_name, "name": step_name, "member": name}, "found": {}, "left": {}, "events": entry}
         record = {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
         if task == "load_balancer_custom" and done:
             record["done_since"] = host["out_since"]
@@ -384,17 +387,21 @@ class Model:
             least = math.ceil(len(counted) * int(least.rstrip("%")) / 100)
         return self._serves(leaving) and sum(map(self._serves, counted)) <= least
 
+    @staticmethod
+    def _name_of_record(one):
+        return f"cluster {one['type']} {one['name']}" if "options" in one else one.get("record", "services")
+
     def _drain_host(self, name, step):
         steps = [one for one in self.settings[name]["drain_host"]["steps"] if one["out"]]
         for one in steps:
             if not one["idle"]:
-                self._put(name, one.get("record", "services"), step)
+                self._put(name, self._name_of_record(one), step)
         # A role looks for itself whether the host is idle now.
         looks = name in self.outcome["by_role"]
         if self.in_rotation(name) or not self.idle(name) or not (step["idle"] or looks):
             return
         for one in steps:
-            self._put(name, one.get("record", "services"), step)
+            self._put(name, self._name_of_record(one), step)
         self._put(name, "drained", step)
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 

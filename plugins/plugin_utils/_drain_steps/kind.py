@@ -31,6 +31,12 @@ class Kind:
     """Whether such a step, and all after it, wait until the host is idle."""
     together = False
     """Whether steps that stand together are one call."""
+    asks_first = False
+    """Whether the module asks others for leave before it acts. Then it has the option C(force)."""
+    windows = True
+    """Whether such a step may be one of a Windows host."""
+    files = ""
+    """What the files of the roles that take and undo the step are called by, if not by its type."""
     names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
     def step(self, options, folder):

@@ -37,7 +37,7 @@ def steps_of(before=None, steps=(), services=(), after=None, folder=""):
 
 
 def groups_out(steps):
-    """The steps that go out, those together that are one call. A group has C(type), C(idle), C(names) and C(steps)."""
+    """The steps that go out, those together that are one call. A group has C(type), C(files), C(idle), C(names) and C(steps)."""
     return _groups([step for step in steps if step["out"]])
 
 
@@ -55,15 +55,19 @@ def groups_in(steps, there=None):
             # What the settings name no more, and what went along with others, comes in with the last of them.
             own[-1]["names"] = []
         elif kind.record and (kind.common or there is not None):
-            found.insert(0, {"type": kind.name, "idle": True, "names": [], "steps": []})
+            found.insert(0, dict(_group(kind), idle=True))
     return found
+
+
+def _group(kind):
+    return {"type": kind.name, "files": kind.files or kind.name, "names": [], "steps": []}
 
 
 def _groups(steps):
     found = []
     for step in steps:
         if not (found and found[-1]["type"] == step["type"] and KINDS[step["type"]].together):
-            found.append({"type": step["type"], "idle": step["idle"], "names": [], "steps": []})
+            found.append(dict(_group(KINDS[step["type"]]), idle=step["idle"]))
         found[-1]["names"].append(step["name"])
         found[-1]["steps"].append(step)
     return found

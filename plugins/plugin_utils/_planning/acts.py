@@ -109,7 +109,7 @@ def _approve_outside(step, host, run):
 
 def _drain_host(step, host, run):
     groups = groups_out(host.settings.drain_host.steps)
-    acts = _of_steps(groups, _hold(step))
+    acts = _of_steps(groups, _hold(step), step.get("force"))
     if acts is None:
         return None
     if step["idle"]:
@@ -117,10 +117,12 @@ def _drain_host(step, host, run):
     return [(None, [act for group, act in zip(groups, acts) if not group["idle"]])]
 
 
-def _of_steps(groups, hold):
+def _of_steps(groups, hold, force=None):
     """An act for each group of drain steps; None where a role has to do any."""
     acts = [(KINDS[group["type"]], KINDS[group["type"]].acts(group, hold)) for group in groups]
-    return None if any(args is None for _kind, args in acts) else [_act("steps", kind.module, **args) for kind, args in acts]
+    if any(args is None for _kind, args in acts):
+        return None
+    return [_act("steps", kind.module, **args, **({"force": force} if kind.asks_first else {})) for kind, args in acts]
 
 
 def _restore_service(step, host, run):

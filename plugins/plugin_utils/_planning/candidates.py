@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, is_done_with, is_ready, judge_drain, unanswered
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -58,13 +59,15 @@ def decide(observed):
     drains = {host.name: judge_drain(host, observed.now) for host in hosts.values()}
     preparing, waiting, unheard = _preparing(observed)
     wanted_out = {host.name for host in hosts.values() if _is_wanted_out(host, preparing, observed)}
+    turns = wait_for_turn(preparing, observed)
+    queued = {(name, event.key): Wait(turns[name], yields_at(hosts[name], preparing[name])) for name in turns for event in preparing[name]}
     lacking = {name: events for name, events in preparing.items() if _lacks_out(hosts[name], events)}
     out_already = {name: events for name, events in preparing.items() if name not in lacking}
 
-    out, short, leaving = _go_out(lacking, observed)
+    out, short, leaving = _go_out({name: events for name, events in lacking.items() if name not in turns}, observed)
     forget = _forget(out_already, observed)
     restore, restoring_since = _restore([host for host in hosts.values() if not host.fatal and host.name not in wanted_out], observed)
-    stop = _stop_services(out_already, observed, drains)
+    stop = _stop_services({name: events for name, events in out_already.items() if name not in turns}, observed, drains)
     weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
     table = (out, forget, restore, weighed.steps, stop)
     steps = _first_of(*table)
@@ -78,7 +81,7 @@ def decide(observed):
         drains=drains,
         wanted_out=wanted_out,
         steps=steps,
-        waiting={**waiting, **short, **weighed.waiting},
+        waiting={**waiting, **queued, **short, **weighed.waiting},
         unanswered=unheard,
         restoring_since=restoring_since,
         was_ready=weighed.was_ready,
@@ -206,7 +209,9 @@ def _stop_services(preparing, observed, drains):
             continue
         is_idle = drain.idle_looks >= LOOKS
         if due and (is_idle or not due[0]["idle"]):
-            steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left, idle=is_idle)
+            # Shortly before the impact, the cluster is not asked any more whether it can spare the host.
+            force = {"force": True} if clusters_of(host) and must_yield(host, events, observed.now) else {}
+            steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left, idle=is_idle, **force)
     return steps
 
 

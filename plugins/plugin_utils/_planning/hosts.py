@@ -19,6 +19,12 @@ WHOLE = 2.0
 """Seconds by which the time in a record may differ from the clock of its machine: both are in whole seconds."""
 
 
+def _told_by(record):
+    if record.kind == "task":
+        return record.name
+    return f"{record.kind}_{record.subject.get('type')}" if record.kind == "cluster" else record.kind
+
+
 @dataclass
 class Host:
     """One target: its settings, its observation, and all that follows from these in this pass. C(observation.py) fills it in."""
@@ -46,6 +52,7 @@ class Host:
     failure: str | None = None    # why its last step failed
     failing_since: float | None = None
     restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
+    drain_said: list = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False    # whether its step of the former pass was to go out, too
 
     @property
@@ -119,8 +126,8 @@ class Host:
 
     @property
     def records(self):
-        """What is recorded on the host itself: the names of tasks, and the kinds of all else."""
-        return sorted({record.name if record.kind == "task" else record.kind for record in self.observation.holds or ()})
+        """What is recorded on the host itself: the names of tasks, and the kinds of all else, with its type for a member of a cluster."""
+        return sorted({_told_by(record) for record in self.observation.holds or ()})
 
     def task_holds(self, name):
         """Folded event ids for which the user's task file of that name ran to its end."""

@@ -166,6 +166,8 @@ def _take_result(host, events, document):
     host.leaves_again = bool(last and last.role == "load_balancer" and last.state == "out")
     if last and last.role == "restore_service":
         host.restore_said = result.get("reason", "").strip()
+    if last and last.role == "drain_host" and not result.get("done"):
+        host.drain_said = list(result.get("left") or ())
     for event_id in (result.get("approved") or ()) if last and last.role == "approve_event" else ():
         if fold(event_id) in events:
             events[fold(event_id)].approved_at = document.now

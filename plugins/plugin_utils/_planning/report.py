@@ -166,7 +166,7 @@ def _told(decided, host, event):
         return Told("waiting", why + failed, event.not_before_at)
     if not decided.is_ready(host, event):
         until = drain_until(host, event, now)
-        return Told("draining", _told_draining(decided.step(host), event, busy, until, now) + failed, until)
+        return Told("draining", _told_draining(decided.step(host), event, busy, until, now, host.drain_said) + failed, until)
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
 
 
@@ -216,10 +216,12 @@ def _told_started(host, event, busy, now):
     return busy or "out until the event is gone"
 
 
-def _told_draining(step, event, busy, until, now):
+def _told_draining(step, event, busy, until, now, said):
     if step and step.role == "load_balancer":
         return "is to go out of its balancer"
-    what = busy or ("services and tasks" if step else "idle, looked at once more")
+    # What is left may have been told as what keeps the host busy.
+    going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in said if sentence not in busy)])
+    what = going_on or ("services and tasks" if step else "idle, looked at once more")
     return f"not drained in time ({event.rule['on_drain_timeout']}): {what}" if until is not None and now >= until else what
 
 

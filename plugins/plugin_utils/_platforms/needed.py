@@ -12,6 +12,7 @@ import os
 
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
 
 COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
@@ -43,10 +44,12 @@ def installed(collection):
 
 
 def lacking(hosts, settings, version_of=installed):
-    """Sentences about what the controller lacks for its Windows hosts. C(hosts): per name the values of C(VARIABLES)."""
+    """Sentences about what the controller lacks for its Windows hosts, and about what these cannot have. C(hosts): per name the values of C(VARIABLES)."""
     wanted = {}
     for name in sorted(name for name, variables in hosts.items() if told_by(variables) == WINDOWS):
         steps = settings[name]["drain_host"]["steps"]
+        yield from (f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
+                    for step in steps if not KINDS[step["type"]].windows)
         for collection in ["ansible.windows", *sorted({OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS})]:
             wanted.setdefault(collection, []).append(name)
     for collection, names in wanted.items():

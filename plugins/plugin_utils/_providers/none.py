@@ -14,5 +14,5 @@ class NoBalancer(Provider):
     name = "none"
 
     def out_since(self, record, entry, is_new):
-        is_of_drain = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
-        return (entry.since,) if is_of_drain else None
+        is_task = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
+        return (entry.since,) if is_task or record.kind == "cluster" else None

@@ -1,0 +1,426 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Members of clusters, and holds on them: the driver for the engine of holds.
+
+A C(Member) knows one type of cluster: how to ask for its state, and how to take the member out and let it serve again. C(Members) knows the life of a
+hold, for all types. A member is drained when its cluster says so, whatever the exit code of the command was that took it out.
+"""
+
+from __future__ import annotations
+
+import collections
+import http.client
+import json
+import os
+import shlex
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+from urllib.parse import urlsplit
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+
+KIND = "cluster"
+# The name that whatever we set in a cluster bears.
+OWNER = "graceful.azure"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# Seconds for one command or request, and the most that is read of its output.
+CALL_SECONDS = 10.0
+OUTPUT_LIMIT = 16 << 20
+
+# Conditions, besides those of every thing.
+DRAINING = "draining"
+RETURNING = "returning"
+TAKEN_OUT = "taken_out_by_others"
+REBOOTED = "rebooted"
+
+# What a look at a member tells.
+#
+# member   its name in the cluster. The record keeps it
+# ours     whether what we set is there, with our name. If it cannot bear a name: whether it is there
+# serves   whether it may serve: nobody has taken it out
+# foreign  a full sentence if somebody else took it out, else None. Then nothing is set and nothing given back. Where what we set bears no name, it also
+#          says so of what is ours: the record decides
+# left     a phrase about what is still on it, such as "2 resources run on web1". None if it is drained
+# state    a flat dictionary of JSON values: what a diff shows, and what the record keeps from before the change
+Seen = collections.namedtuple("Seen", "member ours serves foreign left state")
+
+
+class MemberError(Exception):
+    """The cluster cannot be asked, or refuses; the text is a full sentence that names the program or the URL."""
+
+
+class Tools:
+    """What a member asks its cluster with. Each call ends after its seconds."""
+
+    def run(self, argv, seconds=CALL_SECONDS, env=None):
+        """Run a program and return its exit code, its output and its errors. A secret belongs into ``env``: everybody may read ``argv``."""
+        told = shlex.quote(os.path.basename(argv[0])) + "".join(" " + shlex.quote(word) for word in argv[1:])
+        told = told if len(told) <= 120 else told[:117] + "..."
+        # Files in place of pipes: a service that the program starts may keep a pipe open.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                process = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, env=dict(_environment(), **env or {})
+                )
+            except FileNotFoundError:
+                raise MemberError("The program %s is not installed, or not in the PATH." % argv[0]) from None
+            except OSError as error:
+                raise MemberError("The program %s cannot be run: %s." % (argv[0], error.strerror or error)) from error
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                raise MemberError("`%s` did not end within %g seconds." % (told, seconds)) from None
+            finally:
+                _end(process)
+            return code, _text(out), _text(err)
+
+    def request(self, method, url, body=None, headers=None, seconds=CALL_SECONDS, tls=None):
+        """Send one HTTP request and return the status and the text of the answer. Proxies and redirects are not followed.
+
+        ``body``: text or bytes are sent as they are, anything else as JSON. ``tls``: what ``tls_context`` returned.
+        """
+        headers = dict(headers or {})
+        if body is not None and not isinstance(body, (str, bytes)):
+            body = json.dumps(body)
+            if not any(name.lower() == "content-type" for name in headers):
+                headers["Content-Type"] = "application/json"
+        if isinstance(body, str):
+            body = body.encode("utf-8")
+        answer = []
+        # The timeout of a socket begins anew with every byte, so a thread bounds the whole exchange.
+        thread = threading.Thread(target=_exchange, args=(answer, method, url, body, headers, seconds, tls), daemon=True)
+        thread.start()
+        thread.join(seconds)
+        shown = _without_login(url)
+        if not answer:
+            raise MemberError("%s %s was not answered within %g seconds." % (method, shown, seconds))
+        if isinstance(answer[0], Exception):
+            raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
+        return answer[0]
+
+    def accepts(self, host, port, seconds=1.0):
+        """Whether somebody accepts TCP connections there."""
+        try:
+            socket.create_connection((host, port), seconds).close()
+        except OSError:
+            return False
+        return True
+
+    def secret(self, path):
+        """The first line of a file of this host. No option has a secret itself: options go into records and journals."""
+        try:
+            with open(path, encoding="utf-8") as stream:
+                found = stream.readline(65536).strip()
+        except (OSError, ValueError) as error:
+            raise MemberError("The file %s cannot be read: %s." % (path, _why(error))) from error
+        if not found:
+            raise MemberError("The first line of the file %s is empty." % path)
+        return found
+
+    def boot_id(self):
+        try:
+            with open(BOOT_ID) as stream:
+                return stream.read().strip()
+        except OSError as error:
+            raise MemberError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
+
+
+def tls_context(ca_cert=None, validate_certs=True, client_cert=None, client_key=None):
+    """The context for requests to an ``https`` URL. The arguments are paths, but for ``validate_certs``."""
+    try:
+        context = ssl.create_default_context(cafile=ca_cert or None)
+        if not validate_certs:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if client_cert:
+            context.load_cert_chain(client_cert, client_key or None)
+    except (OSError, ValueError) as error:
+        files = ", ".join(str(path) for path in (ca_cert, client_cert, client_key) if path)
+        raise MemberError("The certificates cannot be used (%s): %s." % (files, _why(error))) from error
+    return context
+
+
+class Member:
+    """This host as a member of one type of cluster. Its methods raise ``MemberError`` where the cluster cannot be asked or refuses."""
+
+    type = ""
+    # As people call it.
+    title = ""
+    # The argument specification of its own options. None of them is a secret: an option may name a file of the host that has it.
+    options = {}
+    # Whether what ``out`` sets is there after the host was booted anew.
+    survives_reboot = True
+    # Whether members of one cluster go out one after the other.
+    one_by_one = True
+    # Whether there is nothing to give back: a member that handed over its role does not get it back.
+    undoes_itself = False
+    # Whether ``out`` is called again in every step as long as something is left on it.
+    goes_on = False
+
+    def __init__(self, options, tools):
+        self.options = options
+        self.tools = tools
+
+    @classmethod
+    def mistakes(cls, options):
+        """What is wrong with its options besides their types: pairs of an option and a sentence."""
+        return ()
+
+    def look(self):
+        """Ask the cluster. Returns what is ``Seen``."""
+        raise NotImplementedError
+
+    def life(self, boot_id):
+        """What ends when the change of ``out`` may be lost: this boot, or also this process if a program keeps the change in memory. ``look`` comes first."""
+        return boot_id
+
+    def spare(self, seen):
+        """A full sentence why the cluster cannot spare this member now; None if it can."""
+
+    def out(self, seen):
+        """Take it out, with our name, in one call if possible.
+
+        It is called again, even if what it sets is there, after a run was killed in it. Then it does what is left to do.
+        """
+        raise NotImplementedError
+
+    def back(self, seen, found):
+        """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
+        raise NotImplementedError
+
+    def is_back(self, seen, found):
+        """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
+        return not seen.ours
+
+
+def check_options(member, options):
+    """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
+    checked = ArgumentSpecValidator(member.options).validate(options)
+    mistakes = [("", message) for message in checked.error_messages]
+    return checked.validated_parameters, mistakes or list(member.mistakes(checked.validated_parameters))
+
+
+class DryMember:
+    """A member that obeys at once and in memory only: for check mode."""
+
+    goes_on = False
+
+    def __init__(self, member):
+        self._member = member
+        self._out = None
+        self.title, self.survives_reboot, self.undoes_itself = member.title, member.survives_reboot, member.undoes_itself
+
+    def look(self):
+        seen = self._member.look()
+        if self._out is None:
+            return seen
+        return seen._replace(ours=self._out, serves=not self._out, left=None if self._out else seen.left)
+
+    def life(self, boot_id):
+        return self._member.life(boot_id)
+
+    def spare(self, seen):
+        return self._member.spare(seen)
+
+    def out(self, seen):
+        self._out = True
+
+    def back(self, seen, found):
+        self._out = False
+
+    def is_back(self, seen, found):
+        return not self._out
+
+
+def condition_of(record, seen, boot_id, survives_reboot=True):
+    """What became of a hold.
+
+    none                 nobody says that it should not serve, or what was ours is removed
+    taken_out_by_others  somebody else took it out
+    draining             is to be taken out, or something is left on it
+    held                 is out and drained, as we left it
+    returning            what is ours is to be removed
+    rebooted             may serve again because the host was booted anew, or the program that had kept what we set
+    changed_meanwhile    what we set is gone: somebody else acted
+    """
+    if record is None:
+        return TAKEN_OUT if seen.foreign else NONE
+    if record["phase"] == RESTORING:
+        return RETURNING if seen.ours else NONE
+    if seen.ours:
+        return HELD if seen.left is None else DRAINING
+    if record["phase"] == CHANGING:
+        return DRAINING
+    return REBOOTED if record["boot_id"] != boot_id and not survives_reboot else CHANGED_MEANWHILE
+
+
+class Members(Driver):
+    """The hold on one member. ``options``: those of the member. The record keeps them, so that the member can be given back by the record alone."""
+
+    Refused = MemberError
+    pause = 1.0
+
+    def __init__(self, member, store, request, type_name, step_name, options, boot_id, force=False):
+        self._member = member
+        self._store = store
+        self._request = request
+        self._type = type_name
+        self._name = step_name
+        self._options = options
+        self._boot_id = boot_id
+        self._force = force
+
+    def look(self):
+        seen = self._member.look()
+        return [(self._name, seen, self._store.read(KIND, self._subject(seen)))]
+
+    def condition(self, record, seen):
+        return condition_of(record, seen, self._life, self._member.survives_reboot)
+
+    def view(self, record, seen):
+        return dict(seen.state, held_by=holders(record))
+
+    def describe(self, hold):
+        """What the module returns of a member."""
+        return {
+            "type": self._type,
+            "name": self._name,
+            "member": hold.seen.member,
+            "serves": hold.seen.serves,
+            "left": hold.seen.left,
+            "state": hold.seen.state,
+            "found": hold.shown["found"] if hold.shown else None,
+            "held_by": holders(hold.record),
+            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+        }
+
+    def untouched(self, hold):
+        try:
+            return self._request.present and not self._member.look().ours
+        except MemberError:
+            return False
+
+    def put(self, hold, events):
+        record, seen = hold.record, hold.seen
+        is_held = record is not None and record["phase"] == HELD
+        if seen.foreign and (record is None or not (seen.ours or is_held)):
+            # It is drained all the same. There is nothing to give back.
+            hold.waiting_for = seen.left
+            yield None
+            return
+        if is_held and self.condition(record, seen) == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(seen))
+            yield dict(record, events=events)
+            return
+        why = None if seen.ours or self._force else self._member.spare(seen)
+        if why:
+            hold.waiting_for = why
+            yield record and dict(record, events=events)
+            return
+        was_begun = record is not None and record["phase"] == CHANGING
+        if record is None:
+            more = {"boot_id": self._life, "options": self._options}
+            record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
+        elif is_held and seen.ours:
+            record = dict(record, events=events)
+        else:
+            record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
+        yield record
+        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
+            self._member.out(seen)
+            hold.acted = hold.acted or not seen.ours
+            hold.seen = seen = self._member.look()
+        if seen.left is not None:
+            hold.waiting_for = seen.left
+        elif not seen.ours:
+            hold.waiting_for = "%s does not show yet that %s is out" % (self._member.title, seen.member)
+        if seen.ours and record["phase"] == CHANGING:
+            yield dict(record, phase=HELD)
+
+    def give_back(self, hold):
+        record, seen = hold.record, hold.seen
+        if self.condition(record, seen) == CHANGED_MEANWHILE:
+            hold.tell(self._conflict(seen))
+        elif seen.ours and not self._member.undoes_itself:
+            yield dict(record, phase=RESTORING)
+            self._member.back(seen, record["found"])
+            hold.acted = True
+            hold.seen = self._member.look()
+            if not self._member.is_back(hold.seen, record["found"]):
+                hold.waiting_for = "%s does not show yet that %s may serve again" % (self._member.title, hold.seen.member)
+                return
+        yield None
+
+    def stuck(self):
+        return MemberError("%s does not do what it is told." % self._member.title)
+
+    @property
+    def _life(self):
+        return self._member.life(self._boot_id)
+
+    def _subject(self, seen):
+        return {"type": self._type, "name": self._name, "member": seen.member}
+
+    def _conflict(self, seen):
+        return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)
+
+
+def _environment():
+    env = dict(os.environ, LC_ALL="C")
+    env["PATH"] = ":".join([env.get("PATH") or os.defpath, "/usr/local/sbin", "/usr/sbin", "/sbin"])
+    return env
+
+
+def _end(process):
+    """End what is left of a program that did not end by itself."""
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+        process.wait(5)
+
+
+def _text(stream):
+    stream.seek(0)
+    return stream.read(OUTPUT_LIMIT).decode("utf-8", "replace")
+
+
+def _exchange(answer, method, url, body, headers, seconds, tls):
+    try:
+        parts = urlsplit(url)
+        path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=seconds, context=tls or ssl.create_default_context())
+        elif parts.scheme == "http" and parts.hostname:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+        else:
+            raise ValueError("it is no URL that begins with http:// or https://")
+        try:
+            connection.request(method, path, body=body, headers=headers)
+            response = connection.getresponse()
+            answer.append((response.status, response.read(OUTPUT_LIMIT).decode("utf-8", "replace")))
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        answer.append(error)
+
+
+def _without_login(url):
+    before, at, after = url.rpartition("@")
+    return before.split("://")[0] + "://" + after if at and "://" in before else url
+
+
+def _why(error):
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

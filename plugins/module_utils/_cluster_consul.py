@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of Consul. What takes it out is the maintenance mode of its agent.
+
+In maintenance mode the node has one more check, which is critical, so Consul offers no service of the node. The notes of the check are the reason that was
+given with the mode: ours is our name. If the mode is set twice, Consul keeps the first reason. It ends the mode whoever set it. So the check is read before
+each change and after it.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote, urlencode, urlsplit
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+
+URL = "http://127.0.0.1:8500"
+MAINTENANCE = "_node_maintenance"
+# What an agent calls a member of its cluster that answers.
+ALIVE = 1
+# How many names a sentence lists.
+LISTED = 3
+
+
+class Consul(Member):
+    type = "consul"
+    title = "Consul"
+    options = {
+        "url": {"type": "str", "default": URL},
+        "token_file": {"type": "str"},
+        "ca_cert": {"type": "str"},
+        "client_cert": {"type": "str"},
+        "client_key": {"type": "str"},
+    }
+
+    @classmethod
+    def mistakes(cls, options):
+        problem = _wrong_url(options["url"])
+        if problem:
+            yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
+        if options.get("client_key") and not options.get("client_cert"):
+            yield "client_key", "it is of no use without client_cert"
+
+    def look(self):
+        node = self._agent()["NodeName"]
+        check = self._get("/v1/agent/checks", dict).get(MAINTENANCE)
+        reason = None
+        if check is not None:
+            reason = check.get("Notes") if isinstance(check, dict) else None
+            if not isinstance(reason, str):
+                raise self._nonsense("/v1/agent/checks", "the check %s has no notes" % MAINTENANCE)
+        ours = reason == OWNER
+        return Seen(
+            member=node,
+            ours=ours,
+            serves=reason is None,
+            foreign=None if reason is None or ours else "The node %s is in maintenance mode already, with the reason %r." % (node, reason),
+            left="%s is not in maintenance mode" % node if reason is None else self._offered(node),
+            state={"maintenance": reason is not None, "reason": reason},
+        )
+
+    def spare(self, seen):
+        return self._needed_as_server(seen.member) or self._needed_for_services(seen.member)
+
+    def out(self, seen):
+        self._maintenance(enable="true", reason=OWNER)
+
+    def back(self, seen, found):
+        self._maintenance(enable="false")
+
+    def _offered(self, node):
+        """Whether Consul's servers know of the maintenance mode already. Until then they offer the services of the node."""
+        try:
+            checks = self._get("/v1/health/node/" + quote(node, safe=""), list)
+        except MemberError as error:
+            # The agent has answered, so its servers do not.
+            return "Consul's servers do not tell whether they still offer the services of %s. %s" % (node, str(error).rstrip("."))
+        if any(isinstance(check, dict) and check.get("CheckID") == MAINTENANCE and check.get("Status") == "critical" for check in checks):
+            return None
+        return "Consul's servers do not know yet that %s is in maintenance mode" % node
+
+    def _needed_as_server(self, node):
+        """Whether the servers of Consul would lose their majority without this one."""
+        if not self._agent()["Server"]:
+            return None
+        # Each server by the address that it has among the servers.
+        servers = {
+            "%s:%s" % (member.get("Addr"), member["Tags"].get("port")): member
+            for member in self._get("/v1/agent/members", list)
+            if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul"
+        }
+        peers = self._get("/v1/status/peers", list)
+        majority = len(peers) // 2 + 1
+        others = [peer for peer in peers if servers.get(peer, {}).get("Name") != node]
+        if len(others) == len(peers) or len(others) < majority:
+            # It does not vote, or there are so few servers that no waiting helps.
+            return None
+        alive = [peer for peer in others if servers.get(peer, {}).get("Status") == ALIVE]
+        if len(alive) >= majority:
+            return None
+        return "without %s the servers of Consul would lose their majority: %d of the other %d answer, and %d are needed" % (
+            node,
+            len(alive),
+            len(others),
+            majority,
+        )
+
+    def _needed_for_services(self, node):
+        """Whether a service that other nodes have as well would be offered by none of them."""
+        services = self._get("/v1/agent/services", dict).values()
+        for name in sorted({service["Service"] for service in services if isinstance(service, dict) and isinstance(service.get("Service"), str)}):
+            path = "/v1/health/service/" + quote(name, safe="")
+            offers = {True: set(), False: set()}
+            for entry in self._get(path, list):
+                try:
+                    offers[all(check["Status"] == "passing" for check in entry["Checks"])].add(entry["Node"]["Node"])
+                except (KeyError, TypeError):
+                    raise self._nonsense(path, "an entry has no node or no checks") from None
+            others = sorted((offers[True] | offers[False]) - {node})
+            if node in offers[True] and others and not offers[True] - {node}:
+                listed = ", ".join(others[:LISTED]) + (" and %d more" % (len(others) - LISTED) if len(others) > LISTED else "")
+                return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed)
+        return None
+
+    def _agent(self):
+        config = self._get("/v1/agent/self", dict).get("Config")
+        if not (isinstance(config, dict) and isinstance(config.get("NodeName"), str) and isinstance(config.get("Server"), bool)):
+            raise self._nonsense("/v1/agent/self", "Config has no NodeName or no Server")
+        return config
+
+    def _maintenance(self, **query):
+        path = "/v1/agent/maintenance?" + urlencode(query)
+        status, text = self._ask("PUT", path)
+        if status != 200:
+            raise self._refused("PUT", path, status, text)
+
+    def _get(self, path, expected):
+        status, text = self._ask("GET", path)
+        if status != 200:
+            raise self._refused("GET", path, status, text)
+        answer = _json(text)
+        if not isinstance(answer, expected):
+            raise self._nonsense(path, "it is no %s" % ("list" if expected is list else "object"))
+        return answer
+
+    def _ask(self, method, path):
+        headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
+        files = [self.options.get(name) for name in ("ca_cert", "client_cert", "client_key")]
+        tls = tls_context(files[0], client_cert=files[1], client_key=files[2]) if any(files) else None
+        return self.tools.request(method, self._url(path), headers=headers, tls=tls)
+
+    def _url(self, path):
+        return self.options["url"].rstrip("/") + path
+
+    def _refused(self, method, path, status, text):
+        return MemberError("%s %s was answered with %s." % (method, self._url(path), _told(status, text)))
+
+    def _nonsense(self, path, why):
+        return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
+
+
+def _wrong_url(url):
+    try:
+        parts = urlsplit(url)
+        _port = parts.port
+    except ValueError as error:
+        return "is no URL: %s" % error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "does not begin with http:// or https:// and a host"
+    if parts.query or parts.fragment or parts.username is not None:
+        return "has more than a host, a port and a path"
+    return None
+
+
+def _json(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _told(status, text):
+    words = " ".join(text.split())[:200].rstrip(".")
+    return "status %d%s" % (status, " (%s)" % words if words else "")

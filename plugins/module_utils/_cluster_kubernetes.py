@@ -1,0 +1,455 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of a Kubernetes cluster that its owner runs: cordoned with an annotation of ours, and drained through the eviction API.
+
+The host itself asks the API server. Only what this file says is sent: GET of nodes and of the pods of one node, PATCH of that node, POST of evictions.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import platform
+import re
+import tempfile
+import time
+from urllib.parse import quote, urlsplit
+
+from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+
+# It is set with the cordon in one request, and removed with it.
+ANNOTATION = OWNER + "/cordoned"
+WHY = "for a scheduled event of Azure"
+MIRROR = "kubernetes.io/config.mirror"
+# Seconds for one answer, and for all evictions of one call. What is left over is asked for in the next call.
+ANSWER_SECONDS = 5.0
+EVICTION_SECONDS = 4.0
+# How often a change is tried again if somebody else changed the node meanwhile: its kubelet does so every few seconds.
+TRIES = 5
+# Nodes that are asked for in one request.
+PAGE = 50
+# Pods that a sentence names.
+NAMED = 4
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
+
+
+class Kubernetes(Member):
+    type = "kubernetes"
+    title = "Kubernetes"
+    options = {
+        "node": {"type": "str"},
+        "host": {"type": "str"},
+        "api_key_file": {"type": "str", "no_log": False},
+        "client_cert": {"type": "str"},
+        "client_key": {"type": "str", "no_log": False},
+        "ca_cert": {"type": "str"},
+        "validate_certs": {"type": "bool", "default": True},
+        "kubeconfig": {"type": "str"},
+        "context": {"type": "str"},
+        "delete_emptydir_data": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+    }
+    survives_reboot = True
+    # Evictions that a budget does not allow now are asked for again.
+    goes_on = True
+
+    def __init__(self, options, tools):
+        super().__init__(options, tools)
+        self._name = options.get("node") or platform.node().lower()
+        self._api = None
+        # Why pods were not evicted in this call, by uid.
+        self._refusals = {}
+
+    @classmethod
+    def mistakes(cls, options):
+        node, host = options.get("node"), options.get("host")
+        if node is not None and not NAME.match(node):
+            yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
+        if host is not None and not _is_url(host):
+            yield "host", "%r is no URL such as https://10.0.0.1:6443; credentials are sent there, so http is refused" % host
+        for option in ("api_key_file", "client_cert", "client_key", "ca_cert", "kubeconfig"):
+            if options.get(option) is not None and not os.path.isabs(options[option]):
+                yield option, "%r is no absolute path of a file on the host" % options[option]
+        if options.get("context") and not options.get("kubeconfig"):
+            yield "context", "a context is a part of a kubeconfig, but kubeconfig is not set"
+        if not options.get("kubeconfig"):
+            if not host:
+                yield "host", "not set; give the URL of the API server, such as https://10.0.0.1:6443, or kubeconfig"
+            if not (options.get("api_key_file") or options.get("client_cert")):
+                yield "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"
+
+    def look(self):
+        node = self._node()
+        ours, cordoned = _is_ours(node), _is_cordoned(node)
+        if not ours:
+            self._check_machine(node)
+        foreign = None
+        if cordoned and not ours:
+            foreign = "Node %s is cordoned, and not by graceful.azure." % self._name
+        return Seen(
+            member=self._name,
+            ours=ours,
+            serves=not cordoned,
+            foreign=foreign,
+            left=self._left(self._pods()),
+            state={"unschedulable": cordoned, "annotation": _annotations(node).get(ANNOTATION)},
+        )
+
+    def spare(self, seen):
+        own = self._node()
+        path = "/api/v1/nodes?limit=%d" % PAGE
+        following = ""
+        while True:
+            answer = self._server.ask("GET", path + following)
+            for node in _items(answer, path):
+                if node["metadata"]["name"] != self._name and _may_take_over(node, own):
+                    return None
+            token = answer["metadata"].get("continue") if isinstance(answer.get("metadata"), dict) else None
+            if not token:
+                return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
+            following = "&continue=" + quote(token, safe="")
+
+    def out(self, seen):
+        for _try in range(TRIES):
+            node = self._node()
+            if _is_cordoned(node):
+                break
+            if self._change(node, {ANNOTATION: WHY}, True):
+                break
+        else:
+            raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be cordoned." % (self._name, TRIES))
+        # Whoever cordoned it meanwhile keeps it: the next look tells.
+        if not _is_cordoned(node) or _is_ours(node):
+            self._evict()
+
+    def back(self, seen, found):
+        for _try in range(TRIES):
+            node = self._node()
+            if not _is_ours(node) or self._change(node, {ANNOTATION: None}, None):
+                return
+        raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
+
+    @property
+    def _server(self):
+        self._api = self._api or _Api(_access(self.options, self.tools), self.tools)
+        return self._api
+
+    def _node(self):
+        return _checked(self._server.ask("GET", self._path), self._path)
+
+    @property
+    def _path(self):
+        return "/api/v1/nodes/" + quote(self._name, safe="")
+
+    def _pods(self):
+        path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
+        pods = _items(self._server.ask("GET", path), path)
+        for pod in pods:
+            if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
+                raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
+        return [pod for pod in pods if not _stays(pod)]
+
+    def _change(self, node, annotations, unschedulable):
+        """Whether it was done. It is not if somebody changed the node since it was read."""
+        metadata = {"resourceVersion": node["metadata"].get("resourceVersion"), "annotations": annotations}
+        return self._server.ask(
+            "PATCH", self._path + "?fieldManager=" + OWNER, {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, "merge-patch+json", (409,)
+        )
+
+    def _check_machine(self, node):
+        """A wrong name would take another machine's pods away and leave ours."""
+        info = _dict(_dict(node.get("status")).get("nodeInfo"))
+        theirs, ours = info.get("bootID"), self.tools.boot_id()
+        if theirs and theirs != ours:
+            raise MemberError(
+                "Node %s is another machine, or its kubelet has not reported since this machine booted: it says boot id %s, and this machine's is %s. "
+                "See whether the option node is right." % (self._name, theirs, ours)
+            )
+
+    def _evict(self):
+        ends = time.monotonic() + EVICTION_SECONDS
+        for pod in self._pods():
+            metadata = pod["metadata"]
+            if metadata.get("deletionTimestamp") or self._needs_option(pod):
+                continue
+            if time.monotonic() >= ends:
+                return
+            path = "/api/v1/namespaces/%s/pods/%s/eviction" % (quote(metadata["namespace"], safe=""), quote(metadata["name"], safe=""))
+            eviction = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+                # A pod of a StatefulSet comes again with the same name, on another node.
+                "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+            }
+            status, answer = self._server.send("POST", path, eviction)
+            if 200 <= status < 300 or status in (404, 409):
+                continue
+            self._refusals[metadata["uid"]] = _why_not(status, answer)
+            if status == 403 and "cannot create resource" in _message(answer):
+                raise MemberError(_refused("POST", self._server.url + path, status, answer))
+            if status == 429 and not _causes(answer):
+                # It is not about this pod: the API server has too much to do.
+                return
+
+    def _needs_option(self, pod):
+        """What an eviction would lose for good, in words; None if nothing."""
+        if not self.options.get("force") and not _controller(pod):
+            return "has no controller that would replace it (option force)"
+        volumes = _dict(pod.get("spec")).get("volumes") or ()
+        if not self.options.get("delete_emptydir_data") and any("emptyDir" in _dict(volume) for volume in volumes):
+            return "has an emptyDir, which an eviction deletes (option delete_emptydir_data)"
+        return None
+
+    def _left(self, pods):
+        if not pods:
+            return None
+        told, others = [], []
+        for pod in pods:
+            metadata = pod["metadata"]
+            name = "%s/%s" % (metadata["namespace"], metadata["name"])
+            lacking = self._needs_option(pod)
+            if metadata.get("deletionTimestamp"):
+                others.append("%s is ending" % name)
+            elif lacking:
+                told.append("%s %s" % (name, lacking))
+            elif metadata["uid"] in self._refusals:
+                told.append("%s: %s" % (name, self._refusals[metadata["uid"]]))
+            else:
+                others.append(name)
+        told += others
+        shown = told[:NAMED] + (["%d more" % (len(told) - NAMED)] if len(told) > NAMED else [])
+        return "%s on node %s: %s" % ("1 pod runs" if len(pods) == 1 else "%d pods run" % len(pods), self._name, ", ".join(shown))
+
+
+class _Api:
+    """Requests to one API server."""
+
+    def __init__(self, access, tools):
+        self.url, self._headers, self._tls = access
+        self._tools = tools
+
+    def send(self, method, path, body=None, kind="json"):
+        """The status, and the answer as a dictionary."""
+        headers = dict(self._headers, Accept="application/json")
+        if body is not None:
+            headers["Content-Type"] = "application/" + kind
+            body = json.dumps(body)
+        status, text = self._tools.request(method, self.url + path, body, headers, ANSWER_SECONDS, self._tls)
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            if 200 <= status < 300:
+                raise MemberError("%s %s%s answers %d, but not as an API server of Kubernetes does: %r." % (method, self.url, path, status, text[:100]))
+            answer = {"message": " ".join(text.split())[:200]}
+        return status, answer
+
+    def ask(self, method, path, body=None, kind="json", refusals=()):
+        """The answer; None if its status is one of the refusals."""
+        status, answer = self.send(method, path, body, kind)
+        if 200 <= status < 300:
+            return answer
+        if status in refusals:
+            return None
+        raise MemberError(_refused(method, self.url + path, status, answer))
+
+
+def _access(options, tools):
+    """The URL, the headers and the TLS context for requests, from options or from a kubeconfig."""
+    known = {key: options.get(key) for key in ("host", "ca_cert", "client_cert", "client_key")}
+    if options.get("api_key_file"):
+        known["api_key"] = tools.secret(options["api_key_file"])
+    validate = options.get("validate_certs") is not False
+    with tempfile.TemporaryDirectory() as folder:
+        if options.get("kubeconfig"):
+            of_file, skips = _of_kubeconfig(options["kubeconfig"], options.get("context"), folder, tools)
+            validate = validate and not skips
+            known = {key: known.get(key) or value for key, value in of_file.items()}
+            if not _is_url(known["host"]):
+                raise MemberError("%s names %r as its server, which is no URL such as https://10.0.0.1:6443." % (options["kubeconfig"], known["host"]))
+        token = str(known.get("api_key") or "")
+        if not (token or known["client_cert"]):
+            raise MemberError("%s has neither a token nor a client certificate." % options.get("kubeconfig"))
+        if token and not re.match(r"[!-~]+\Z", token):
+            raise MemberError("The token for %s is none: it has spaces or other characters that no token has." % known["host"])
+        tls = tls_context(known["ca_cert"], validate, known["client_cert"], known["client_key"])
+    return known["host"].rstrip("/"), {"Authorization": "Bearer " + token} if token else {}, tls
+
+
+def _is_url(host):
+    try:
+        parts = urlsplit(host)
+        return bool(parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc))
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _of_kubeconfig(path, context, folder, tools):
+    """The options that a kubeconfig stands for, and whether it says that certificates are not checked. Its data become files in ``folder``."""
+    config = _read(path)
+    base = os.path.dirname(os.path.abspath(path))
+    name = context or config.get("current-context")
+    if not name:
+        raise MemberError("%s has no current-context: set the option context." % path)
+    chosen = _named(path, config, "contexts", "context", name)
+    cluster = _named(path, config, "clusters", "cluster", chosen.get("cluster"))
+    user = _named(path, config, "users", "user", chosen.get("user"))
+    unknown = [key for key in ("proxy-url", "tls-server-name") if cluster.get(key)] + [key for key in ("exec", "auth-provider", "username") if user.get(key)]
+    if unknown:
+        raise MemberError(
+            "%s uses %s, which this step does not know. Give host, ca_cert and api_key_file, or a client certificate, instead." % (path, unknown[0])
+        )
+
+    def file_of(part, key):
+        data = part.get(key + "-data")
+        if not data:
+            return os.path.join(base, part[key]) if part.get(key) else None
+        try:
+            content = base64.b64decode(data, validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise MemberError("%s: %s-data is not written in base64." % (path, key)) from None
+        target = os.path.join(folder, key)
+        # The folder is ours alone, and is gone when the certificates are read.
+        with open(target, "wb") as stream:
+            stream.write(content)
+        return target
+
+    token = user.get("token")
+    if not token and user.get("tokenFile"):
+        token = tools.secret(os.path.join(base, user["tokenFile"]))
+    return {
+        "host": cluster.get("server"),
+        "api_key": token,
+        "ca_cert": file_of(cluster, "certificate-authority"),
+        "client_cert": file_of(user, "client-certificate"),
+        "client_key": file_of(user, "client-key"),
+    }, bool(cluster.get("insecure-skip-tls-verify"))
+
+
+def _read(path):
+    try:
+        with open(path) as stream:
+            text = stream.read()
+    except (OSError, ValueError) as error:
+        raise MemberError("The kubeconfig %s cannot be read: %s." % (path, getattr(error, "strerror", None) or error)) from error
+    try:
+        config = json.loads(text)
+    except ValueError:
+        try:
+            import yaml
+        except ImportError:
+            raise MemberError(
+                "The kubeconfig %s is YAML. %s Or give host, ca_cert and api_key_file, or a client certificate, instead."
+                % (path, missing_required_lib("PyYAML"))
+            ) from None
+        try:
+            config = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise MemberError("The kubeconfig %s is no YAML: %s." % (path, " ".join(str(error).split()))) from error
+    if not isinstance(config, dict):
+        raise MemberError("%s is no kubeconfig: it has no contexts." % path)
+    return config
+
+
+def _named(path, config, several, one, name):
+    entries = [entry for entry in config.get(several) or () if isinstance(entry, dict)]
+    for entry in entries:
+        if entry.get("name") == name and isinstance(entry.get(one), dict):
+            return entry[one]
+    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+    raise MemberError("%s has no %s named %s; there is %s." % (path, one, name, names))
+
+
+def _dict(value):
+    return value if isinstance(value, dict) else {}
+
+
+def _checked(thing, path):
+    """A node or pod that has what every one has."""
+    metadata = _dict(_dict(thing).get("metadata"))
+    if not isinstance(metadata.get("name"), str):
+        raise MemberError("%s answers, but not as an API server of Kubernetes does: something there has no name." % path)
+    return thing
+
+
+def _items(answer, path):
+    items = answer.get("items")
+    # Go writes an empty list as null here and there.
+    if "items" not in answer or not (items is None or isinstance(items, list)):
+        raise MemberError("%s answers, but not as an API server of Kubernetes does: there is no list of items." % path)
+    return [_checked(item, path) for item in items or ()]
+
+
+def _annotations(thing):
+    return _dict(thing["metadata"].get("annotations"))
+
+
+def _is_cordoned(node):
+    return _dict(node.get("spec")).get("unschedulable") is True
+
+
+def _is_ours(node):
+    return _is_cordoned(node) and ANNOTATION in _annotations(node)
+
+
+def _may_take_over(node, own):
+    conditions = _dict(node.get("status")).get("conditions") or ()
+    ready = any(_dict(condition).get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+    return ready and not _is_cordoned(node) and _barriers(node) <= _barriers(own)
+
+
+def _barriers(node):
+    """The taints that keep pods away."""
+    taints = [_dict(taint) for taint in _dict(node.get("spec")).get("taints") or ()]
+    return {(taint.get("key"), taint.get("value"), taint.get("effect")) for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")}
+
+
+def _controller(pod):
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if _dict(owner).get("controller") is True), None)
+
+
+def _stays(pod):
+    """Whether a pod is none of our business: the node's own, or finished."""
+    if MIRROR in _annotations(pod) or _dict(pod.get("status")).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return (_controller(pod) or {}).get("kind") == "DaemonSet"
+
+
+def _causes(answer):
+    causes = [_dict(cause) for cause in _dict(answer.get("details")).get("causes") or ()]
+    return [str(cause.get("message")) for cause in causes if cause.get("reason") == "DisruptionBudget"]
+
+
+def _why_not(status, answer):
+    causes = _causes(answer)
+    if status == 429 and causes:
+        return causes[0][:200].rstrip(".")
+    if status == 429:
+        return "the API server has too much to do"
+    if status == 500 and "more than one PodDisruptionBudget" in _message(answer):
+        return "more than one disruption budget is for it, and Kubernetes then never evicts it"
+    return "its eviction was refused with %d: %s" % (status, _message(answer).rstrip("."))
+
+
+def _message(answer):
+    return " ".join(str(answer.get("message") or "nothing more is said").split())[:300]
+
+
+def _refused(method, url, status, answer):
+    hints = {
+        401: " The credentials are not accepted: see whether they have expired.",
+        403: " Give the user of these credentials the role that docs/drain-step-kubernetes.md shows.",
+        404: " See whether the options node and host are right.",
+    }
+    return "%s %s was refused with %d: %s.%s" % (method, url, status, _message(answer).rstrip("."), hints.get(status, ""))

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of a Pacemaker cluster. What takes it out is a location constraint of our own for all resources, in the configuration of the cluster.
+
+A node in standby would do the same, but nothing tells who put it there.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+PREFIX = "graceful-azure-"
+# What cibadmin exits with if nothing is there.
+NOTHING_THERE = 105
+# The resource agents that answer scheduled events themselves.
+OTHERS = ("azure-events", "azure-events-az")
+
+
+class Pacemaker(Member):
+    type = "pacemaker"
+    title = "Pacemaker"
+    options = {"node": {"type": "str"}}
+
+    @classmethod
+    def mistakes(cls, options):
+        node = options.get("node")
+        if node is not None and not _is_name(node):
+            yield "node", "%r is no name of a node; write it of letters, digits, dots, dashes and underscores" % node
+
+    def look(self):
+        node = self.options.get("node") or self._local()
+        status = self._status()
+        nodes = {found.get("name"): found.attrib for found in status.findall("./nodes/node")}
+        if node not in nodes:
+            raise MemberError("The cluster has no node %s; it has %s. Set the option node." % (node, ", ".join(sorted(nodes)) or "none"))
+        own = nodes[node]
+        out = self._constraints()
+        running = int(own.get("resources_running") or 0)
+        state = {
+            "constraint": node in out,
+            "online": own.get("online") == "true",
+            "standby": own.get("standby") == "true",
+            "maintenance": own.get("maintenance") == "true" or _is_in_maintenance(status),
+            "resources": running,
+        }
+        left = None
+        if running:
+            left = "%d resource%s on %s" % (running, " runs" if running == 1 else "s run", node)
+            left += ", and Pacemaker moves nothing, because maintenance mode is on" if state["maintenance"] else ""
+        foreign = None
+        if state["standby"]:
+            foreign = "Somebody else put the node %s into standby." % node
+        self._others = sorted(name for name, found in nodes.items() if name != node and _can_serve(found) and name not in out)
+        self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
+        dc = status.find("./summary/current_dc")
+        self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
+        serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
+        return Seen(node, state["constraint"], serves, foreign, left, state)
+
+    def spare(self, seen):
+        if not self._has_quorum:
+            return "the cluster has no quorum"
+        if not self._others:
+            return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
+        votes = self._votes()
+        if votes and votes["Total votes"] - 1 < votes["Quorum"]:
+            return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (seen.member, votes["Total votes"], votes["Quorum"])
+        return None
+
+    def out(self, seen):
+        if self._rival:
+            raise MemberError(
+                "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this drain step."
+                % self._rival
+            )
+        constraint = '<rsc_location id="%s%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (PREFIX, seen.member, seen.member)
+        self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", constraint)
+
+    def back(self, seen, found):
+        self._cib("--delete", "--xpath", _path(seen.member))
+
+    def _local(self):
+        code, out, err = self.tools.run(["crm_node", "--name"])
+        if code or not _is_name(out.strip()):
+            raise MemberError("`crm_node --name` does not tell the name of this node: %s." % _told(err or out, code))
+        return out.strip()
+
+    def _status(self):
+        code, out, err = self.tools.run(["crm_mon", "--output-as=xml", "--one-shot"])
+        try:
+            status = ElementTree.fromstring(out)
+        except ElementTree.ParseError:
+            raise MemberError("`crm_mon` did not print XML: %s." % _told(err or out, code)) from None
+        if code or status.find("./nodes") is None:
+            told = [error.text for error in status.iter("error") if error.text]
+            raise MemberError("`crm_mon` cannot ask the cluster: %s." % _told(told[-1] if told else err, code))
+        return status
+
+    def _constraints(self):
+        """The nodes that constraints of ours keep free."""
+        argv = ["cibadmin", "--query", "--scope", "constraints"]
+        code, out, err = self.tools.run(argv)
+        if code == NOTHING_THERE:
+            return set()
+        try:
+            found = ElementTree.fromstring(out)
+        except ElementTree.ParseError:
+            raise MemberError("`%s` failed: %s." % (" ".join(argv), _told(err or out, code))) from None
+        return {entry.get("node") for entry in found.iter("rsc_location") if entry.get("id") == "%s%s" % (PREFIX, entry.get("node"))}
+
+    def _votes(self):
+        """The votes that the cluster has, and how many it needs. None if it does not count votes with corosync."""
+        try:
+            _code, out, _err = self.tools.run(["corosync-quorumtool", "-s"])
+        except MemberError:
+            return None
+        found = dict(re.findall(r"^(Total votes|Quorum):\s+(\d+)", out, re.MULTILINE))
+        return {key: int(value) for key, value in found.items()} if len(found) == 2 else None
+
+    def _cib(self, *words):
+        code, out, err = self.tools.run(["cibadmin", *words])
+        if code:
+            raise MemberError("`cibadmin %s` failed: %s." % (words[0], _told(err or out, code)))
+
+
+def _path(node):
+    return "//rsc_location[@id='%s%s']" % (PREFIX, node)
+
+
+def _is_name(text):
+    return bool(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", text))
+
+
+def _is_in_maintenance(status):
+    options = status.find("./summary/cluster_options")
+    return options is not None and options.get("maintenance-mode") == "true"
+
+
+def _can_serve(node):
+    flags = ("standby", "standby_onfail", "maintenance", "pending", "unclean", "shutdown")
+    return node.get("online") == "true" and node.get("type", "member") != "ping" and not any(node.get(flag) == "true" for flag in flags)
+
+
+def _told(text, code):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

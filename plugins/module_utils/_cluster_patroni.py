@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A PostgreSQL server of Patroni, as a member of its cluster. Another member becomes the leader; a replica stays as it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, tls_context
+
+LEADERS = ("leader", "standby_leader")
+# States of a former leader on its way to being a replica. Clients may still be connected, or pg_rewind may run: if that is cut off, the data are lost.
+MOVING = ("stopping", "stopped", "starting", "restarting")
+# States of a replica that can become the leader. Patroni 3.0.4 and later call it streaming.
+ABLE = ("running", "streaming")
+
+URL = re.compile(r"https?://[^\s/@]+(/\S*)?\Z")
+LOOK_SECONDS = 4.0
+# Patroni answers when the switchover is done. It goes on with it if nobody waits for the answer.
+SWITCHOVER_SECONDS = 4.0
+
+
+class Patroni(Member):
+    type = "patroni"
+    title = "Patroni"
+    options = {
+        "url": {"type": "str", "default": "http://127.0.0.1:8008"},
+        "member": {"type": "str"},
+        "username": {"type": "str"},
+        "password_file": {"type": "path"},
+        "ca_cert": {"type": "path"},
+        "client_cert": {"type": "path"},
+        "client_key": {"type": "path"},
+    }
+    # The other members may have made it the leader again.
+    survives_reboot = False
+    undoes_itself = True
+
+    @classmethod
+    def mistakes(cls, options):
+        if not URL.match(options["url"]):
+            yield "url", "%r is no address of Patroni's REST API, such as http://127.0.0.1:8008" % options["url"]
+        for one, other in (("username", "password_file"), ("password_file", "username"), ("client_key", "client_cert")):
+            if options[one] and not options[other]:
+                yield other, "it is missing, and %s needs it" % one
+
+    def look(self):
+        cluster = self._read("/cluster")
+        members = cluster.get("members")
+        if not isinstance(members, list) or not all(isinstance(member, dict) and member.get("name") for member in members):
+            raise MemberError("GET %s does not tell the members of the cluster." % self._url("/cluster"))
+        name = self._name()
+        this = next((member for member in members if member["name"] == name), None)
+        if this is None:
+            known = ", ".join(sorted(member["name"] for member in members)) or "none"
+            raise MemberError("Patroni's cluster has no member %s (option member). Its members: %s." % (name, known))
+        # The node itself is asked, too: what all members know may be some seconds old.
+        status, text = self._request("GET", "/leader")
+        if status not in (200, 503):
+            raise MemberError("GET %s was answered with status %d: %s" % (self._url("/leader"), status, _short(text)))
+        leads = this.get("role") in LEADERS or status == 200
+        leader = name if leads else next((member["name"] for member in members if member.get("role") in LEADERS), None)
+        # A server that somebody stopped stays down while the cluster is paused.
+        paused = cluster.get("pause") is True
+        left = None
+        if leads:
+            left = "%s is the leader" % name
+        elif leader is None:
+            left = "no other member is the leader yet"
+        elif this.get("state") in MOVING and not (paused and this["state"] == "stopped"):
+            left = "PostgreSQL on %s is %s" % (name, this["state"])
+        state = {
+            "role": this.get("role"),
+            "state": this.get("state"),
+            "leader": leader,
+            "paused": paused,
+            "planned_switchover": _planned(cluster),
+            "others": ", ".join(sorted(_described(member) for member in members if member is not this)),
+            "candidate": _candidate([member for member in members if member is not this]),
+        }
+        return Seen(member=name, ours=not leads, serves=True, foreign=None, left=left, state=state)
+
+    def spare(self, seen):
+        state = seen.state
+        if seen.ours:
+            return None if state["leader"] else "the cluster has no leader now"
+        if not state["candidate"]:
+            return "no other member can become the leader: %s" % (state["others"] or "there is no other one")
+        if state["planned_switchover"]:
+            return "a switchover is planned for %s, and another one now would cancel it" % state["planned_switchover"]
+        if state["paused"]:
+            return "the cluster is paused (maintenance mode): somebody works on it"
+        return None
+
+    def out(self, seen):
+        if seen.ours or seen.state["state"] in MOVING:
+            return
+        body = {"leader": seen.member}
+        if seen.state["paused"]:
+            # Patroni chooses none itself then.
+            body["candidate"] = seen.state["candidate"]
+        try:
+            status, text = self._request("POST", "/switchover", body, SWITCHOVER_SECONDS)
+        except MemberError:
+            return  # it may go on with it: the next look tells
+        if status == 401:
+            raise MemberError("POST %s needs a login: see the options username and password_file." % self._url("/switchover"))
+        if status not in (200, 202):
+            raise MemberError("POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text)))
+
+    def back(self, seen, found):
+        """A former leader joins as a replica by itself."""
+
+    def _name(self):
+        if self.options["member"]:
+            return self.options["member"]
+        about = self._read("/patroni").get("patroni")
+        # Patroni tells the name from 3.2 on. Before, it is the name of the host unless somebody chose another.
+        return (about.get("name") if isinstance(about, dict) else None) or socket.gethostname()
+
+    def _read(self, path):
+        status, text = self._request("GET", path)
+        try:
+            found = json.loads(text) if status == 200 else None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self._url(path), status, _short(text)))
+        return found
+
+    def _request(self, method, path, body=None, seconds=LOOK_SECONDS):
+        headers = {}
+        if self.options["username"]:
+            login = "%s:%s" % (self.options["username"], self.tools.secret(self.options["password_file"]))
+            headers["Authorization"] = "Basic " + base64.b64encode(login.encode("utf-8")).decode("ascii")
+        tls = None
+        if self.options["url"].startswith("https:"):
+            tls = tls_context(self.options["ca_cert"], client_cert=self.options["client_cert"], client_key=self.options["client_key"])
+        return self.tools.request(method, self._url(path), body=body, headers=headers, seconds=seconds, tls=tls)
+
+    def _url(self, path):
+        return self.options["url"].rstrip("/") + path
+
+
+def _candidate(members):
+    """The member that has most of the leader's data, among those that can become the leader."""
+    able = [
+        member
+        for member in members
+        if member.get("role") not in LEADERS
+        and member.get("state") in ABLE
+        and isinstance(member.get("lag", 0), int)
+        and not (isinstance(member.get("tags"), dict) and member["tags"].get("nofailover"))
+    ]
+    # One that gets all data before the leader says so comes first.
+    able.sort(key=lambda member: (member.get("role") == "replica", member.get("lag", 0), member["name"]))
+    return able[0]["name"] if able else None
+
+
+def _described(member):
+    words = "%s is %s" % (member["name"], member.get("state"))
+    if isinstance(member.get("tags"), dict) and member["tags"].get("nofailover"):
+        words += " and has the tag nofailover"
+    return words
+
+
+def _planned(cluster):
+    planned = cluster.get("scheduled_switchover")
+    return str(planned.get("at")) if isinstance(planned, dict) else None
+
+
+def _short(text):
+    words = " ".join(text.split())
+    return (words if len(words) <= 200 else words[:197] + "...") or "(empty)"

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of RabbitMQ. What takes it out is RabbitMQ's maintenance mode.
+
+In maintenance mode a node closes the connections of its clients and takes no new ones, and hands over what leads quorum queues. Nothing tells who put it
+into that mode: only the record knows whether it was us. The mode ends whenever RabbitMQ starts, so it is set again then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+# What the command line tools exit with: they do not know the command, or a check failed.
+USAGE, CHECK_FAILED = 64, 69
+# Counts the queues that the node leads, in all virtual hosts: those that the maintenance mode hands over. RabbitMQ itself finds them like this.
+LEADERS = "length(rabbit_amqqueue:list_local_leaders())."
+# The connections between nodes and of the command line tools.
+BETWEEN_NODES = ("clustering", "clustering/ssl")
+# Where a listener of all addresses is found on the host itself.
+ANY = {"::": "::1", "0.0.0.0": "127.0.0.1"}
+# Seconds for a command. Each starts a virtual machine of Erlang.
+SECONDS = 20.0
+# How many queues a sentence lists.
+LISTED = 3
+
+
+class RabbitMQ(Member):
+    type = "rabbitmq"
+    title = "RabbitMQ"
+    options = {"node": {"type": "str"}}
+    survives_reboot = False
+
+    @classmethod
+    def mistakes(cls, options):
+        node = options.get("node")
+        if node is not None and not re.fullmatch(r"[A-Za-z0-9_.-]+@[A-Za-z0-9_.:-]+", node):
+            yield "node", "%r is no name of a node; write it like rabbit@web1" % node
+
+    def look(self):
+        status = self._json("rabbitmq-diagnostics", "status")
+        listeners, out, totals = status.get("listeners"), status.get("is_under_maintenance"), status.get("totals")
+        try:
+            node = self.options.get("node") or listeners[0]["node"]
+            doors = sorted({(listener["interface"].strip("[]"), listener["port"]) for listener in listeners if listener["protocol"] not in BETWEEN_NODES})
+            connections = totals["connection_count"] + 0
+            self._process = status["pid"] + 0
+        except (AttributeError, TypeError, KeyError, IndexError):
+            raise _nonsense("rabbitmq-diagnostics status", "listeners, totals or the pid are not there") from None
+        if not isinstance(out, bool):
+            raise _nonsense("rabbitmq-diagnostics status", "is_under_maintenance is %r. RabbitMQ has it from 3.8.10 on" % (out,))
+        return Seen(
+            member=node,
+            ours=out,
+            serves=not out,
+            # The record of a hold of ours comes first.
+            foreign="The node %s is in maintenance mode already." % node if out else None,
+            left=self._left(node, connections, doors) if out else "%s is not in maintenance mode" % node,
+            state={"maintenance": out, "connections": connections},
+        )
+
+    def life(self, boot_id):
+        return "%s, process %s" % (boot_id, self._process)
+
+    def spare(self, seen):
+        return self._others_stay(seen.member) or self._needed_for_queues(seen.member)
+
+    def out(self, seen):
+        self._run("rabbitmq-upgrade", "drain")
+
+    def back(self, seen, found):
+        self._run("rabbitmq-upgrade", "revive")
+
+    def _left(self, node, connections, doors):
+        if connections:
+            return "%d client connection%s to %s" % (connections, "" if connections == 1 else "s", node)
+        # RabbitMQ lists a listener also when it is suspended.
+        doors = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
+        if doors:
+            return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in doors))
+        out = self._run("rabbitmqctl", "eval", LEADERS).strip()
+        if not out.isdigit():
+            raise _nonsense("rabbitmqctl eval", "it is not the number of queues, but %r" % out[:80])
+        return None if out == "0" else "%s quorum queue%s still led by %s" % (out, " is" if out == "1" else "s are", node)
+
+    def _others_stay(self, node):
+        """Whether enough other nodes run and are in no maintenance mode."""
+        status = self._json("rabbitmqctl", "cluster_status")
+        try:
+            nodes = [*status["disk_nodes"], *status.get("ram_nodes", ())]
+            running, partitions = list(status["running_nodes"]), dict(status["partitions"])
+            # The words come with colours.
+            serving = [name for name, told in status["maintenance_status"].items() if "not under maintenance" in told]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise _nonsense("rabbitmqctl cluster_status", "the nodes or their states are not there") from None
+        if len(nodes) < 2:
+            # Nobody could take over, so no waiting helps.
+            return None
+        if partitions:
+            return "the cluster of %s is split: its nodes do not see each other" % node
+        # Two nodes have no majority without one of them.
+        needed = len(nodes) // 2 + 1 if len(nodes) > 2 else 1
+        stay = [name for name in nodes if name != node and name in running and name in serving]
+        if len(stay) >= needed:
+            return None
+        return "without %s, %d of the %d nodes of the cluster would serve, and %d are needed" % (node, len(stay), len(nodes), needed)
+
+    def _needed_for_queues(self, node):
+        """Whether queues would be lost or stop without this node. RabbitMQ's own checks tell."""
+        for check, why in (
+            ("check_if_node_is_quorum_critical", "would lose their majority"),
+            ("check_if_node_is_mirror_sync_critical", "have no other mirror in sync"),
+        ):
+            command = ["rabbitmq-diagnostics", "--formatter", "json", *self._node(), check]
+            code, out, err = self.tools.run(command, SECONDS)
+            if code == 0 or code == USAGE and "mirror" in check:
+                # RabbitMQ has no mirrors from 4.0 on.
+                continue
+            # A check that fails says so among the errors.
+            found = _parsed(err) or _parsed(out)
+            if code != CHECK_FAILED or not isinstance(found.get("queues"), list):
+                raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, _told(err or out, code)))
+            names = [str(queue.get("readable_name") or queue.get("name")) for queue in found["queues"] if isinstance(queue, dict)]
+            listed = ", ".join(names[:LISTED]) + (" and %d more" % (len(names) - LISTED) if len(names) > LISTED else "")
+            return "without %s, queues %s: %s" % (node, why, listed)
+        return None
+
+    def _json(self, program, command):
+        found = _parsed(self._run(program, "--formatter", "json", command))
+        if not found:
+            raise _nonsense("%s %s" % (program, command), "it is no JSON object")
+        return found
+
+    def _run(self, program, *words):
+        code, out, err = self.tools.run([program, *self._node(), *words], SECONDS)
+        if code:
+            raise MemberError("`%s %s` failed: %s." % (program, words[-1] if words[0] != "eval" else "eval", _told(err or out, code)))
+        return out
+
+    def _node(self):
+        node = self.options.get("node")
+        if not node:
+            return []
+        # Names with a dot are long names, and RabbitMQ wants to be told so.
+        return ["--node", node] + (["--longnames"] if "." in node.partition("@")[2] else [])
+
+
+def _parsed(out):
+    """The JSON object in what a tool printed. Warnings may stand before it."""
+    try:
+        found = json.loads(out[max(out.find("{"), 0) :])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _nonsense(command, why):
+    return MemberError("The answer to `%s` is not what RabbitMQ says: %s." % (command, why))
+
+
+def _told(text, code):
+    """The first line of what a tool said. What follows is advice and its usage."""
+    lines = [line.strip() for line in text.replace("Error:", "").splitlines() if line.strip()]
+    return lines[0].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

@@ -1,0 +1,442 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A Redis server that Sentinel watches, as a member of its cluster.
+
+C(SENTINEL FAILOVER) alone loses writes: the former master takes them, and acknowledges them, until Sentinel makes it a replica some ten seconds later.
+So writes wait from before the failover until the former master is a replica.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+# Seconds for one connection and for one answer.
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 3.0
+# How much one answer may have.
+ANSWER_LIMIT = 1 << 20
+# Seconds for which writes may wait: until all replicas have what was written, and until the failover is done. Redis ends the pause by itself, also if
+# nobody is left who would. After the second one Sentinel has made the former master a replica, if we have not.
+CATCH_UP_PAUSE = 5.0
+FAILOVER_PAUSE = 30.0
+# Seconds for which one step waits for the replicas and for the failover, and between two looks.
+CATCH_UP_SECONDS = 3.0
+FAILOVER_SECONDS = 6.0
+LOOK_SECONDS = 0.1
+# CLIENT PAUSE knows WRITE since this version.
+NEEDED_VERSION = (6, 2)
+
+ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})\Z")
+NEVER_PROMOTED = re.compile(r"^[ \t]*(?:replica|slave)-priority[ \t]+0[ \t]*\r?$", re.MULTILINE)
+
+
+class Refused(MemberError):
+    """The server answered with an error. ``code`` is its first word."""
+
+    def __init__(self, message, code):
+        super().__init__(message)
+        self.code = code
+
+
+class Server:
+    """One connection to a Redis server or to a Sentinel."""
+
+    def __init__(self, what, address, username, password, connect):
+        self.name = "%s at %s" % (what, shown(address))
+        self._received = b""
+        try:
+            self._socket = connect(address, CONNECT_SECONDS)
+        except OSError as error:
+            raise MemberError("%s cannot be reached: %s." % (self.name, _why(error))) from error
+        try:
+            if password:
+                self.call("AUTH", *([username] if username else []), password, told="AUTH")
+        except MemberError:
+            self.close()
+            raise
+
+    def call(self, *words, told=None):
+        """The answer to one command. ``told`` is the command in messages."""
+        told = told or " ".join(str(word) for word in words[:2])
+        parts = [str(word).encode("utf-8") for word in words]
+        self._deadline = time.monotonic() + ANSWER_SECONDS
+        try:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
+            answer = self._answer()
+        except socket.timeout as error:
+            raise MemberError("%s did not answer %s within %g seconds." % (self.name, told, ANSWER_SECONDS)) from error
+        except OSError as error:
+            raise MemberError("%s did not answer %s: %s." % (self.name, told, _why(error))) from error
+        except (ValueError, RecursionError) as error:
+            raise MemberError("%s answered %s with something that Redis does not send." % (self.name, told)) from error
+        if isinstance(answer, Refused):
+            raise Refused("%s refused %s: %s." % (self.name, told, str(answer).rstrip(".")), answer.code)
+        return answer
+
+    def close(self):
+        self._socket.close()
+
+    def _answer(self):
+        line = self._line()
+        kind, rest = line[:1], line[1:].decode("utf-8", "replace")
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            return Refused(rest, rest.split(" ")[0])
+        number = int(rest)
+        if kind == b":":
+            return number
+        if number > ANSWER_LIMIT or kind not in (b"$", b"*"):
+            raise ValueError(kind)
+        if number < 0:
+            return None
+        if kind == b"*":
+            return [self._answer() for _number in range(number)]
+        return self._bytes(number + 2)[:-2].decode("utf-8", "replace")
+
+    def _line(self):
+        while b"\r\n" not in self._received:
+            self._receive()
+        line, _end, self._received = self._received.partition(b"\r\n")
+        return line
+
+    def _bytes(self, number):
+        while len(self._received) < number:
+            self._receive()
+        found, self._received = self._received[:number], self._received[number:]
+        return found
+
+    def _receive(self):
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout()
+        self._socket.settimeout(left)
+        received = self._socket.recv(65536)
+        if not received:
+            raise ConnectionError("it closed the connection")
+        self._received += received
+        if len(self._received) > ANSWER_LIMIT:
+            raise ValueError("too long")
+
+
+class Redis(Member):
+    type = "redis"
+    title = "Redis"
+    options = {
+        "master": {"type": "str", "default": "mymaster"},
+        "address": {"type": "str", "default": "127.0.0.1:6379"},
+        "username": {"type": "str"},
+        "password_file": {"type": "path"},
+        "sentinel": {"type": "str", "default": "127.0.0.1:26379"},
+        "sentinel_password_file": {"type": "path"},
+    }
+    # Redis forgets CONFIG SET.
+    survives_reboot = False
+
+    # What a test puts its own in place of.
+    connect = staticmethod(socket.create_connection)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, options, tools):
+        super().__init__(options, tools)
+        self.member = options["address"]
+        self.master = options["master"]
+        self._here = self._sentinel = None
+
+    @classmethod
+    def mistakes(cls, options):
+        for name in ("address", "sentinel"):
+            if _address(options[name]) is None:
+                yield name, "%r is no host with a port, such as 127.0.0.1:6379" % options[name]
+
+    # What the driver calls
+
+    def look(self):
+        with self._connections():
+            return self._look()
+
+    def spare(self, seen):
+        with self._connections():
+            return self._spare(seen)
+
+    def out(self, seen):
+        with self._connections():
+            if seen.state["role"] == "master" and not self._hand_over():
+                return
+            # Never while it is the master: Sentinel would ask for it after the next failover only.
+            self._here.call("CONFIG", "SET", "replica-priority", 0)
+
+    def back(self, seen, found):
+        with self._connections():
+            self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
+            # Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it.
+            if found["priority"] and self._file_says_never():
+                self._rewrite()
+
+    def is_back(self, seen, found):
+        return seen.state["priority"] == found["priority"]
+
+    # A look
+
+    def _look(self):
+        role = self._here.call("ROLE")
+        is_master = isinstance(role, list) and role[:1] == ["master"]
+        if not is_master and not (isinstance(role, list) and role[:1] == ["slave"] and len(role) >= 3):
+            raise MemberError("%s is neither a master nor a replica: ROLE says %r." % (self._here.name, role))
+        priority = self._priority()
+        named = self._named()
+        # A replica follows another server than itself.
+        is_named = not (not is_master and (role[1], role[2]) == named) and self._is_this(named)
+        left = None
+        if is_master and is_named:
+            left = "%s is the master of %s" % (self.member, self.master)
+        elif is_master:
+            left = "%s does not follow the new master %s yet" % (self.member, shown(named))
+        elif is_named:
+            left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
+        state = {"role": "master" if is_master else "replica", "priority": priority, "master": shown(named)}
+        return Seen(
+            member=self.member,
+            ours=left is None and priority == 0,
+            serves=priority != 0,
+            foreign=None,
+            left=left,
+            state=state,
+        )
+
+    def _priority(self):
+        answer = self._here.call("CONFIG", "GET", "replica-priority")
+        if not isinstance(answer, list) or len(answer) != 2 or not str(answer[1]).isdigit():
+            raise MemberError("%s does not tell its replica-priority: %r." % (self._here.name, answer))
+        return int(answer[1])
+
+    def _named(self):
+        """The address of the master, as Sentinel tells it to clients."""
+        answer = self._sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master)
+        if answer is None:
+            raise MemberError("%s watches no master with the name %s (option master)." % (self._sentinel.name, self.master))
+        if not isinstance(answer, list) or len(answer) != 2 or not str(answer[1]).isdigit():
+            raise MemberError("%s does not tell the address of the master %s: %r." % (self._sentinel.name, self.master, answer))
+        return answer[0], int(answer[1])
+
+    def _is_this(self, address):
+        """Whether an address leads to the Redis of this host. A host has many addresses, so the server there is asked who it is."""
+        server = self._connect("Redis", address, self.options["username"], "password_file")
+        try:
+            return self._run_id(server) == self._run_id(self._here)
+        finally:
+            server.close()
+
+    def _run_id(self, server):
+        run_id = _fields(server.call("INFO", "server")).get("run_id")
+        if not run_id:
+            raise MemberError("%s does not tell its run_id in INFO server." % server.name)
+        return run_id
+
+    # Whether the cluster can spare it
+
+    def _spare(self, seen):
+        try:
+            self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
+        except Refused as error:
+            return "the Sentinels of %s could not agree on another master: %s" % (self.master, str(error).rstrip("."))
+        flags = self._flags()
+        if "failover_in_progress" in flags:
+            return "a failover of %s is under way" % self.master
+        if seen.state["role"] != "master":
+            down = sorted({"s_down", "o_down", "disconnected"}.intersection(flags))
+            return "Sentinel does not reach %s, the master of %s (%s)" % (seen.state["master"], self.master, ", ".join(down)) if down else None
+        electable = self._electable()
+        if not electable:
+            return "no replica of %s can become its master: Sentinel knows none that is up and has a priority above 0" % self.master
+        behind = sorted(name for name, fields in electable.items() if fields.get("master-link-status") != "ok")
+        if behind:
+            return "%s may become the master of %s and is not linked to it" % (", ".join(behind), self.master)
+        return None
+
+    def _flags(self):
+        """What Sentinel says of the master."""
+        return _pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("flags", "").split(",")
+
+    def _electable(self):
+        """The replicas that Sentinel may make the master, by their addresses."""
+        answer = self._sentinel.call("SENTINEL", "REPLICAS", self.master)
+        if not isinstance(answer, list):
+            raise MemberError("%s does not tell the replicas of %s: %r." % (self._sentinel.name, self.master, answer))
+        found = {}
+        for fields in (_pairs(pairs, self._sentinel) for pairs in answer):
+            if fields.get("flags") == "slave" and fields.get("slave-priority") != "0":
+                found[fields.get("name")] = fields
+        return found
+
+    # Out
+
+    def _hand_over(self):
+        """Make another server the master. Returns whether this one follows it."""
+        self._check_version()
+        named = self._named()
+        if self._is_this(named):
+            if "failover_in_progress" not in self._flags():
+                self._start_failover()
+            else:
+                self._pause(FAILOVER_PAUSE)
+            named = self._await_another(named)
+            if named is None:
+                # Writes go on waiting: this server must not take any more.
+                return False
+        self._here.call("REPLICAOF", named[0], named[1])
+        # As Sentinel does. Without it this server would be a master when it starts anew.
+        self._rewrite()
+        # Clients that waited see a lost connection, which they know how to handle, and ask Sentinel.
+        self._here.call("CLIENT", "KILL", "TYPE", "normal")
+        self._here.call("CLIENT", "UNPAUSE")
+        return True
+
+    def _check_version(self):
+        version = _fields(self._here.call("INFO", "server")).get("redis_version", "")
+        numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version)[:2])
+        if numbers < NEEDED_VERSION:
+            raise MemberError(
+                "%s has version %s: to hand over without a loss, it must be able to let writes wait, as Redis does from %s on."
+                % (self._here.name, version or "unknown", ".".join(map(str, NEEDED_VERSION)))
+            )
+
+    def _pause(self, seconds):
+        self._here.call("CLIENT", "PAUSE", int(seconds * 1000), "WRITE")
+
+    def _start_failover(self):
+        try:
+            self._pause(CATCH_UP_PAUSE)
+            self._await_replicas()
+            self._pause(FAILOVER_PAUSE)
+        except MemberError:
+            self._unpause()
+            raise
+        try:
+            self._sentinel.call("SENTINEL", "FAILOVER", self.master)
+        except Refused as error:
+            # Any other error leaves it open whether the failover has begun. Then writes have to wait.
+            if error.code != "INPROG":
+                self._unpause()
+                raise
+
+    def _unpause(self):
+        try:
+            self._here.call("CLIENT", "UNPAUSE")
+        except MemberError:
+            pass  # the pause ends by itself, and why it was to end is told already
+
+    def _await_replicas(self):
+        """Until each replica that may become the master has all that was written."""
+        deadline = self.monotonic() + CATCH_UP_SECONDS
+        while True:
+            electable = self._electable()
+            fields = _fields(self._here.call("INFO", "replication"))
+            offset = fields.get("master_repl_offset")
+            same = set()
+            for value in (value for key, value in fields.items() if re.match(r"slave[0-9]+\Z", key)):
+                replica = dict(part.partition("=")[::2] for part in value.split(","))
+                if replica.get("state") == "online" and replica.get("offset") == offset:
+                    same.add("%s:%s" % (replica.get("ip"), replica.get("port")))
+            behind = sorted(set(electable) - same)
+            if electable and not behind:
+                return
+            if self.monotonic() >= deadline:
+                what = "%s had not all that was written within %g seconds" % (", ".join(behind), CATCH_UP_SECONDS)
+                if not behind:
+                    what = "Sentinel knows no replica that can become the master of %s" % self.master
+                raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
+            self.sleep(LOOK_SECONDS)
+
+    def _await_another(self, former):
+        """Until Sentinel names another master. Returns its address, or None if the failover still goes on."""
+        deadline = self.monotonic() + FAILOVER_SECONDS
+        while True:
+            # In this order: if the failover is over, the address is that of the new master.
+            goes_on = "failover_in_progress" in self._flags()
+            named = self._named()
+            if named != former:
+                return named
+            if not goes_on:
+                self._unpause()
+                raise MemberError("%s gave up the failover of %s. See its log." % (self._sentinel.name, self.master))
+            if self.monotonic() >= deadline:
+                return None
+            self.sleep(LOOK_SECONDS)
+
+    # The configuration file
+
+    def _rewrite(self):
+        try:
+            self._here.call("CONFIG", "REWRITE")
+        except Refused:
+            pass  # it has no configuration file, or one that it may not write
+
+    def _file_says_never(self):
+        path = _fields(self._here.call("INFO", "server")).get("config_file")
+        try:
+            with open(path or "", encoding="utf-8", errors="replace") as stream:
+                return NEVER_PROMOTED.search(stream.read()) is not None
+        except OSError:
+            return False
+
+    # Connections
+
+    @contextlib.contextmanager
+    def _connections(self):
+        """Connections of one step to the Redis of this host and to Sentinel."""
+        self._here = self._connect("Redis", _address(self.options["address"]), self.options["username"], "password_file")
+        try:
+            self._sentinel = self._connect("Sentinel", _address(self.options["sentinel"]), None, "sentinel_password_file")
+            try:
+                yield
+            finally:
+                self._sentinel.close()
+        finally:
+            self._here.close()
+
+    def _connect(self, what, address, username, password_file):
+        path = self.options[password_file]
+        return Server(what, address, username, self.tools.secret(path) if path else None, self.connect)
+
+
+def shown(address):
+    """An address as people write it."""
+    host, port = address
+    return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
+
+
+def _address(text):
+    """Host and port of an address; None if it is none."""
+    found = ADDRESS.match(text)
+    if not found or not 0 < int(found.group("port")) < 65536:
+        return None
+    return found.group("six") or found.group("name"), int(found.group("port"))
+
+
+def _fields(text):
+    """The lines of INFO."""
+    return dict(line.strip().partition(":")[::2] for line in str(text).splitlines() if ":" in line)
+
+
+def _pairs(answer, server):
+    """What Sentinel tells of one server: names and values in turns."""
+    if not isinstance(answer, list):
+        raise MemberError("%s tells nothing of a server that it knows: %r." % (server.name, answer))
+    return dict(zip(answer[::2], answer[1::2]))
+
+
+def _why(error):
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

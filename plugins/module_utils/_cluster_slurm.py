@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A node of Slurm that runs jobs. It is drained: no new job comes, and those that run go on. The reason of the drain tells whose it is."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen
+
+REASON = "%s: Azure scheduled event" % OWNER
+# Slurm waits for its controller for 10 seconds by default, and then says so.
+SECONDS = 15.0
+# Base states of a node that gets no jobs, whoever set them.
+DOWN = ("DOWN", "ERROR", "FUTURE", "UNKNOWN")
+
+
+class Slurm(Member):
+    type = "slurm"
+    title = "Slurm"
+    options = {"node": {"type": "str"}, "requeue": {"type": "bool", "default": False}}
+    # Jobs may run for hours, and the queue goes on with the other nodes.
+    one_by_one = False
+
+    @classmethod
+    def mistakes(cls, options):
+        node = options.get("node")
+        if node is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", node):
+            yield "node", "%r is no name of a single node; write it of letters, digits, dots, dashes and underscores" % node
+
+    def look(self):
+        node = self.options.get("node") or os.uname().nodename.split(".")[0]
+        told = self._run("scontrol", "show", "node", node, "--oneliner")
+        state = re.search(r" State=(\S+)", told)
+        if not told.startswith("NodeName=%s " % node) or state is None:
+            raise MemberError("`scontrol show node %s` told no state: %s." % (node, told.strip()[:200] or "nothing"))
+        # In some versions a star marks a node that does not respond.
+        flags = [flag.rstrip("*~#!%$@^-") for flag in state[1].split("+")]
+        reason = re.search(r" Reason=(.*?)(?: \[[^\[\]]*\])?\s*$", told)
+        reason = reason[1] if reason else ""
+        jobs = self._jobs(node)
+        is_drained = any(flag in ("DRAIN", "DRAINED", "DRAINING") for flag in flags)
+        ours = is_drained and reason.startswith(OWNER)
+        foreign = None
+        if not ours and (is_drained or flags[0] in DOWN):
+            foreign = "Slurm has the node %s as %s, and not because of %s%s." % (node, state[1], OWNER, " (%s)" % reason if reason else "")
+        left = "%d job%s on %s" % (len(jobs), " runs" if len(jobs) == 1 else "s run", node) if jobs else None
+        self._responds = "NOT_RESPONDING" not in flags and "*" not in state[1]
+        return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)})
+
+    def out(self, seen):
+        if not seen.ours:
+            self._run("scontrol", "update", "nodename=%s" % seen.member, "state=drain", "reason=%s" % REASON)
+        for job in self._jobs(seen.member) if self.options["requeue"] else ():
+            # Whether a job may be requeued is the job's to say. Those that may not are what is left.
+            self.tools.run(["scontrol", "requeue", job], SECONDS)
+
+    def back(self, seen, found):
+        if not self._responds:
+            raise MemberError("The slurmd of the node %s does not respond to the controller yet." % seen.member)
+        self._run("scontrol", "update", "nodename=%s" % seen.member, "state=resume")
+
+    def _jobs(self, node):
+        """The jobs that have the node."""
+        told = self._run("squeue", "--noheader", "--nodelist=%s" % node, "--format=%A %T")
+        jobs = [line.split() for line in told.splitlines() if line.strip()]
+        if not all(len(job) == 2 and job[0].isdigit() for job in jobs):
+            raise MemberError("`squeue --nodelist=%s` told no list of jobs: %s." % (node, told.strip()[:200]))
+        return [number for number, state in jobs if state != "PENDING"]
+
+    def _run(self, *argv):
+        code, out, err = self.tools.run(list(argv), SECONDS)
+        if code:
+            lines = [line.strip() for line in (err or out).splitlines() if line.strip()]
+            raise MemberError("`%s` failed: %s." % (" ".join(argv[:3]), lines[-1].rstrip(".") if lines else "it exited with %d" % code))
+        return out

@@ -1,0 +1,271 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_hold
+short_description: Take a host out of duty in its cluster for an event, and let it serve again
+version_added: 0.2.0
+author:
+  - The graceful.azure authors (@graceful-azure)
+description:
+  - Takes a member of a cluster out of duty for an event and records what it found (a hold), or releases the hold. When the last event is released,
+    the member may serve again. It does not get back a role that it handed over.
+  - The module runs on the member itself, and asks and tells the cluster through the member's own tools.
+  - First it asks the cluster whether it can spare the member. If it cannot, nothing is changed, and the module waits.
+  - The member is drained when the cluster says that nothing is left on it. The exit code of a command is no proof.
+  - What the module sets bears the name C(graceful.azure) if the cluster knows names for it. If somebody else took the member out, nothing is set and
+    nothing is given back. If what the module set is gone in the same boot, this is reported, and the member is left alone.
+extends_documentation_fragment:
+  - graceful.azure._hold
+  - graceful.azure._attributes
+attributes:
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - A call that only continues to wait is no change. A call that takes the member out, or gives it back, is one.
+options:
+  type:
+    description:
+      - The type of the cluster. Required for O(state=present). Without it, O(state=absent) applies to the holds of all types.
+    type: str
+    choices: [pacemaker, slurm, patroni, rabbitmq, redis, consul, kubernetes]
+  name:
+    description:
+      - A name for the hold, such as that of the drain step. Required for O(state=present). Without it, O(state=absent) applies to all holds.
+    type: str
+  options:
+    description:
+      - The options of that type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/drain-steps.md).
+      - The record keeps them, so O(state=absent) needs none.
+    type: dict
+    default: {}
+  force:
+    description:
+      - Whether to take the member out without asking whether the cluster can spare it.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - How many seconds to wait until everything is done. V(0) takes one step, which does not wait.
+      - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
+    type: float
+    default: 0
+"""
+
+EXAMPLES = r"""
+- name: Move everything that Pacemaker runs on this node to another one
+  graceful.azure.cluster_hold:
+    type: pacemaker
+    name: ha
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 60
+
+- name: The event is over
+  graceful.azure.cluster_hold:
+    type: pacemaker
+    name: ha
+    state: absent
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 60
+"""
+
+RETURN = r"""
+members:
+  description: The member, or with O(state=absent) all members that were held.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: The type of the cluster.
+      type: str
+    name:
+      description: The name of the hold.
+      type: str
+    member:
+      description: What the host is called in its cluster.
+      type: str
+    serves:
+      description: Whether it may serve, because nobody took it out.
+      type: bool
+    left:
+      description: What is still on it. Null if it is drained.
+      type: str
+    state:
+      description: What the cluster tells about it. The keys depend on the type.
+      type: dict
+    found:
+      description: The state before the module changed it. Null if it is not held.
+      type: dict
+    held_by:
+      description: The events that hold it.
+      type: list
+      elements: str
+    condition:
+      description:
+        - V(held) - this module took it out, and it is drained.
+        - V(draining) - it is to be taken out, or something is left on it. V(returning) - what took it out is to be removed.
+        - V(taken_out_by_others) - somebody else took it out.
+        - V(rebooted) - it may serve again because the host was rebooted, or its part of the cluster was restarted.
+        - V(changed_meanwhile) - what this module set is gone, because somebody else acted. It was not touched.
+        - V(none) - it is not held.
+      type: str
+  sample:
+    - type: pacemaker
+      name: ha
+      member: web1
+      serves: false
+      left: null
+      state: {constraint: true, online: true, standby: false, resources: 0}
+      found: {constraint: false, online: true, standby: false, resources: 2}
+      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
+      condition: held
+done:
+  description: Whether there is nothing left to wait for.
+  returned: success
+  type: bool
+  sample: true
+waiting_for:
+  description: What the module waits for. Null when everything is done.
+  returned: success
+  type: str
+  sample: 2 resources run on web1
+conflicts:
+  description: Where somebody else acted in the meantime, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    KIND,
+    DryMember,
+    MemberError,
+    Members,
+    Tools,
+    check_options,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    HoldError,
+    Request,
+    Store,
+    check_timeout,
+    hold_argument_spec,
+)
+
+
+def argument_spec():
+    return dict(
+        hold_argument_spec(),
+        type={"type": "str", "choices": list(TYPES)},
+        name={"type": "str"},
+        options={"type": "dict", "default": {}},
+        force={"type": "bool", "default": False},
+        timeout={"type": "float", "default": 0},
+    )
+
+
+REQUIRED_IF = [("state", "present", ("event_ids", "type", "name"))]
+
+
+class Clock:
+    """How long the call may still take."""
+
+    def __init__(self, timeout, monotonic=time.monotonic, sleep=time.sleep):
+        self.monotonic = monotonic
+        self.sleep = sleep
+        self._ends = monotonic() + timeout
+
+    @property
+    def left(self):
+        return max(0.0, self._ends - self.monotonic())
+
+
+def run(params, check_mode, tools=None, store=None, types=None, clock=None):
+    request = Request.from_params(params)
+    clock = clock or Clock(0.0 if check_mode else check_timeout(params["timeout"]))
+    tools, types = tools or Tools(), TYPES if types is None else types
+    store = store or Store(params["state_dir"], dry=check_mode)
+    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _held(store, types, params)
+    results = []
+    for type_name, name, options in wanted:
+        member = types[type_name](options, tools)
+        member = DryMember(member) if check_mode else member
+        driver = Members(member, store, request, type_name, name, options, tools.boot_id(), params["force"])
+        results.append(_continue(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
+    waiting_for = [waiting for _engine, waiting in results if waiting]
+    engines = [engine for engine, _waiting in results]
+    return {
+        "changed": any(engine.changed for engine in engines),
+        "members": [engine.driver.describe(hold) for engine in engines for hold in engine.current],
+        "done": not waiting_for,
+        "waiting_for": waiting_for[0] if waiting_for else None,
+        "conflicts": [conflict for engine in engines for conflict in engine.conflicts],
+        "diff": {way: {name: told for engine in engines for name, told in engine.diff[way].items()} for way in ("before", "after")},
+    }
+
+
+def _checked(types, params):
+    """The options of the member in their types."""
+    name = params["name"].strip()
+    if not name:
+        raise ValueError("name is empty: give the hold a name.")
+    options, mistakes = check_options(types[params["type"]], params["options"])
+    if mistakes:
+        raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")
+    return options
+
+
+def _held(store, types, params):
+    """The members on record that the request is about."""
+    found = []
+    for record in store.records(KIND):
+        type_name, name = record["subject"]["type"], record["subject"]["name"]
+        if params["type"] in (None, type_name) and params["name"] in (None, name):
+            if type_name not in types:
+                raise ValueError("The record %s is about a member of the type %s, which this release does not know." % (record["path"], type_name))
+            found.append((type_name, name, record["options"]))
+    return found
+
+
+def _continue(engine, clock, title):
+    """Run the engine. Returns it with what is left to wait for.
+
+    A cluster that cannot be asked after the event may be starting still, so that is waited for. Before the event it is an error at once.
+    """
+    while True:
+        try:
+            engine.run(clock.left)
+            return engine, "; ".join(engine.waiting_for)
+        except MemberError as error:
+            told = "%s: %s" % (title, error)
+            if engine.request.present:
+                raise MemberError(told) from error
+            if clock.left <= 0:
+                return engine, told.rstrip(".")
+            clock.sleep(min(engine.driver.pause, clock.left))
+
+
+def main():
+    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
+    try:
+        result = run(module.params, module.check_mode)
+    except (MemberError, HoldError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

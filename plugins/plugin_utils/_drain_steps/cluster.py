@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Members of clusters as drain steps, one kind for each type of cluster. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, check_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+
+
+class Cluster(Kind):
+    module = "cluster_hold"
+    common = False
+    # A member that leads hands that over before its connections are counted.
+    needs_idle = False
+    asks_first = True
+    windows = False
+    files = "cluster"
+
+    def __init__(self, member):
+        self.name = member.type
+        self.options = ("cluster", *member.options)
+        self.record = f"{KIND}_{member.type}"
+        self._member = member
+
+    def step(self, options, folder):
+        step = {"options": check_options(self._member, self._own(options))[0], "out": True, "in": True}
+        if self._member.one_by_one:
+            # Its hosts go out one after the other.
+            step["cluster"] = str(options.get("cluster") or options["name"])
+        return step
+
+    def problems(self, options, file_problem):
+        cluster = options.get("cluster")
+        if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, (str, int)) or not str(cluster).strip()):
+            yield "cluster", f"{cluster!r} is no name; give all hosts of one cluster the same name"
+        yield from check_options(self._member, self._own(options))[1]
+
+    def acts(self, group, hold):
+        (step,) = group["steps"] or [None]
+        args = dict({"type": self.name, "timeout": 0}, **hold)
+        if group["names"]:
+            args["name"] = step["name"]
+        if hold.get("state") == "present":
+            args["options"] = step["options"]
+        return args
+
+    def _own(self, options):
+        return {key: options[key] for key in self._member.options if options.get(key) is not None}

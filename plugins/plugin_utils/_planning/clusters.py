@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose turn is it in each cluster? Private to the collection; pure.
+
+Targets that are members of one cluster go out one after the other: a cluster that lost several members may stop what it runs. A member that is out
+counts until it is back. Like the minimum in service, this gives way shortly before the impact.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_given_back
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
+
+
+def clusters_of(host):
+    """The clusters whose members go out one after the other, per name of a drain step of the host: pairs of a type and a name."""
+    return {step["name"]: (step["type"], step["cluster"]) for step in host.settings.drain_host.steps if step.get("cluster")}
+
+
+def wait_for_turn(preparing, observed):
+    """Why a host must not go out yet, as far as its clusters are concerned: a phrase per name. C(preparing): per host the events that it goes out for."""
+    waits = {}
+    for cluster in sorted({cluster for host in observed.hosts.values() for cluster in clusters_of(host).values()}):
+        members = [host for host in observed.hosts.values() if cluster in clusters_of(host).values()]
+        out = [host.name for host in members if _is_out(host, cluster, observed)]
+        for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _urgency(host, preparing, observed)):
+            if out and not must_yield(host, preparing[host.name], observed.now):
+                waits.setdefault(host.name, f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other")
+            else:
+                out.append(host.name)
+    return waits
+
+
+def _is_out(host, cluster, observed):
+    """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it."""
+    holds = host.observation.holds
+    if holds is None:
+        return bool(host.events) or any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
+    return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
+
+
+def _names(host, cluster):
+    return [(cluster[0], name) for name, found in clusters_of(host).items() if found == cluster]
+
+
+def _urgency(host, preparing, observed):
+    """Who has begun goes on. Then the most urgent goes first."""
+    events = preparing[host.name]
+    at = events[0].not_before_at
+    begun = any(event.key in host.held_ids for event in events)
+    return (not begun, not any(event.started for event in events), at is None, at or 0, events[0].key, host.name)

@@ -1,0 +1,233 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Three real PostgreSQL servers of Patroni, with etcd, under writes of which each is counted.
+
+A cluster takes a quarter of a minute to start, so all tests here are long. What the quick suite holds: tests/unit/plugins/module_utils/test_cluster_patroni.py,
+with answers that this Patroni gave.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.support.cluster_site import NEEDED as ROOT_NEEDED
+from tests.support.cluster_site import ClusterSite, run_killed
+from tests.support.module import run_module
+from tests.support.patroni import NEEDED, Cluster, Writers
+from tests.support.processes import descendants, kill
+from tests.support.site import wait_until
+
+pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
+
+EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+DRIVER = "module_utils._cluster_patroni"
+
+
+@pytest.fixture(name="cluster", scope="module")
+def make_cluster():
+    cluster = Cluster()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(name="leader")
+def find_leader(cluster):
+    """The node that leads when the test begins."""
+    cluster.await_whole()
+    return cluster[cluster.leader()]
+
+
+@pytest.fixture(name="writers")
+def make_writers(cluster, leader):
+    writers = Writers(cluster)
+    wait_until(lambda: len(writers.acknowledged()) > 50, 30, "the writers write")
+    yield writers
+    writers.stop()
+
+
+def arguments(folder, node, state="present", **more):
+    return {"type": "patroni", "name": "db", "options": node.options, "state": state, "event_ids": [EVENT], "state_dir": str(folder / "state"), **more}
+
+
+def hold(folder, node, state="present", check=False, **more):
+    return run_module("cluster_hold", arguments(folder, node, state, **more), check)
+
+
+def nothing_lost(cluster, writers):
+    cluster.await_whole()
+    time.sleep(1)
+    writers.stop()
+    assert len(writers.acknowledged()) > 200
+    assert writers.lost() == []
+
+
+def test_the_leader_hands_over_and_stays_a_replica(cluster, leader, writers, tmp_path):
+    predicted = hold(tmp_path, leader, check=True)
+    assert predicted["changed"] and predicted["done"], predicted
+    assert cluster.leader() == leader.name and not (tmp_path / "state").exists()
+    taken = hold(tmp_path, leader, timeout=50)
+    assert taken["done"] and taken["changed"], taken
+    assert leader.read("/leader")[0] == 503 and cluster.leader() not in (None, leader.name)
+    assert cluster.members()[leader.name]["state"] in ("running", "streaming")
+    again = hold(tmp_path, leader)
+    assert again["done"] and not again["changed"], again
+    given = hold(tmp_path, leader, "absent")
+    assert given["done"] and given["changed"] and given["conflicts"] == [], given
+    assert cluster.leader() != leader.name
+    nothing_lost(cluster, writers)
+    assert writers.longest_gap() < 15
+
+
+def test_a_leader_that_is_killed_leaves_a_gap(cluster, leader, writers):
+    """What the drain step saves. Otherwise the measure proves nothing."""
+    leader.end()
+    try:
+        wait_until(lambda: cluster.leader() not in (None, leader.name), 60, "another member leads")
+        time.sleep(2)
+    finally:
+        leader.start()
+    nothing_lost(cluster, writers)
+    assert writers.longest_gap() > 10
+
+
+def test_a_replica_is_not_touched(cluster, leader, tmp_path):
+    node = next(node for node in cluster.nodes.values() if node is not leader)
+    taken = hold(tmp_path, node, timeout=30)
+    assert taken["done"], taken
+    assert hold(tmp_path, node, "absent")["done"]
+    assert cluster.leader() == leader.name
+
+
+def test_a_paused_cluster_is_left_alone_but_by_force(cluster, leader, writers, tmp_path):
+    leader.post("/config", method="PATCH", pause=True)
+    try:
+        wait_until(lambda: '"pause": true' in leader.read("/cluster")[1], 30, "the cluster is paused")
+        waits = hold(tmp_path, leader)
+        assert not waits["changed"] and "somebody works on it" in waits["waiting_for"], waits
+        assert cluster.leader() == leader.name
+        taken = hold(tmp_path, leader, force=True, timeout=50)
+        assert taken["done"] and cluster.leader() not in (None, leader.name), taken
+        assert '"pause": true' in leader.read("/cluster")[1]
+    finally:
+        leader.post("/config", method="PATCH", pause=None)
+    assert hold(tmp_path, leader, "absent")["done"]
+    nothing_lost(cluster, writers)
+
+
+def test_a_planned_switchover_is_left_alone(cluster, leader, tmp_path):
+    at = (datetime.now(timezone.utc) + timedelta(hours=1)).isoformat()
+    other = next(name for name in cluster.nodes if name != leader.name)
+    assert leader.post("/switchover", leader=leader.name, candidate=other, scheduled_at=at)[0] == 202
+    try:
+        wait_until(lambda: "scheduled_switchover" in leader.read("/cluster")[1], 30, "it is planned")
+        waits = hold(tmp_path, leader)
+        assert not waits["changed"] and "a switchover is planned for" in waits["waiting_for"], waits
+        assert "scheduled_switchover" in leader.read("/cluster")[1] and cluster.leader() == leader.name
+    finally:
+        leader.post("/switchover", method="DELETE")
+
+
+def test_a_leader_that_nobody_can_follow_is_waited_for(cluster, leader, tmp_path):
+    others = [node for node in cluster.nodes.values() if node is not leader]
+    for node in others:
+        node.stop()
+    try:
+        waits = hold(tmp_path, leader)
+        assert not waits["changed"] and waits["waiting_for"].startswith("no other member can become the leader: "), waits
+        assert cluster.leader() == leader.name
+    finally:
+        for node in others:
+            node.start()
+
+
+def test_a_login_that_is_wrong_changes_nothing(cluster, leader, tmp_path):
+    options = {key: value for key, value in leader.options.items() if key not in ("username", "password_file")}
+    told = run_module("cluster_hold", dict(arguments(tmp_path, leader), options=options))
+    assert told["failed"] and "needs a login: see the options username and password_file" in told["msg"], told
+    assert not list((tmp_path / "state").rglob("*.json")) and cluster.leader() == leader.name
+
+
+def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
+    processes = [leader.process.pid, *descendants(leader.process.pid)]
+    began = time.monotonic()
+    for pid in processes:
+        kill(pid, signal.SIGSTOP)
+    try:
+        told = hold(tmp_path, leader)
+    finally:
+        for pid in processes:
+            kill(pid, signal.SIGCONT)
+    assert told["failed"] and "was not answered within 4 seconds" in told["msg"], told
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("function, after", [("out", False), ("out", True), ("_request", True)])
+def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after):
+    """Between record and change, after the change, and after the first answer."""
+    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=50), DRIVER, f"Patroni.{function}", after=after)
+    taken = hold(tmp_path, leader, timeout=50)
+    assert taken["done"] and cluster.leader() not in (None, leader.name), taken
+    assert hold(tmp_path, leader, "absent")["done"]
+    assert not list((tmp_path / "state").rglob("*.json"))
+    nothing_lost(cluster, writers)
+
+
+def test_a_kill_between_record_and_change_and_the_event_is_over(cluster, leader, tmp_path):
+    run_killed("cluster_hold", arguments(tmp_path, leader), DRIVER, "Patroni.out")
+    assert len(list((tmp_path / "state").rglob("*.json"))) == 1
+    given = hold(tmp_path, leader, "absent")
+    assert given["done"] and given["conflicts"] == [] and cluster.leader() == leader.name
+    assert not list((tmp_path / "state").rglob("*.json"))
+
+
+class TestEvents:
+    """The playbook handle_events, from the notice to the end."""
+
+    pytestmark = ROOT_NEEDED
+
+    @pytest.fixture(name="site")
+    def make_site(self, cluster, leader, tmp_path):
+        site = ClusterSite(tmp_path, cluster.nodes, name="db", type="patroni")
+        yield site
+        site.close()
+
+    def test_reboot(self, cluster, leader, site, writers):
+        site.see_through("Reboot", leader.name, site.reboot)
+        assert cluster.leader() != leader.name
+        nothing_lost(cluster, writers)
+
+    def test_freeze(self, cluster, leader, site, writers):
+        def freeze(_name):
+            postmaster = int((leader.folder / "postmaster.pid").read_text().splitlines()[0])
+            frozen = [leader.process.pid, *descendants(leader.process.pid), postmaster, *descendants(postmaster)]
+            for pid in frozen:
+                kill(pid, signal.SIGSTOP)
+            time.sleep(9)
+            for pid in frozen:
+                kill(pid, signal.SIGCONT)
+
+        site.see_through("Freeze", leader.name, freeze)
+        nothing_lost(cluster, writers)
+
+    def test_cancelled(self, cluster, leader, site, writers):
+        site.see_cancelled(leader.name, lambda: cluster.leader() not in (None, leader.name))
+        nothing_lost(cluster, writers)
+
+    def test_a_run_that_is_killed_is_continued(self, cluster, leader, site, writers):
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=[leader.name], ImpactSeconds=None, SettleSeconds=1)
+        process = site.start("handle_events")
+        wait_until(lambda: any("cluster" in path.name for path in site.records()), 100, "there is a record")
+        site.kill(process)
+        process = site.start("handle_events", handle_events_timeout=150)
+        site.simulator.wait_for(event_id, "Started", 120)
+        site.reboot(leader.name)
+        site.simulator.complete(event_id)
+        run = site.finish(process)
+        assert run.status == 0 and run.event(event_id)["hosts"][leader.name]["state"] == "restored", run.output
+        nothing_lost(cluster, writers)

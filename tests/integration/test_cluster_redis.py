@@ -1,0 +1,259 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Three real Redis servers with Sentinels, under writes of which each is counted."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.support.cluster_site import NEEDED as ROOT_NEEDED
+from tests.support.cluster_site import ClusterSite, run_killed
+from tests.support.module import run_module
+from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
+from tests.support.site import wait_until
+
+pytestmark = [NEEDED, pytest.mark.timeout(300)]
+
+EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+DRIVER = "module_utils._cluster_redis"
+# All that is told to servers while a master hands over, in order.
+CHANGES = [
+    "CLIENT PAUSE 5000",
+    "CLIENT PAUSE 30000",
+    "SENTINEL FAILOVER",
+    "REPLICAOF",
+    "CONFIG REWRITE",
+    "CLIENT KILL",
+    "CLIENT UNPAUSE",
+    "CONFIG SET replica-priority 0",
+]
+
+
+@pytest.fixture(name="cluster")
+def make_cluster(tmp_path):
+    cluster = Sentinels(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(name="writers")
+def make_writers(cluster):
+    writers = Writers(cluster)
+    time.sleep(1)
+    yield writers
+    writers.stop()
+
+
+def arguments(folder, node, state="present", **more):
+    return {"type": "redis", "name": "cache", "options": node.options, "state": state, "event_ids": [EVENT], "state_dir": str(folder / "state"), **more}
+
+
+def hold(folder, node, state="present", check=False, **more):
+    return run_module("cluster_hold", arguments(folder, node, state, **more), check)
+
+
+def nothing_lost(writers):
+    time.sleep(1)
+    writers.stop()
+    assert len(writers.acknowledged) > 500
+    assert writers.lost() == []
+
+
+def test_the_master_hands_over_and_no_acknowledged_write_is_lost(cluster, writers, tmp_path):
+    """The short sample of the long tests below."""
+    master = cluster["redis1"]
+    predicted = hold(tmp_path, master, check=True)
+    assert predicted["changed"] and predicted["done"]
+    assert master.role == "master" and not (tmp_path / "state").exists()
+    taken = hold(tmp_path, master, timeout=20)
+    assert taken["done"] and taken["changed"], taken
+    assert master.role == "slave" and master.priority == "0"
+    assert cluster.master() is not master
+    again = hold(tmp_path, master)
+    assert again["done"] and not again["changed"], again
+    # Its file does not say that it is never promoted: after a reboot it may be.
+    assert "replica-priority" not in master.configuration.read_text()
+    given = hold(tmp_path, master, "absent")
+    assert given["done"] and given["changed"] and given["conflicts"] == [], given
+    assert master.role == "slave" and master.priority == "100"
+    nothing_lost(writers)
+    assert writers.longest_gap < 6
+
+
+@pytest.mark.long  # the quick suite holds test_the_master_hands_over_and_no_acknowledged_write_is_lost
+class TestLong:
+    def test_without_the_order_writes_are_lost(self, cluster, writers):
+        """Otherwise the counting proves nothing."""
+        cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
+        wait_until(lambda: cluster["redis1"].role == "slave", 60, "Sentinel makes the former master a replica")
+        time.sleep(1)
+        writers.stop()
+        assert len(writers.lost()) > 10
+
+    def test_all_in_turn(self, cluster, writers, tmp_path):
+        for name in ("redis1", "redis2", "redis3", "redis1"):
+            node = cluster[name]
+            was_master = node.role == "master"
+            taken = hold(tmp_path / name, node, timeout=20)
+            assert taken["done"] and node.role == "slave" and node.priority == "0", taken
+            assert taken["members"][0]["found"]["role"] == ("master" if was_master else "replica")
+            node.stop()
+            node.start()
+            cluster.await_whole()
+            given = hold(tmp_path / name, node, "absent", timeout=20)
+            assert given["done"] and node.priority == "100"
+        nothing_lost(writers)
+
+    def test_what_somebody_else_set_is_untouched(self, cluster, tmp_path):
+        node = cluster["redis2"]
+        node.ask("CONFIG", "SET", "replica-priority", 0)
+        assert hold(tmp_path, node, timeout=20)["done"]
+        given = hold(tmp_path, node, "absent")
+        assert given["done"] and given["conflicts"] == [] and node.priority == "0"
+        node.ask("CONFIG", "SET", "replica-priority", 30)
+        assert hold(tmp_path, node, timeout=20)["done"]
+        node.ask("CONFIG", "SET", "replica-priority", 50)
+        assert hold(tmp_path, node)["conflicts"]
+        assert hold(tmp_path, node, "absent")["conflicts"] and node.priority == "50"
+
+    def test_a_failover_while_it_is_held_leaves_no_priority_in_its_file(self, cluster, tmp_path):
+        """Sentinel has the server follow the new master and write its file, with the priority that it has by then."""
+        node = cluster["redis2"]
+        node.ask("CONFIG", "SET", "replica-priority", 30)
+        assert hold(tmp_path, node, timeout=20)["done"]
+        cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
+        wait_until(lambda: "replica-priority 0" in node.configuration.read_text(), 60, "its file has the priority")
+        assert hold(tmp_path, node)["done"] and cluster.master().name == "redis3"
+        given = hold(tmp_path, node, "absent", timeout=20)
+        assert given["done"] and given["conflicts"] == []
+        assert node.priority == "30" and "replica-priority 30" in node.configuration.read_text()
+
+    def test_a_master_that_cannot_be_spared_keeps_its_role(self, cluster, writers, tmp_path):
+        for name in ("redis2", "redis3"):
+            cluster[name].ask("CONFIG", "SET", "replica-priority", 0)
+        node = cluster["redis1"]
+        waits = {}
+
+        def waited():
+            # Sentinel learns the priorities within ten seconds.
+            waits.update(hold(tmp_path, node, check=True))
+            return not waits["done"]
+
+        wait_until(waited, 30, "Sentinel knows the priorities")
+        waits = hold(tmp_path, node)
+        assert not waits["changed"] and waits["waiting_for"].startswith(f"no replica of {GROUP} can become its master")
+        assert node.role == "master"
+        nothing_lost(writers)
+
+    def test_sentinels_that_are_too_few(self, cluster, tmp_path):
+        for name in ("redis2", "redis3"):
+            cluster.processes.stop(cluster[name].sentinel)
+        time.sleep(6)
+        waits = hold(tmp_path, cluster["redis1"])
+        assert not waits["changed"] and "could not agree on another master" in waits["waiting_for"], waits
+
+    @pytest.mark.parametrize("command", CHANGES)
+    def test_a_kill_after_any_change_is_made_good(self, cluster, writers, tmp_path, command):
+        node = cluster["redis1"]
+        run_killed("cluster_hold", arguments(tmp_path, node, timeout=20), DRIVER, "Server.call", command, after=True)
+        taken = hold(tmp_path, node, timeout=40)
+        assert taken["done"] and node.role == "slave" and node.priority == "0", taken
+        given = hold(tmp_path, node, "absent", timeout=20)
+        assert given["done"] and node.priority == "100" and given["conflicts"] == []
+        nothing_lost(writers)
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_kill_while_it_is_given_back(self, cluster, tmp_path, after):
+        node = cluster["redis2"]
+        assert hold(tmp_path, node, timeout=20)["done"]
+        run_killed("cluster_hold", arguments(tmp_path, node, "absent", timeout=20), DRIVER, "Server.call", "CONFIG SET replica-priority 100", after)
+        given = hold(tmp_path, node, "absent", timeout=20)
+        assert given["done"] and given["conflicts"] == [] and node.priority == "100"
+        assert not list((tmp_path / "state").rglob("*.json"))
+
+    def test_a_kill_between_record_and_change(self, cluster, writers, tmp_path):
+        node = cluster["redis1"]
+        run_killed("cluster_hold", arguments(tmp_path, node), DRIVER, "Redis.out")
+        assert len(list((tmp_path / "state").rglob("*.json"))) == 1 and node.role == "master"
+        given = hold(tmp_path, node, "absent", timeout=20)
+        assert given["done"] and given["conflicts"] == [] and node.role == "master" and node.priority == "100"
+        nothing_lost(writers)
+
+
+@pytest.mark.long  # the quick suite holds test_the_master_hands_over_and_no_acknowledged_write_is_lost
+class TestEvents:
+    """The playbook handle_events, from the notice to the end."""
+
+    pytestmark = ROOT_NEEDED
+
+    @pytest.fixture(name="writers")
+    def make_writers(self, cluster):
+        writers = Writers(cluster, pause=0.03)
+        yield writers
+        writers.stop()
+
+    @pytest.fixture(name="site")
+    def make_site(self, cluster, tmp_path):
+        (tmp_path / "site").mkdir()
+        site = ClusterSite(tmp_path / "site", cluster.nodes, name="cache", type="redis")
+        yield site
+        site.close()
+
+    @staticmethod
+    def as_found(cluster):
+        cluster.await_whole()
+        assert [node.priority for node in cluster.nodes.values()] == ["100"] * 3
+
+    def test_reboot(self, cluster, site, writers):
+        site.see_through("Reboot", "redis1", site.reboot)
+        assert cluster.master() is not cluster["redis1"]
+        self.as_found(cluster)
+        nothing_lost(writers)
+
+    def test_freeze(self, cluster, site, writers):
+        def freeze(name):
+            cluster[name].signal(signal.SIGSTOP)
+            time.sleep(8)
+            cluster[name].signal(signal.SIGCONT)
+
+        site.see_through("Freeze", "redis1", freeze)
+        self.as_found(cluster)
+        nothing_lost(writers)
+
+    def test_cancelled(self, cluster, site, writers):
+        site.see_cancelled("redis1", lambda: cluster["redis1"].priority == "0" and cluster["redis1"].role == "slave")
+        self.as_found(cluster)
+        nothing_lost(writers)
+
+    def test_a_run_that_is_killed_is_continued(self, cluster, site, writers):
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["redis1"], ImpactSeconds=None, SettleSeconds=1)
+        process = site.start("handle_events")
+        wait_until(lambda: any("cluster" in path.name for path in site.records()), 60, "there is a record")
+        site.kill(process)
+        process = site.start("handle_events", handle_events_timeout=150)
+        site.simulator.wait_for(event_id, "Started", 100)
+        site.reboot("redis1")
+        site.simulator.complete(event_id)
+        run = site.finish(process)
+        assert run.status == 0 and run.event(event_id)["hosts"]["redis1"]["state"] == "restored", run.output
+        self.as_found(cluster)
+        nothing_lost(writers)
+
+    @pytest.mark.timeout(400)
+    def test_all_hosts_go_out_one_after_the_other(self, cluster, site, writers):
+        ids = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in cluster.nodes]
+        most = 0
+        process = site.start("handle_events", handle_events_timeout=300)
+        while process.poll() is None and not all("Completed" in site.simulator.statuses(event_id) for event_id in ids):
+            most = max(most, sum("cluster" in path.name for path in site.records()))
+            time.sleep(0.05)
+        run = site.finish(process, 320)
+        assert run.status == 0, run.output
+        assert most == 1
+        self.as_found(cluster)
+        nothing_lost(writers)

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A site whose hosts are members of a real cluster, and a module that is killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from tests.support.module import PROGRAM
+from tests.support.processes import kill_all
+from tests.support.site import Site, wait_until
+
+NEEDED = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a host gets another boot id by root alone: sudo make test"),
+    pytest.mark.skipif(not shutil.which("unshare"), reason="no unshare: apt-get install util-linux"),
+]
+# Python as it runs on a host whose boot id is in a file.
+INTERPRETER = """\
+#!/bin/sh
+exec unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"' {boot} {python} "$@"
+"""
+# A call within the collection kills the process. What is left is what a SIGKILL there leaves.
+KILLED = """
+import importlib, os, signal
+module, name, text, after = {module!r}, {name!r}, {text!r}, {after!r}
+owner = importlib.import_module("ansible_collections.graceful.azure.plugins." + module)
+*path, last = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+before = getattr(owner, last)
+def call(*words, **named):
+    fits = text in " ".join(map(str, words[1:]))
+    if fits and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = before(*words, **named)
+    if fits:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+setattr(owner, last, call)
+"""
+
+
+def run_killed(name, arguments, module, method, text="", after=False):
+    """Run a module up to the first call of a method whose arguments have this text, and kill it before or after that call."""
+    start = KILLED.format(module=module, name=method, text=text, after=after)
+    process = subprocess.run(
+        [sys.executable, "-c", "import sys\nsys.path[:0] = sys.argv[3:]\n" + start + PROGRAM, name, "-1", *sys.path],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        capture_output=True,
+        text=True,
+        cwd="/",
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stdout + process.stderr
+
+
+class ClusterSite(Site):
+    """``nodes`` are the members of the cluster by the names of the hosts: each can ``stop`` and ``start``. ``step`` are the options that all share."""
+
+    def __init__(self, folder, nodes, variables=None, **step):
+        super().__init__(folder, names=tuple(nodes))
+        self.nodes = nodes
+        hosts = {}
+        for name, node in nodes.items():
+            interpreter = folder / f"python-{name}"
+            interpreter.write_text(INTERPRETER.format(boot=self._boot(name), python=sys.executable))
+            interpreter.chmod(0o755)
+            self.boot(name)
+            hosts[name] = {"ansible_python_interpreter": str(interpreter), "drain_host_steps": [dict(step, **node.options)]}
+        # No balancer knows them.
+        self.write_inventory({"load_balancer_provider": "none", **(variables or {})}, **hosts)
+
+    def _boot(self, name):
+        return self.folder / f"boot-{name}"
+
+    def boot(self, name):
+        """The host has another boot from now on."""
+        self._boot(name).write_text(f"{uuid.uuid4()}\n")
+
+    def reboot(self, name):
+        """A host goes down in an orderly way, as when Azure reboots it, and comes up again."""
+        self.nodes[name].stop()
+        self.boot(name)
+        time.sleep(1)
+        self.nodes[name].start()
+
+    def _await(self, process, condition, what):
+        try:
+            wait_until(lambda: condition() or process.poll() is not None, 100, what)
+        except AssertionError as error:
+            kill_all(process.pid)
+            raise AssertionError(f"{error}\n{process.communicate()[0]}") from None
+
+    def see_through(self, kind, name, impact, **more):
+        """One event of a host from its notice to its end. Returns the run and the event's id."""
+        event_id = self.simulator.post_event(EventType=kind, Resources=[name], ImpactSeconds=None, SettleSeconds=1)
+        process = self.start("handle_events", **{"handle_events_timeout": 150, **more})
+        self._await(process, lambda: "Started" in self.simulator.statuses(event_id), "the event is started")
+        impact(name)
+        self.simulator.complete(event_id)
+        run = self.finish(process)
+        assert run.status == 0, run.output
+        assert run.event(event_id)["hosts"][name]["state"] == "restored", run.output
+        assert self.records() == []
+        return run
+
+    def see_cancelled(self, name, is_out, **more):
+        """An event that is cancelled when the host is out."""
+        event_id = self.simulator.post_event(EventType="Reboot", Resources=[name])
+        process = self.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}], **{"handle_events_timeout": 150, **more})
+        self._await(process, is_out, f"{name} is out")
+        self.simulator.cancel(event_id)
+        run = self.finish(process)
+        assert run.status == 0, run.output
+        assert run.event(event_id)["outcome"] == "cancelled", run.output
+        assert run.event(event_id)["hosts"][name]["state"] == "restored", run.output
+        assert self.records() == []
+        return run

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts with a drain step of their users' own, each as docs/your-own-drain-step.md has it."""
+
+from __future__ import annotations
+
+import sys
+
+import yaml
+
+from tests.support.inventory import LOCAL, state_dir
+from tests.support.pages import files_of
+from tests.support.playbook import Playbook
+from tests.support.simulator import Simulator
+from tests.support.site import Site
+
+PAGE = "your-own-drain-step.md"
+
+
+def files_of_example(example, here=None):
+    """The files of one example of the page. C(here): the texts of the page that are other ones here, such as paths."""
+    found = {}
+    for name, text in files_of(PAGE).items():
+        folder, slash, inner = name.partition("/")
+        if slash and folder == example:
+            for there, other in (here or {}).items():
+                text = text.replace(there, other)
+            found[inner] = text
+    return found
+
+
+def write_example(folder, example, here=None):
+    for name, text in files_of_example(example, here).items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+class OwnFiles:
+    """The task files of an example, run on web1 one at a time, as the roles run them. C(machines): more variables of web1, and other machines."""
+
+    def __init__(self, folder, example, here=None, **machines):
+        write_example(folder, example, here)
+        inventory = yaml.safe_load((folder / "inventory.yml").read_text())
+        variables = {name: value for name, value in inventory["web"]["vars"].items() if not name.startswith(("load_balancer_", "drain_host_"))}
+        hosts = {name: {"ansible_connection": "local", **own} for name, own in {"web1": {}, **machines}.items()}
+        self.folder = folder
+        self._playbook = Playbook(folder, hosts, **variables)
+
+    def run(self, way, check=False):
+        """Whether the file says that it is done."""
+        fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
+        tasks = [
+            {"name": "begin", "ansible.builtin.set_fact": {fact: False}},
+            {"name": "files", "ansible.builtin.include_tasks": f"{self.folder}/tasks/{way}.yml"},
+            {"name": "said", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}},
+        ]
+        done = self._playbook.run(tasks, hosts="web1", arguments=["--check"] if check else [])
+        assert done.status == 0 and "fatal:" not in done.output, done.output
+        return done["said"]["msg"] is True
+
+
+class OwnStep(Site):
+    """A site whose hosts are those of the example's inventory."""
+
+    def __init__(self, folder, example, here=None):
+        self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
+        self.listeners, self.haproxy, self.processes = {}, None, []
+        write_example(folder, example, here)
+        self.inventory = folder / "inventory.yml"
+        inventory = yaml.safe_load(self.inventory.read_text())
+        self.names = list(inventory["web"]["hosts"])
+        self.simulator = Simulator(self.names)
+        for name, own in inventory["web"]["hosts"].items():
+            own.clear()
+            own.update(LOCAL, graceful_azure_imds_url=self.simulator.urls[name], **state_dir(folder, name))
+        self.inventory.write_text(yaml.safe_dump(inventory, sort_keys=False))
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
+        self.simulator.close()

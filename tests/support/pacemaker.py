@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A cluster of Pacemaker and Corosync in namespaces of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import xml.etree.ElementTree as ElementTree
+
+from tests.support.nodes import Nodes, needs, until
+
+PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "corosync-quorumtool")
+NEEDS = needs("corosync", "pacemakerd", *PROGRAMS, packages="pacemaker pacemaker-cli-utils corosync")
+FOLDERS = ("/etc/corosync", "/var/lib/corosync", "/var/lib/pacemaker", "/var/log")
+# The cluster begins with it. Otherwise its first node would wait for 20 s before it leads.
+CIB = """<cib validate-with="pacemaker-3.9" epoch="1" num_updates="0" admin_epoch="0"><configuration>
+<crm_config><cluster_property_set id="options">
+<nvpair id="o1" name="stonith-enabled" value="false"/><nvpair id="o2" name="dc-deadtime" value="2s"/>
+</cluster_property_set></crm_config><nodes/><resources>%s</resources><constraints/></configuration><status/></cib>
+"""
+DUMMY = """<primitive id="r%d" class="ocf" provider="pacemaker" type="Dummy"><operations>
+<op id="r%d-m" name="monitor" interval="10s"/></operations></primitive>"""
+
+
+class Cluster(Nodes):
+    """Nodes that run Pacemaker, with resources r1, r2, ..."""
+
+    def __init__(self, folder, names=("web1", "web2"), resources=3):
+        super().__init__(folder, names, FOLDERS)
+        self.resources = resources
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            for node in self:
+                self.start(node)
+            first = next(iter(self))
+            until(lambda: self.online(first) == set(self.nodes), 60, 0.5)
+            until(lambda: sum(self.running(first).values()) == self.resources, 60, 0.5)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self, node):
+        """Start the daemons of a node."""
+        configuration = node.folder / node.name / "0" / "corosync.conf"
+        members = "".join(f"node {{\n ring0_addr: {one.address}\n name: {one.name}\n nodeid: {number + 1}\n}}\n" for number, one in enumerate(self))
+        two = "two_node: 1\n wait_for_all: 0\n" if len(self.nodes) == 2 else ""
+        configuration.write_text(
+            "totem {\n version: 2\n cluster_name: test\n transport: udpu\n token: 1000\n}\n"
+            f"nodelist {{\n{members}}}\nquorum {{\n provider: corosync_votequorum\n {two}}}\n"
+            "logging {\n to_logfile: yes\n logfile: /var/log/corosync.log\n to_syslog: no\n}\n"
+        )
+        own = [f"/var/lib/pacemaker/{folder}" for folder in ("cib", "pengine", "blackbox")]
+        node.must("mkdir", "-p", "/var/log/pacemaker", "/run/crm", "/run/resource-agents", *own)
+        cib = node.folder / node.name / "2" / "cib" / "cib.xml"
+        if not cib.exists():
+            cib.write_text(CIB % "".join(DUMMY % (number, number) for number in range(1, self.resources + 1)))
+        node.must("chown", "-R", "hacluster:haclient", "/var/log/pacemaker", "/run/crm", "/var/lib/pacemaker")
+        node.must("corosync")
+        until(lambda: node.run("corosync-quorumtool", "-s").returncode in (0, 1, 2), 20)
+        node.start("pacemakerd")
+
+    def status(self, node):
+        said = node.run("crm_mon", "--output-as=xml", "--one-shot").stdout
+        with contextlib.suppress(ElementTree.ParseError):
+            return ElementTree.fromstring(said)
+        return ElementTree.Element("none")
+
+    def online(self, node):
+        return {found.get("name") for found in self.status(node).findall("./nodes/node") if found.get("online") == "true" and found.get("pending") == "false"}
+
+    def running(self, node):
+        """How many resources run on each node, as that node says."""
+        return {found.get("name"): int(found.get("resources_running")) for found in self.status(node).findall("./nodes/node")}
+
+    def constraints(self, node):
+        """The whole section of constraints, as the cluster keeps it."""
+        return node.run("cibadmin", "--query", "--scope", "constraints").stdout

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Slurm cluster in namespaces of this machine: a controller and nodes that run jobs."""
+
+from __future__ import annotations
+
+from tests.support.nodes import Nodes, needs, until
+
+PROGRAMS = ("scontrol", "squeue")
+NEEDS = needs("slurmctld", "slurmd", "munged", *PROGRAMS, packages="slurmctld slurmd slurm-client munge")
+FOLDERS = ("/etc/slurm", "/etc/munge", "/var/lib/munge", "/var/lib/slurm", "/var/log")
+CONFIGURATION = """ClusterName=test
+SlurmctldHost=ctl
+AuthType=auth/munge
+SlurmUser=root
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=1
+SlurmdTimeout=10
+SchedulerParameters=sched_interval=2,batch_sched_delay=0
+MpiDefault=none
+%s
+PartitionName=main Nodes=ALL Default=YES State=UP
+"""
+
+
+class Cluster(Nodes):
+    """Nodes web1, web2, ... and the controller ctl, which runs no jobs."""
+
+    def __init__(self, folder, names=("web1", "web2")):
+        super().__init__(folder, ["ctl", *names], FOLDERS)
+        self.workers = list(names)
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            for node in self:
+                self.start(node)
+            until(lambda: all(self.state(name) == "IDLE" for name in self.workers), 60, 0.3)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self, node):
+        """Start the daemons of a node."""
+        folder = node.folder / node.name
+        lines = "".join(f"NodeName={name} NodeAddr={self.nodes[name].address} CPUs=2 RealMemory=1000 State=UNKNOWN\n" for name in self.workers)
+        (folder / "0" / "slurm.conf").write_text(CONFIGURATION % lines)
+        (folder / "0" / "cgroup.conf").write_text("CgroupAutomount=no\n")
+        (folder / "1" / "munge.key").write_bytes(b"graceful.azure: only for tests. " * 4)
+        (folder / "1" / "munge.key").chmod(0o400)
+        node.must("mkdir", "-p", "/run/munge", "/var/log/munge", "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd")
+        node.must("chown", "-R", "munge:munge", "/run/munge", "/var/log/munge", "/etc/munge", "/var/lib/munge")
+        node.must("chmod", "755", "/run/munge")
+        node.must("runuser", "-u", "munge", "--", "munged")
+        node.start(*(["slurmctld", "-D"] if node.name == "ctl" else ["slurmd", "-D", "-N", node.name]))
+
+    def state(self, name):
+        """The state of a node, as the controller says."""
+        said = self["ctl"].run("scontrol", "show", "node", name, "--oneliner").stdout
+        return said.partition(" State=")[2].split(" ")[0]
+
+    def submit(self, seconds, name=None, *options):
+        """Start a job that lasts. Returns its number."""
+        words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, *([f"--nodelist={name}"] if name else [])]
+        return self["ctl"].must(*words, "--wrap", f"sleep {seconds}").strip()
+
+    def jobs(self, *options):
+        """Per job its state and its node."""
+        lines = self["ctl"].must("squeue", "--noheader", "--format=%A %T %N", *options).splitlines()
+        return {line.split()[0]: line.split()[1:] for line in lines}

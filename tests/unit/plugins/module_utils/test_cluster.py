@@ -1,0 +1,404 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Members of clusters: the life of a hold with a made-up member, and the tools with which members ask."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import threading
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store
+from ansible_collections.graceful.azure.plugins.modules import cluster_hold
+
+from tests.support.cluster import Bell, ScriptedTools
+from tests.support.nodes import until
+
+DEFAULTS = {
+    "state": "present", "event_ids": ["A"], "event_details": {}, "reason": "", "type": "bell", "name": "gong", "options": {}, "force": False, "timeout": 0.0,
+}
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    def __init__(self, timeout, then=lambda: None):
+        self.now, self.ends, self.then = 0.0, timeout, then
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.then()
+
+    @property
+    def left(self):
+        return max(0.0, self.ends - self.now)
+
+
+class Bed:
+    def __init__(self, folder):
+        Bell.build()
+        self.folder = folder
+        self.tools = ScriptedTools()
+
+    def call(self, check=False, waiting=lambda: None, **params):
+        params = dict(DEFAULTS, state_dir=str(self.folder), **params)
+        if params["state"] == "absent":
+            params = dict(params, **{key: None for key in ("type", "name") if key not in params})
+        store = Store(str(self.folder), dry=check)
+        return cluster_hold.run(params, check, self.tools, store, {"bell": Bell}, Clock(params["timeout"], waiting))
+
+    def out(self, **params):
+        return self.call(**params)
+
+    def back(self, **params):
+        return self.call(**dict({"state": "absent", "type": None, "name": None, "event_ids": None}, **params))
+
+    @property
+    def records(self):
+        return Store(str(self.folder)).records("cluster")
+
+    def leave(self, **changes):
+        """As a run that was killed leaves the record."""
+        (record,) = self.records
+        Store(str(self.folder)).write(dict(record, **changes))
+
+
+@pytest.fixture(name="bed")
+def make_bed(tmp_path):
+    (tmp_path / "state").mkdir(0o700)
+    return Bed(tmp_path / "state")
+
+
+def condition(result):
+    (member,) = result["members"]
+    return member["condition"]
+
+
+class TestOut:
+    def test_it_is_held_when_nothing_is_left(self, bed):
+        Bell.rings = 3
+        result = bed.out()
+        assert (result["done"], result["waiting_for"], condition(result)) == (False, "it rings 3 more times", "draining")
+        assert result["changed"] and result["diff"]["before"]["gong"]["flag"] is None and result["diff"]["after"]["gong"]["flag"] == "ours"
+        (record,) = bed.records
+        assert record["subject"] == {"type": "bell", "name": "gong", "member": "north"} and record["options"] == {"tower": "north", "height": None}
+        assert (record["found"], record["phase"], record["boot_id"]) == ({"flag": None, "rings": 3}, HELD, "first")
+        again = bed.out()
+        assert not again["changed"] and not again["done"] and Bell.log == ["out"]
+        Bell.rings = 0
+        result = bed.out()
+        assert (result["done"], result["changed"], condition(result)) == (True, False, "held")
+
+    def test_it_waits_as_long_as_is_asked(self, bed):
+        Bell.rings = 3
+
+        def ring():
+            Bell.rings -= 1
+
+        assert bed.out(timeout=2.0, waiting=ring)["waiting_for"] == "it rings 1 more times"
+        assert bed.out(timeout=2.0, waiting=ring)["done"]
+
+    def test_what_somebody_else_took_out_is_left_to_them(self, bed):
+        Bell.flag, Bell.rings = "Quasimodo", 1
+        result = bed.out()
+        assert (result["done"], condition(result), result["changed"]) == (False, "taken_out_by_others", False)
+        Bell.rings = 0
+        assert bed.out()["done"] and bed.records == [] and Bell.log == []
+        assert bed.back()["done"] and Bell.flag == "Quasimodo"
+
+    def test_a_change_that_bears_no_name_is_ours_if_the_record_says_so(self, bed, monkeypatch):
+        look = Bell.look
+        flagged = "Somebody put a flag on it."
+        monkeypatch.setattr(Bell, "look", lambda self: look(self)._replace(ours=Bell.flag is not None, foreign=flagged if Bell.flag else None))
+        Bell.flag = "Quasimodo"
+        result = bed.out()
+        assert (result["done"], condition(result), bed.records) == (True, "taken_out_by_others", [])
+        assert bed.back()["done"] and Bell.log == []
+        Bell.flag = None
+        assert condition(bed.out()) == "held" and condition(bed.out(event_ids=["B"])) == "held"
+        bed.leave(phase=CHANGING)
+        assert condition(bed.out()) == "held"
+        assert bed.back()["conflicts"] == [] and Bell.flag is None and bed.records == []
+
+    def test_what_cannot_be_spared_waits_without_a_record(self, bed):
+        Bell.spared = False
+        result = bed.out()
+        assert (result["waiting_for"], result["changed"], bed.records, Bell.log) == ("no other bell rings", False, [], [])
+        assert bed.out(force=True)["done"] and Bell.flag == "ours"
+        # Who is out is not asked about again.
+        assert bed.out()["done"]
+
+    def test_a_refusal_leaves_no_record(self, bed):
+        Bell.spared = "refuses"
+        with pytest.raises(MemberError, match=r"The tower \(gong\): The tower refuses the flag."):
+            bed.out()
+        assert bed.records == []
+
+    def test_a_tool_that_is_missing_changes_nothing(self, bed):
+        Bell.broken = True
+        with pytest.raises(MemberError, match=r"The tower \(gong\): The program bell is not installed."):
+            bed.out()
+        assert bed.records == []
+
+    def test_our_flag_without_a_record_is_taken_over(self, bed):
+        """A wiped disk loses the record, and the cluster keeps what was set."""
+        Bell.flag = "ours"
+        assert bed.out()["done"] and Bell.log == []
+        assert bed.back()["changed"] and Bell.flag is None
+
+    def test_check_mode(self, bed):
+        Bell.rings = 2
+        result = bed.out(check=True)
+        assert result["changed"] and Bell.flag is None and bed.records == []
+        Bell.spared = False
+        assert bed.out(check=True)["waiting_for"] == "no other bell rings"
+
+    def test_a_second_event_joins(self, bed):
+        bed.out()
+        assert bed.out(event_ids=["B"])["members"][0]["held_by"] == ["A", "B"]
+        assert not bed.back(event_ids=["A"])["members"][0]["serves"]
+        assert bed.back(event_ids=["B"])["members"][0]["serves"]
+
+
+class TestKilled:
+    def test_between_record_and_change(self, bed):
+        bed.out()
+        bed.leave(phase=CHANGING)
+        Bell.flag = None
+        assert bed.out()["done"] and Bell.flag == "ours" and bed.records[0]["phase"] == HELD
+
+    def test_between_change_and_record(self, bed):
+        bed.out()
+        bed.leave(phase=CHANGING)
+        assert bed.out()["done"] and bed.records[0]["phase"] == HELD and bed.records[0]["found"]["flag"] is None
+
+    def test_before_the_change_and_the_event_is_over(self, bed):
+        bed.out()
+        bed.leave(phase=CHANGING)
+        Bell.flag, Bell.log = None, []
+        result = bed.back()
+        assert (result["done"], result["conflicts"], bed.records, Bell.log) == (True, [], [], [])
+
+    @pytest.mark.parametrize("flag", ["ours", None])
+    def test_on_the_way_back(self, bed, flag):
+        bed.out()
+        bed.leave(phase=RESTORING)
+        Bell.flag = flag
+        assert bed.back()["done"] and bed.records == [] and Bell.flag is None
+
+    def test_on_the_way_back_and_a_new_event_comes(self, bed):
+        bed.out()
+        bed.leave(phase=RESTORING)
+        Bell.flag = None
+        result = bed.out(event_ids=["B"])
+        assert result["members"][0]["held_by"] == ["B"] and Bell.flag == "ours" and bed.records[0]["found"]["flag"] is None
+
+    def test_taken_out_by_others_before_we_could(self, bed):
+        bed.out()
+        bed.leave(phase=CHANGING)
+        Bell.flag = "Quasimodo"
+        assert condition(bed.out()) == "taken_out_by_others" and bed.records == []
+
+
+class TestBack:
+    def test_nothing_on_record_asks_nobody(self, bed):
+        Bell.broken = True
+        assert bed.back() == {
+            "changed": False, "members": [], "done": True, "waiting_for": None, "conflicts": [], "diff": {"before": {}, "after": {}}
+        }
+
+    def test_as_found(self, bed):
+        bed.out(options={"tower": "south"})
+        result = bed.back()
+        assert result["changed"] and result["done"] and Bell.flag is None and bed.records == []
+        assert (result["members"][0]["member"], result["members"][0]["found"], condition(result)) == ("south", {"flag": None, "rings": 0}, "none")
+        assert not bed.back()["changed"]
+
+    def test_of_one_name_or_type(self, bed):
+        bed.out()
+        assert bed.back(name="other")["members"] == [] and bed.back(type="other", name="gong")["members"] == []
+        assert bed.back(type="bell", name="gong")["changed"]
+
+    def test_what_somebody_else_changed_is_told_and_left(self, bed):
+        bed.out()
+        Bell.flag = None
+        result = bed.out()
+        assert result["conflicts"] and condition(result) == "changed_meanwhile" and result["done"] and Bell.flag is None
+        result = bed.back()
+        assert result["conflicts"] == ["The tower: north was taken out, and what took it out is gone: somebody else acted, so it was not touched."]
+        assert bed.records == [] and Bell.log == ["out"]
+
+    def test_after_a_reboot(self, bed, monkeypatch):
+        monkeypatch.setattr(Bell, "survives_reboot", False)
+        bed.out()
+        Bell.flag, bed.tools.boot = None, "second"
+        assert bed.back(check=True)["conflicts"] == []
+        result = bed.out(event_ids=["B"])
+        assert result["done"] and Bell.flag == "ours" and bed.records[0]["boot_id"] == "second"
+        Bell.flag, bed.tools.boot = None, "third"
+        result = bed.back()
+        assert (result["conflicts"], condition(result), bed.records) == ([], "none", [])
+
+    def test_after_a_restart_of_what_keeps_the_change(self, bed, monkeypatch):
+        """It lies in the memory of a program, which may start anew in the same boot."""
+        monkeypatch.setattr(Bell, "survives_reboot", False)
+        monkeypatch.setattr(Bell, "life", lambda self, boot_id: f"{boot_id}, process {process}")
+        process = 1
+        bed.out()
+        Bell.flag, process = None, 2
+        result = bed.out()
+        assert (result["done"], result["conflicts"], Bell.flag, bed.records[0]["boot_id"]) == (True, [], "ours", "first, process 2")
+        Bell.flag = None
+        assert bed.out()["conflicts"] and Bell.flag is None
+
+    def test_what_does_not_come_back_by_itself_is_waited_for(self, bed, monkeypatch):
+        bed.out()
+        monkeypatch.setattr(Bell, "back", lambda self, seen, found: None)
+        result = bed.back()
+        assert result["waiting_for"] == "The tower does not show yet that north may serve again" and bed.records[0]["phase"] == RESTORING
+
+    def test_what_undoes_itself_is_not_touched(self, bed, monkeypatch):
+        monkeypatch.setattr(Bell, "undoes_itself", True)
+        bed.out()
+        assert bed.back()["done"] and Bell.log == ["out"] and bed.records == []
+
+    def test_a_cluster_that_still_starts_is_waited_for(self, bed):
+        bed.out()
+        Bell.broken = True
+        result = bed.back()
+        assert (result["done"], result["waiting_for"]) == (False, "The tower (gong): The program bell is not installed")
+
+        def start():
+            Bell.broken = False
+
+        assert bed.back(timeout=10.0, waiting=start)["done"] and Bell.flag is None
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"tower": "leaning"}, "options.tower: 'leaning' is no tower"),
+            ({"towre": "north"}, "options: towre. Supported parameters include: height, tower"),
+            ({"height": "high"}, "height"),
+        ],
+    )
+    def test_options(self, bed, options, said):
+        with pytest.raises(ValueError, match=said):
+            bed.out(options=options)
+        assert bed.records == []
+
+    def test_an_empty_name(self, bed):
+        with pytest.raises(ValueError, match="name is empty"):
+            bed.out(name=" ")
+
+    @pytest.mark.parametrize("member", TYPES.values())
+    def test_no_type_has_a_secret_among_its_options(self, member):
+        assert not any(option.get("no_log") for option in member.options.values())
+        assert member.type and member.title and not {"name", "type", "cluster"} & set(member.options)
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    def do_PUT(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        if self.path == "/hang":
+            time.sleep(3)
+        told = json.dumps({"body": body, "type": self.headers.get("Content-Type"), "path": self.path}).encode()
+        self.send_response(409)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        if self.path == "/drip":
+            for byte in told:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.2)
+        else:
+            self.wfile.write(told)
+
+    def log_message(self, *_words):
+        """Say nothing."""
+
+
+@pytest.fixture(name="web", scope="module")
+def serve():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def is_running(pid):
+    """Whether a process lives. One that has ended may still wait for somebody to collect it."""
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class TestTools:
+    def test_a_program(self):
+        assert Tools().run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")
+        assert Tools().run(["sh", "-c", 'echo "$WORD $LC_ALL"; cat'], env={"WORD": "hidden"})[1] == "hidden C\n"
+
+    def test_a_missing_program(self):
+        with pytest.raises(MemberError, match="The program no-such-program is not installed, or not in the PATH."):
+            Tools().run(["no-such-program", "x"])
+
+    def test_a_program_that_hangs_ends_with_all_that_it_started(self, tmp_path):
+        began = time.monotonic()
+        with pytest.raises(MemberError, match="`sh -c .*` did not end within 0.3 seconds."):
+            Tools().run(["sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait"], seconds=0.3)
+        assert time.monotonic() - began < 3
+        until(lambda: not is_running(int((tmp_path / "pid").read_text())), 10)
+
+    def test_what_a_program_leaves_running_keeps_nobody(self):
+        began = time.monotonic()
+        code, out, _err = Tools().run(["sh", "-c", "sleep 3 & echo done"])
+        assert (code, out) == (0, "done\n") and time.monotonic() - began < 2
+
+    def test_a_request(self, web):
+        status, text = Tools().request("PUT", web + "/a?b=c", body={"x": 1})
+        assert status == 409 and json.loads(text) == {"body": '{"x": 1}', "type": "application/json", "path": "/a?b=c"}
+        assert json.loads(Tools().request("PUT", web, body="text", headers={"Content-Type": "a/b"})[1])["type"] == "a/b"
+
+    @pytest.mark.parametrize("path", ["/hang", "/drip"])
+    def test_a_request_that_hangs(self, web, path):
+        began = time.monotonic()
+        with pytest.raises(MemberError, match=f"PUT {web}{path} .*(was not answered within 0.5 seconds|timed out)"):
+            Tools().request("PUT", web + path, seconds=0.5)
+        assert time.monotonic() - began < 2
+
+    def test_a_request_that_nobody_answers(self):
+        with pytest.raises(MemberError, match="GET http://127.0.0.1:1/x failed: Connection refused."):
+            Tools().request("GET", "http://name:word@127.0.0.1:1/x")
+        with pytest.raises(MemberError, match="it is no URL that begins with http:// or https://"):
+            Tools().request("GET", "ftp://127.0.0.1/")
+
+    def test_a_file_with_a_secret(self, tmp_path):
+        (tmp_path / "token").write_text("abc \nrest\n")
+        assert Tools().secret(str(tmp_path / "token")) == "abc"
+        (tmp_path / "empty").write_text("\n")
+        with pytest.raises(MemberError, match="The first line of the file .*/empty is empty."):
+            Tools().secret(str(tmp_path / "empty"))
+        with pytest.raises(MemberError, match="The file .*/none cannot be read: No such file or directory."):
+            Tools().secret(str(tmp_path / "none"))
+
+    def test_certificates_that_cannot_be_used(self, tmp_path):
+        with pytest.raises(MemberError, match="The certificates cannot be used"):
+            tls_context(ca_cert=str(tmp_path / "none"))
+        assert not tls_context(validate_certs=False).check_hostname
+
+    def test_the_boot(self):
+        assert Tools().boot_id() == open("/proc/sys/kernel/random/boot_id").read().strip() and os.path.exists("/proc")

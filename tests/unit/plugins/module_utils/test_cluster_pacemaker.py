@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node of Pacemaker, with what Pacemaker 2.1.5 answered (C(pacemaker_answers))."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_pacemaker import Pacemaker
+
+from tests.support.cluster import ScriptedTools
+
+ANSWERS = pathlib.Path(__file__).parent / "pacemaker_answers"
+
+
+def answer(name):
+    return (ANSWERS / name).read_text()
+
+
+@pytest.fixture(name="tools")
+def make_tools():
+    tools = ScriptedTools()
+    tools.says("crm_node", 0, "web1\n", "")
+    tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
+    tools.says("cibadmin --query", 0, answer("no_constraints.xml"), "")
+    tools.says("corosync-quorumtool", 0, answer("quorum.txt"), "")
+    return tools
+
+
+def look(tools, **options):
+    member = Pacemaker(options, tools)
+    return member, member.look()
+
+
+class TestLook:
+    def test_a_node_that_serves(self, tools):
+        _member, seen = look(tools)
+        assert (seen.member, seen.ours, seen.serves, seen.foreign, seen.left) == ("web1", False, True, None, "2 resources run on web1")
+        assert seen.state == {"constraint": False, "online": True, "standby": False, "maintenance": False, "resources": 2}
+
+    def test_a_node_that_we_took_out(self, tools):
+        tools.says("crm_mon", 0, answer("out.xml"), "")
+        tools.says("cibadmin --query", 0, answer("constraints.xml"), "")
+        _member, seen = look(tools)
+        assert (seen.ours, seen.serves, seen.foreign, seen.left) == (True, False, None, None)
+
+    def test_a_section_that_is_not_there(self, tools):
+        tools.says("cibadmin --query", 105, "", "Call cib_query failed (-6): No such device or address")
+        assert not look(tools)[1].ours
+
+    def test_a_node_in_standby(self, tools):
+        tools.says("crm_mon", 0, answer("standby.xml"), "")
+        _member, seen = look(tools)
+        assert (seen.ours, seen.serves, seen.foreign, seen.left) == (False, False, "Somebody else put the node web1 into standby.", None)
+
+    def test_maintenance_mode_moves_nothing(self, tools):
+        tools.says("crm_mon", 0, answer("maintenance.xml"), "")
+        _member, seen = look(tools)
+        assert seen.left == "1 resource runs on web1, and Pacemaker moves nothing, because maintenance mode is on"
+
+    def test_another_name(self, tools):
+        assert look(tools, node="web2")[1].left == "1 resource runs on web2"
+        with pytest.raises(MemberError, match="The cluster has no node web3; it has web1, web2. Set the option node."):
+            look(tools, node="web3")
+
+
+class TestSpare:
+    def test_another_node_can_take_over(self, tools):
+        member, seen = look(tools)
+        assert member.spare(seen) is None
+
+    def test_nobody_else_is_online(self, tools):
+        tools.says("crm_mon", 0, answer("alone.xml"), "")
+        member, seen = look(tools)
+        assert member.spare(seen) == "Pacemaker has no other node that is online and may run what runs on web1"
+
+    def test_the_other_is_in_standby_or_ours(self, tools):
+        tools.says("crm_mon", 0, answer("standby.xml"), "")
+        member, seen = look(tools, node="web2")
+        assert "no other node" in member.spare(seen)
+        tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
+        tools.says("cibadmin --query", 0, answer("constraints.xml"), "")
+        member, seen = look(tools, node="web2")
+        assert "no other node" in member.spare(seen)
+
+    def test_without_quorum(self, tools):
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace('with_quorum="true"', 'with_quorum="false"'), "")
+        member, seen = look(tools)
+        assert member.spare(seen) == "the cluster has no quorum"
+
+    def test_its_vote_is_needed(self, tools):
+        tools.says("corosync-quorumtool", 0, answer("quorum.txt").replace("Quorum:           1", "Quorum:           2"), "")
+        member, seen = look(tools)
+        assert member.spare(seen) == "without web1 the cluster would lose its quorum: it has 2 votes and needs 2"
+        tools.says("corosync-quorumtool", MemberError("The program corosync-quorumtool is not installed, or not in the PATH."))
+        assert member.spare(seen) is None
+
+
+class TestChange:
+    def test_out_and_back(self, tools):
+        member, seen = look(tools)
+        member.out(seen)
+        constraint = '<rsc_location id="graceful-azure-web1" rsc-pattern=".*" node="web1" score="-INFINITY"/>'
+        assert tools.calls[-1] == f"cibadmin --modify --allow-create --scope constraints --xml-text {constraint}"
+        member.back(seen, seen.state)
+        assert tools.calls[-1] == "cibadmin --delete --xpath //rsc_location[@id='graceful-azure-web1']"
+
+    def test_a_refusal(self, tools):
+        member, seen = look(tools)
+        tools.says("cibadmin --modify", 13, "", "Call cib_modify failed (-13): Permission denied\n")
+        with pytest.raises(MemberError, match=r"`cibadmin --modify` failed: Call cib_modify failed \(-13\): Permission denied."):
+            member.out(seen)
+
+    @pytest.mark.parametrize("agent", ["azure-events-az", "azure-events"])
+    def test_beside_an_agent_that_approves_events(self, tools, agent):
+        resource = f'<resources><resource id="health" resource_agent="ocf:heartbeat:{agent}"/>'
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace("<resources>", resource), "")
+        member, seen = look(tools)
+        with pytest.raises(MemberError, match="The cluster has the resource health, which handles scheduled events itself"):
+            member.out(seen)
+
+
+class TestFaults:
+    def test_a_cluster_that_does_not_run(self, tools):
+        tools.says("crm_mon", 102, answer("stopped.xml"), "")
+        with pytest.raises(MemberError, match="`crm_mon` cannot ask the cluster: crm_mon: Connection to cluster failed: Connection refused."):
+            look(tools)
+        tools.says("crm_node", 102, "", "error: Could not connect to controller: Connection refused\n")
+        with pytest.raises(MemberError, match="`crm_node --name` does not tell the name of this node: error: Could not connect"):
+            look(tools)
+
+    @pytest.mark.parametrize("said", ["", "nonsense", "<a/>", answer("two_nodes.xml")[:500]])
+    def test_nonsense(self, tools, said):
+        tools.says("crm_mon", 0, said, "")
+        with pytest.raises(MemberError, match="`crm_mon`"):
+            look(tools)
+        tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
+        tools.says("cibadmin --query", 0, "nonsense", "")
+        with pytest.raises(MemberError, match="`cibadmin --query --scope constraints` failed: nonsense"):
+            look(tools)
+
+    @pytest.mark.parametrize("node", ["a b", "x'] | //*['", "-x", ""])
+    def test_a_name_that_is_none(self, node):
+        (mistake,) = check_options(Pacemaker, {"node": node})[1]
+        assert mistake[0] == "node" and "is no name of a node" in mistake[1]

@@ -1,0 +1,403 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Members of a cluster of Patroni, with answers that a real Patroni 3.0.2 gave."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
+from ansible_collections.graceful.azure.plugins.modules import cluster_hold
+
+URL = "http://127.0.0.1:8008"
+EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+REST = {"api_url": "http://127.0.0.1:22922/patroni", "host": "127.0.0.1", "port": 22921}
+CLUSTER = {
+    "members": [
+        {"name": "db1", "role": "leader", "state": "running", **REST, "timeline": 1},
+        {"name": "db2", "role": "replica", "state": "running", **REST, "timeline": 1, "lag": 0},
+        {"name": "db3", "role": "replica", "state": "running", **REST, "timeline": 1, "lag": 0},
+    ]
+}
+# While db1 becomes a replica, and after that.
+SWITCHING = {
+    "members": [
+        {"name": "db1", "role": "replica", "state": "stopping", **REST, "lag": "unknown"},
+        {"name": "db2", "role": "replica", "state": "running", **REST, "timeline": 1, "lag": 69104},
+        {"name": "db3", "role": "leader", "state": "running", **REST, "timeline": 2},
+    ]
+}
+SWITCHED = {
+    "members": [
+        {"name": "db1", "role": "replica", "state": "running", **REST, "timeline": 2, "lag": 0},
+        {"name": "db2", "role": "replica", "state": "running", **REST, "timeline": 2, "lag": 0},
+        {"name": "db3", "role": "leader", "state": "running", **REST, "timeline": 2},
+    ]
+}
+PLANNED = {"at": "2026-11-25T00:54:38.996440+00:00", "from": "db1", "to": "db3"}
+# Of 3.0.2; later ones have the name, too.
+ABOUT = {"state": "running", "role": "master", "timeline": 1, "patroni": {"version": "3.0.2", "scope": "shop"}}
+
+
+class Tools:
+    """Answers as Patroni gave them. A function or an error in place of an answer is called or raised."""
+
+    def __init__(self, cluster=CLUSTER, leads=True):
+        self.answers = {
+            ("GET", "/cluster"): (200, json.dumps(cluster)),
+            ("GET", "/leader"): (200 if leads else 503, json.dumps(ABOUT)),
+            ("GET", "/patroni"): (200, json.dumps(ABOUT)),
+            ("POST", "/switchover"): (200, 'Successfully switched over to "db3"'),
+        }
+        self.sent = []
+        self.asked = []
+
+    def request(self, method, url, body=None, headers=None, seconds=None, tls=None):
+        assert url.startswith(URL) and seconds <= 5 and tls is None
+        self.asked.append((method, url[len(URL) :]))
+        if method == "POST":
+            self.sent.append((body, headers))
+        answer = self.answers[(method, url[len(URL) :])]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer() if callable(answer) else answer
+
+    def switch(self):
+        self.become(SWITCHED)
+        return 200, 'Successfully switched over to "db3"'
+
+    def become(self, cluster, leads=False):
+        self.answers[("GET", "/cluster")] = (200, json.dumps(cluster))
+        self.answers[("GET", "/leader")] = (200 if leads else 503, json.dumps(ABOUT))
+
+    @staticmethod
+    def secret(path):
+        return {"/etc/secret": "open sesame"}[path]
+
+    @staticmethod
+    def boot_id():
+        return "boot-1"
+
+
+def patroni(tools, **options):
+    checked, mistakes = check_options(Patroni, {"member": "db1", **options})
+    assert mistakes == []
+    return Patroni(checked, tools)
+
+
+def changed(cluster, name, **fields):
+    """A copy in which one member has other fields."""
+    found = copy.deepcopy(cluster)
+    next(member for member in found["members"] if member["name"] == name).update(fields)
+    return found
+
+
+def without(cluster, *names):
+    return {"members": [member for member in cluster["members"] if member["name"] not in names]}
+
+
+# A look
+
+
+def test_a_leader_is_not_out():
+    seen = patroni(Tools()).look()
+    assert (seen.member, seen.ours, seen.foreign, seen.left) == ("db1", False, None, "db1 is the leader")
+    assert seen.state["role"] == "leader" and seen.state["leader"] == "db1"
+    assert all(isinstance(value, (str, bool, type(None))) for value in seen.state.values())
+
+
+def test_a_replica_is_out_while_another_leads():
+    seen = patroni(Tools(leads=False), member="db2").look()
+    assert (seen.member, seen.ours, seen.left) == ("db2", True, None)
+
+
+def test_the_node_itself_knows_sooner_that_it_leads():
+    assert patroni(Tools(SWITCHED, leads=True)).look().left == "db1 is the leader"
+
+
+def test_what_the_others_know_counts_as_well():
+    assert patroni(Tools(CLUSTER, leads=False)).look().left == "db1 is the leader"
+
+
+def test_a_former_leader_is_not_drained_before_it_is_a_replica():
+    for state in ("stopping", "stopped", "starting", "restarting"):
+        seen = patroni(Tools(changed(SWITCHING, "db1", state=state), leads=False)).look()
+        assert (seen.ours, seen.left) == (True, f"PostgreSQL on db1 is {state}")
+
+
+@pytest.mark.parametrize("state", ["running", "streaming", "in archive recovery", "creating replica", "start failed", "crashed"])
+def test_nothing_is_lost_with_a_replica_in_any_other_state(state):
+    assert patroni(Tools(changed(SWITCHED, "db1", state=state), leads=False)).look().left is None
+
+
+def test_a_server_that_somebody_stopped_in_a_paused_cluster_stays_down():
+    cluster = dict(changed(SWITCHED, "db1", state="stopped"), pause=True)
+    assert patroni(Tools(cluster, leads=False)).look().left is None
+
+
+def test_nothing_is_drained_while_nobody_leads():
+    cluster = changed(SWITCHED, "db3", role="replica")
+    assert patroni(Tools(cluster, leads=False)).look().left == "no other member is the leader yet"
+
+
+def test_a_standby_leader_leads():
+    seen = patroni(Tools(changed(CLUSTER, "db1", role="standby_leader"))).look()
+    assert (seen.ours, seen.left) == (False, "db1 is the leader")
+
+
+def test_the_name_comes_from_patroni_if_it_tells_one():
+    tools = Tools()
+    tools.answers[("GET", "/patroni")] = (200, json.dumps(dict(ABOUT, patroni={"version": "4.0.4", "scope": "shop", "name": "db1"})))
+    assert patroni(tools, member=None).look().member == "db1"
+
+
+def test_else_it_is_the_name_of_the_host(monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "db1")
+    assert patroni(Tools(), member=None).look().member == "db1"
+
+
+def test_a_host_that_is_no_member_is_told_who_is():
+    with pytest.raises(MemberError, match=r"no member web1 \(option member\)\. Its members: db1, db2, db3\."):
+        patroni(Tools(), member="web1").look()
+
+
+@pytest.mark.parametrize("answer", [(502, "<html>Bad gateway</html>"), (200, "<html>"), (200, "[]"), (200, "null"), (503, "")])
+def test_nonsense_is_no_look(answer):
+    tools = Tools()
+    tools.answers[("GET", "/cluster")] = answer
+    with pytest.raises(MemberError, match=rf"GET {URL}/cluster was answered with status {answer[0]}, not as Patroni does"):
+        patroni(tools).look()
+
+
+@pytest.mark.parametrize("members", [None, {}, ["db1"], [{"role": "leader"}]])
+def test_members_without_names_are_no_look(members):
+    with pytest.raises(MemberError, match="does not tell the members"):
+        patroni(Tools({"members": members})).look()
+
+
+def test_a_leader_endpoint_that_answers_otherwise_is_no_look():
+    tools = Tools()
+    tools.answers[("GET", "/leader")] = (404, "not here")
+    with pytest.raises(MemberError, match=f"GET {URL}/leader was answered with status 404: not here"):
+        patroni(tools).look()
+
+
+def test_a_silent_patroni_is_told():
+    tools = Tools()
+    tools.answers[("GET", "/cluster")] = MemberError("GET http://127.0.0.1:8008/cluster was not answered within 4 seconds.")
+    with pytest.raises(MemberError, match="was not answered"):
+        patroni(tools).look()
+
+
+# Whether the cluster can spare it
+
+
+def spare(cluster, member="db1", leads=True):
+    this = patroni(Tools(cluster, leads), member=member)
+    return this.spare(this.look())
+
+
+def test_a_leader_can_be_spared_if_another_member_can_lead():
+    assert spare(CLUSTER) is None
+    assert spare(changed(CLUSTER, "db2", state="stopped", lag="unknown")) is None
+
+
+def test_a_leader_cannot_be_spared_if_no_other_member_can_lead():
+    cluster = changed(changed(CLUSTER, "db2", state="stopped", lag="unknown"), "db3", tags={"nofailover": True})
+    assert spare(cluster) == "no other member can become the leader: db2 is stopped, db3 is running and has the tag nofailover"
+    assert spare(without(CLUSTER, "db2", "db3")) == "no other member can become the leader: there is no other one"
+    assert "db3 is running" in spare(changed(without(CLUSTER, "db2"), "db3", lag="unknown"))
+
+
+def test_a_planned_switchover_is_not_cancelled():
+    """Patroni keeps one switchover, so a second one would take the place of the first."""
+    said = "a switchover is planned for 2026-11-25T00:54:38.996440+00:00, and another one now would cancel it"
+    assert spare(dict(CLUSTER, scheduled_switchover=PLANNED)) == said
+
+
+def test_nobody_is_disturbed_in_a_paused_cluster():
+    assert spare(dict(CLUSTER, pause=True)) == "the cluster is paused (maintenance mode): somebody works on it"
+
+
+def test_a_replica_can_be_spared_while_there_is_a_leader():
+    assert spare(CLUSTER, "db2", leads=False) is None
+    assert spare(dict(CLUSTER, pause=True), "db2", leads=False) is None
+    assert spare(changed(CLUSTER, "db1", role="replica"), "db2", leads=False) == "the cluster has no leader now"
+
+
+# Out
+
+
+def out(tools, **options):
+    this = patroni(tools, **options)
+    this.out(this.look())
+
+
+def test_a_leader_is_told_to_hand_over():
+    tools = Tools()
+    out(tools)
+    assert tools.sent == [({"leader": "db1"}, {})]
+
+
+def test_with_a_login():
+    tools = Tools()
+    out(tools, username="operator", password_file="/etc/secret")
+    assert tools.sent == [({"leader": "db1"}, {"Authorization": "Basic b3BlcmF0b3I6b3BlbiBzZXNhbWU="})]
+
+
+def test_in_a_paused_cluster_the_best_candidate_is_named():
+    """Only with force: Patroni chooses none then."""
+    for cluster, best in (
+        (CLUSTER, "db2"),
+        (changed(CLUSTER, "db2", lag=16), "db3"),
+        (changed(CLUSTER, "db2", lag="unknown"), "db3"),
+        (changed(CLUSTER, "db2", tags={"nofailover": True}), "db3"),
+        (changed(CLUSTER, "db3", role="sync_standby"), "db3"),
+    ):
+        tools = Tools(dict(cluster, pause=True))
+        out(tools)
+        assert tools.sent[0][0] == {"leader": "db1", "candidate": best}
+
+
+def test_a_replica_is_told_nothing():
+    tools = Tools(leads=False)
+    out(tools, member="db2")
+    assert tools.sent == []
+
+
+def test_a_switchover_that_goes_on_is_not_asked_for_again():
+    tools = Tools(changed(CLUSTER, "db1", state="stopping"))
+    out(tools)
+    assert tools.sent == []
+
+
+def test_a_switchover_that_takes_longer_than_a_step_goes_on():
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = MemberError("POST http://127.0.0.1:8008/switchover was not answered within 4 seconds.")
+    out(tools)
+
+
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        ((412, "switchover is not possible: no good candidates have been found"), "was refused with status 412: switchover is not possible: no good"),
+        ((503, "Switchover failed"), "was refused with status 503: Switchover failed"),
+        ((401, "no auth header received"), "needs a login: see the options username and password_file"),
+    ],
+)
+def test_a_refusal_is_told(answer, message):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = answer
+    with pytest.raises(MemberError, match=message):
+        out(tools)
+
+
+# The options
+
+
+@pytest.mark.parametrize(
+    "options, option, problem",
+    [
+        ({"url": "127.0.0.1:8008"}, "url", "'127.0.0.1:8008' is no address of Patroni's REST API, such as http://127.0.0.1:8008"),
+        ({"url": "http://me:secret@db1:8008"}, "url", "is no address"),
+        ({"username": "me"}, "password_file", "it is missing, and username needs it"),
+        ({"password_file": "/etc/secret"}, "username", "it is missing, and password_file needs it"),
+        ({"client_key": "/etc/key"}, "client_cert", "it is missing, and client_key needs it"),
+        ({"node": "db1"}, "", "node"),
+    ],
+)
+def test_a_mistake_in_the_options(options, option, problem):
+    ((told, sentence),) = check_options(Patroni, options)[1]
+    assert told == option and problem in sentence
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8008", "https://db1.example", "http://[::1]:8008", "http://db1:8008/patroni/"])
+def test_addresses_of_the_api(url):
+    assert check_options(Patroni, {"url": url})[1] == []
+
+
+# The life of a hold
+
+
+def hold(tools, folder, state="present", check=False, **more):
+    params = {"type": "patroni", "name": "db", "options": {"member": "db1"}, "state": state, "event_ids": [EVENT], "event_details": {}}
+    params.update({"reason": "", "state_dir": str(folder), "force": False, "timeout": 0}, **more)
+    return cluster_hold.run(params, check, tools=tools)
+
+
+def test_out_and_back(tmp_path):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = tools.switch
+    predicted = hold(tools, tmp_path, check=True)
+    assert predicted["changed"] and tools.sent == [] and not list(tmp_path.iterdir())
+    taken = hold(tools, tmp_path)
+    assert taken["changed"] and taken["done"] and taken["conflicts"] == []
+    assert taken["members"][0]["found"]["role"] == "leader"
+    again = hold(tools, tmp_path)
+    assert not again["changed"] and again["done"]
+    assert len(tools.sent) == 1
+    given = hold(tools, tmp_path, "absent")
+    assert given["changed"] and given["done"] and given["conflicts"] == []
+    assert len(tools.sent) == 1, "nobody is made the leader again"
+    assert not hold(tools, tmp_path, "absent")["changed"]
+
+
+def test_a_slow_switchover_is_waited_for(tmp_path):
+    tools = Tools()
+
+    def later():
+        tools.become(SWITCHING)
+        raise MemberError("POST http://127.0.0.1:8008/switchover was not answered within 4 seconds.")
+
+    tools.answers[("POST", "/switchover")] = later
+    taken = hold(tools, tmp_path)
+    assert not taken["done"] and taken["waiting_for"] == "PostgreSQL on db1 is stopping"
+    tools.become(SWITCHED)
+    assert hold(tools, tmp_path)["done"]
+    assert len(tools.sent) == 1
+
+
+def test_a_refused_switchover_leaves_no_record(tmp_path):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = (412, "switchover is not possible: no good candidates have been found")
+    with pytest.raises(MemberError, match=r"Patroni \(db\): POST .*412"):
+        hold(tools, tmp_path)
+    assert hold(tools, tmp_path, "absent")["members"] == []
+
+
+def test_a_cluster_that_cannot_spare_the_leader_is_waited_for(tmp_path):
+    tools = Tools(without(CLUSTER, "db2", "db3"))
+    waits = hold(tools, tmp_path)
+    assert not waits["changed"] and not waits["done"] and waits["waiting_for"].startswith("no other member")
+    assert tools.sent == []
+
+
+def test_with_force_the_cluster_is_not_asked(tmp_path):
+    tools = Tools(dict(CLUSTER, scheduled_switchover=PLANNED))
+    tools.answers[("POST", "/switchover")] = tools.switch
+    assert hold(tools, tmp_path, force=True)["done"]
+
+
+def test_a_leader_that_was_made_so_again_is_left_alone(tmp_path):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = tools.switch
+    hold(tools, tmp_path)
+    tools.become(CLUSTER, leads=True)
+    told = hold(tools, tmp_path)
+    assert told["conflicts"] and len(tools.sent) == 1
+    assert hold(tools, tmp_path, "absent")["conflicts"]
+
+
+def test_after_a_reboot_a_leader_hands_over_again(tmp_path):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = tools.switch
+    hold(tools, tmp_path)
+    tools.become(CLUSTER, leads=True)
+    tools.boot_id = lambda: "boot-2"
+    told = hold(tools, tmp_path)
+    assert told["done"] and told["conflicts"] == [] and len(tools.sent) == 2

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts that are members of clusters: one after the other, until the impact is near."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, mistakes_in, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
+
+from tests.support.model import Model
+
+HA = {"name": "ha", "type": "pacemaker"}
+RECORD = "cluster pacemaker ha"
+
+
+def model_of(*steps, hosts=2, **more):
+    return Model(hosts=hosts, drain_host={"steps": steps_of(steps=steps or [HA])}, **more)
+
+
+def out(model):
+    """The hosts that are out of the cluster."""
+    return [name for name in model.names if RECORD in model.hosts[name]["tasks"]]
+
+
+def acts(model, name="web1"):
+    return [act for turn in model.outcome["turns"][name] for act in turn.get("acts", ()) if act["module"] == "cluster_hold"]
+
+
+class TestTheList:
+    def test_a_step(self):
+        (step,) = steps_of(steps=[{**HA, "node": "n1", "cluster": "prod"}])
+        assert step == {"name": "ha", "type": "pacemaker", "idle": False, "out": True, "in": True, "options": {"node": "n1"}, "cluster": "prod"}
+        assert steps_of(steps=[HA])[0]["cluster"] == "ha"
+
+    def test_its_acts(self):
+        steps = steps_of(steps=[HA, {**HA, "name": "other"}, "shop"])
+        hold, release = {"state": "present", "event_ids": ["A"]}, {"state": "absent", "event_ids": ["A"]}
+        goes = groups_out(steps)
+        assert [(group["names"], group["idle"], group["files"]) for group in goes] == [
+            (["ha"], False, "cluster"), (["other"], False, "cluster"), (["shop"], True, "service"),
+        ]
+        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 0, **hold}
+        comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]
+        # The last one takes along whatever else is on record.
+        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 0, **release}, {"type": "pacemaker", "timeout": 0, **release}]
+
+    def test_of_a_type_that_the_settings_have_no_more(self):
+        (group,) = groups_in([], ["cluster_pacemaker"])
+        assert (group["type"], group["files"], group["names"]) == ("pacemaker", "cluster", [])
+        assert groups_in([], []) == [] and [group["type"] for group in groups_in([], None)] == ["service"]
+        assert "cluster_hold" not in modules_of([])
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ({**HA, "node": "a b"}, "drain_host_steps[0].node: 'a b' is no name of a node"),
+            ({**HA, "cluster": " "}, "drain_host_steps[0].cluster: ' ' is no name; give all hosts of one cluster the same name"),
+            ({**HA, "cluster": True}, "drain_host_steps[0].cluster: True is no name"),
+            ({**HA, "nodes": "n1"}, "drain_host_steps[0]: there is no option nodes; did you mean node?; there are name, type, cluster, node"),
+            ({**HA, "type": "pacemeker"}, "drain_host_steps[0].type: 'pacemeker' is no type of step; did you mean pacemaker?"),
+        ],
+    )
+    def test_mistakes(self, entry, said):
+        (mistake,) = mistakes_in([entry], [], lambda path: None)
+        assert mistake.startswith(said)
+
+    def test_every_type_is_a_type_of_step(self):
+        assert set(TYPES) <= set(KINDS)
+
+    def test_no_windows_host_has_one(self):
+        settings = {"win1": {"drain_host": {"steps": steps_of(steps=[HA])}}}
+        assert list(lacking({"win1": {"graceful_azure_platform": "windows"}}, settings, lambda name: "999")) == [
+            "win1: drain_host_steps: ha: no Windows host can have a step of the type pacemaker"
+        ]
+
+
+class TestOneHost:
+    @pytest.mark.parametrize("provider", ["haproxy", "none"])
+    def test_its_life(self, provider):
+        model = model_of(load_balancer={"provider": provider})
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: out(model) == ["web1"])
+        # It hands over while somebody is still connected, and no role is needed.
+        assert model.posted == [] and not needs_roles(model.settings) and model.outcome["by_role"] == {}
+        model.hosts["web1"]["connections"] = []
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.killed()
+        model.over("e1")
+        outcome = model.finish()
+        assert not outcome["failed_run"] and out(model) == [], outcome["messages"]
+
+    def test_what_it_waits_for_is_told(self):
+        model = model_of()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: acts(model))
+        model.results["web1"]["drain_host"] = {"done": False, "left": ["2 resources run on web1"], "reason": "web1 is not drained"}
+        model.decide()
+        assert model.outcome["hosts"]["web1"]["reason"] == "2 resources run on web1"
+
+
+class TestOneAfterTheOther:
+    @pytest.mark.parametrize("provider", ["haproxy", "none"])
+    def test_two_events(self, provider):
+        model = model_of(load_balancer={"provider": provider})
+        model.announce("e1", "web1", notice=900.0)
+        model.announce("e2", "web2", notice=1000.0)
+        model.until(lambda outcome: len(model.posted) == 1)
+        assert out(model) == ["web1"]
+        told = model.outcome["hosts"]["web2"]
+        assert (told["state"], told["reason"]) == ("waiting", "waits for web1: members of the pacemaker cluster ha go out one after the other")
+        if provider == "haproxy":
+            assert model.in_rotation("web2") == ["lb1"]
+        model.start("e1")
+        model.hosts["web1"]["silent"] = True
+        for _pass in range(5):
+            model.go()
+        assert out(model) == ["web1"] and len(model.posted) == 1
+        model.hosts["web1"]["silent"] = False
+        model.over("e1")
+        model.until(lambda outcome: out(model) == ["web2"])
+        assert RECORD not in model.hosts["web1"]["tasks"]
+        model.over("e2")
+        assert not model.finish()["failed_run"]
+
+    def test_in_one_event_the_second_gives_way_before_the_impact(self):
+        """Both are hit at once, so the second one goes while there is still time to drain it. Then the cluster is not asked any more."""
+        model = model_of()
+        model.announce("e1", "web1", "web2", notice=600.0)
+        model.until(lambda outcome: out(model) == ["web1"])
+        at = model.now
+        assert "force" not in acts(model, "web1")[0]["args"]
+        model.until(lambda outcome: "web2" in out(model))
+        assert 450.0 <= model.now - at <= 480.0
+        assert acts(model, "web2")[0]["args"]["force"] is True
+        model.until(lambda outcome: model.posted)
+
+    def test_a_new_run_knows_who_is_out(self):
+        model = model_of()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.announce("e2", "web2", notice=700.0)
+        for _pass in range(5):
+            model.go()
+        assert out(model) == ["web1"] and model.in_rotation("web2") == ["lb1"]
+
+    def test_who_has_begun_goes_on(self):
+        model = model_of()
+        model.hosts["web2"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.announce("e2", "web2", notice=900.0)
+        model.until(lambda outcome: not model.in_rotation("web2"))
+        model.announce("e1", "web1", notice=600.0)
+        model.until(lambda outcome: out(model))
+        assert out(model) == ["web2"] and model.in_rotation("web1") == ["lb1"]
+
+    def test_a_member_that_nobody_can_read_counts_as_out(self):
+        model = model_of()
+        model.run["watch"] = True
+        model.go()
+        model.hosts["web1"]["silent"] = True
+        model.announce("e1", "web1", notice=900.0)
+        model.announce("e2", "web2", notice=900.0)
+        for _pass in range(5):
+            model.go()
+        assert out(model) == []
+        told = model.outcome["hosts"]["web2"]
+        assert told["reason"].startswith("waits for web1")
+
+    def test_members_of_other_clusters_do_not_wait(self):
+        model = model_of()
+        model.settings["web2"]["drain_host"]["steps"] = steps_of(steps=[{**HA, "cluster": "another"}])
+        model.announce("e1", "web1")
+        model.announce("e2", "web2")
+        model.until(lambda outcome: out(model) == ["web1", "web2"])
+
+    def test_hosts_without_a_cluster_do_not_wait(self):
+        model = model_of(hosts=3)
+        model.settings["web3"]["drain_host"]["steps"] = []
+        model.announce("e1", "web1")
+        model.announce("e2", "web3")
+        model.until(lambda outcome: len(model.posted) == 2)
