@@ -75,10 +75,11 @@ class Consul(Member):
 
     def _offered(self, node):
         """Whether Consul's servers know of the maintenance mode already. Until then they offer the services of the node."""
-        status, text = self._ask("GET", "/v1/health/node/" + quote(node, safe=""))
-        checks = _json(text)
-        if status != 200 or not isinstance(checks, list):
-            return "Consul's servers do not tell whether they still offer the services of %s: %s" % (node, _told(status, text))
+        try:
+            checks = self._get("/v1/health/node/" + quote(node, safe=""), list)
+        except MemberError as error:
+            # The agent has answered, so its servers do not.
+            return "Consul's servers do not tell whether they still offer the services of %s. %s" % (node, str(error).rstrip("."))
         if any(isinstance(check, dict) and check.get("CheckID") == MAINTENANCE and check.get("Status") == "critical" for check in checks):
             return None
         return "Consul's servers do not know yet that %s is in maintenance mode" % node

@@ -51,7 +51,7 @@ class RabbitMQ(Member):
             node = self.options.get("node") or listeners[0]["node"]
             doors = sorted({(listener["interface"].strip("[]"), listener["port"]) for listener in listeners if listener["protocol"] not in BETWEEN_NODES})
             connections = totals["connection_count"] + 0
-            self._process = status["pid"]
+            self._process = status["pid"] + 0
         except (AttributeError, TypeError, KeyError, IndexError):
             raise _nonsense("rabbitmq-diagnostics status", "listeners, totals or the pid are not there") from None
         if not isinstance(out, bool):
@@ -123,7 +123,8 @@ class RabbitMQ(Member):
             if code == 0 or code == USAGE and "mirror" in check:
                 # RabbitMQ has no mirrors from 4.0 on.
                 continue
-            found = _parsed(out)
+            # A check that fails says so among the errors.
+            found = _parsed(err) or _parsed(out)
             if code != CHECK_FAILED or not isinstance(found.get("queues"), list):
                 raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, _told(err or out, code)))
             names = [str(queue.get("readable_name") or queue.get("name")) for queue in found["queues"] if isinstance(queue, dict)]

@@ -1,0 +1,223 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node of Consul, with what Consul 1.8.7 answered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_consul import Consul
+
+from tests.support.cluster import ScriptedTools
+
+URL = "http://127.0.0.1:8500"
+EMPTY = {"Node": "web1", "Output": "", "ServiceID": "", "ServiceName": "", "ServiceTags": [], "Definition": {}, "CreateIndex": 0, "ModifyIndex": 0}
+SERF = dict(EMPTY, CheckID="serfHealth", Name="Serf Health Status", Status="passing", Notes="", Output="Agent alive and reachable", Type="")
+WEB = dict(EMPTY, CheckID="service:web", Name="Service 'web' check", Status="passing", Notes="", ServiceID="web", ServiceName="web", Type="tcp")
+
+
+def maintenance(reason):
+    return dict(EMPTY, CheckID="_node_maintenance", Name="Node Maintenance Mode", Status="critical", Notes=reason, Type="maintenance")
+
+
+def member_of(name, port, status=1, role="consul"):
+    tags = {"acls": "0", "build": "1.8.7:", "dc": "dc1", "expect": "3", "port": str(port), "role": role, "vsn": "2"}
+    return {"Name": name, "Addr": "10.0.0.1", "Port": 8301, "Tags": tags, "Status": status}
+
+
+def offer(node, *statuses):
+    return {"Node": {"Node": node, "Address": "10.0.0.1"}, "Service": {"Service": "web", "Port": 80}, "Checks": [{"Status": status} for status in statuses]}
+
+
+class World:
+    """The answers of an agent and its servers."""
+
+    def __init__(self):
+        self.tools = ScriptedTools()
+        self.config = {"Datacenter": "dc1", "NodeName": "web1", "Server": True, "Version": "1.8.7"}
+        self.checks = {"service:web": WEB}
+        self.catalog = [SERF, WEB]
+        self.services = {"web": {"ID": "web", "Service": "web", "Port": 80}, "web-2": {"ID": "web-2", "Service": "web", "Port": 81}}
+        self.peers = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]
+        self.members = [member_of("web1", 1), member_of("web2", 2), member_of("web3", 3), member_of("app1", 4, role="node")]
+        self.offers = [offer("web1", "passing", "passing"), offer("web2", "passing", "passing"), offer("web3", "critical", "passing")]
+
+    def member(self, **options):
+        said = {
+            "/v1/agent/self": {"Config": self.config, "Member": {}},
+            "/v1/agent/checks": self.checks,
+            "/v1/health/node/web1": self.catalog,
+            "/v1/agent/services": self.services,
+            "/v1/status/peers": self.peers,
+            "/v1/agent/members": self.members,
+            "/v1/health/service/web": self.offers,
+        }
+        for path, answer in said.items():
+            self.tools.says(f"GET {URL}{path}", 200, json.dumps(answer))
+        self.tools.says(f"PUT {URL}/v1/agent/maintenance", 200, "")
+        return Consul(check_options(Consul, options)[0], self.tools)
+
+    def look(self):
+        return self.member().look()
+
+    def spare(self):
+        member = self.member()
+        return member.spare(member.look())
+
+
+@pytest.fixture(name="world")
+def make_world():
+    return World()
+
+
+class TestLook:
+    def test_a_node_that_serves(self, world):
+        seen = world.look()
+        assert (seen.member, seen.ours, seen.serves, seen.foreign, seen.left) == ("web1", False, True, None, "web1 is not in maintenance mode")
+        assert seen.state == {"maintenance": False, "reason": None}
+        assert world.tools.calls == [f"GET {URL}/v1/agent/self", f"GET {URL}/v1/agent/checks"]
+
+    def test_a_node_that_we_took_out(self, world):
+        world.checks["_node_maintenance"] = maintenance("graceful.azure")
+        world.catalog.insert(0, maintenance("graceful.azure"))
+        seen = world.look()
+        assert (seen.ours, seen.serves, seen.foreign, seen.left) == (True, False, None, None)
+        assert seen.state == {"maintenance": True, "reason": "graceful.azure"}
+
+    def test_servers_that_do_not_know_yet(self, world):
+        world.checks["_node_maintenance"] = maintenance("graceful.azure")
+        assert world.look().left == "Consul's servers do not know yet that web1 is in maintenance mode"
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/health/node", 500, "No cluster leader")
+        assert member.look().left == (
+            "Consul's servers do not tell whether they still offer the services of web1. "
+            f"GET {URL}/v1/health/node/web1 was answered with status 500 (No cluster leader)"
+        )
+
+    @pytest.mark.parametrize("reason", ["", "new disks", "graceful.azure.example", "Maintenance mode is enabled for this node, but no reason was provided."])
+    def test_a_node_that_somebody_else_took_out(self, world, reason):
+        world.checks["_node_maintenance"] = maintenance(reason)
+        world.catalog.insert(0, maintenance(reason))
+        seen = world.look()
+        assert (seen.ours, seen.serves, seen.left) == (False, False, None)
+        assert seen.foreign == f"The node web1 is in maintenance mode already, with the reason {reason!r}."
+
+
+class TestSpare:
+    def test_another_node_offers_the_service(self, world):
+        assert world.spare() is None
+
+    def test_nobody_else_passes(self, world):
+        world.offers[1] = offer("web2", "passing", "warning")
+        assert world.spare() == "web1 is the only node that Consul offers for the service web: it does not pass its checks on web2, web3"
+
+    def test_many_others_are_counted(self, world):
+        world.offers[1:] = [offer(f"web{number}", "critical") for number in range(2, 8)]
+        assert world.spare().endswith("it does not pass its checks on web2, web3, web4 and 3 more")
+
+    def test_a_node_that_is_not_offered_itself(self, world):
+        world.offers = [offer("web1", "critical"), offer("web2", "critical")]
+        assert world.spare() is None
+
+    def test_a_service_that_nobody_else_has(self, world):
+        world.offers = [offer("web1", "passing")]
+        assert world.spare() is None
+
+    def test_a_server_that_the_majority_needs(self, world):
+        world.members[2] = member_of("web3", 3, status=4)
+        assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+        world.config["Server"] = False
+        assert world.spare() is None
+
+    @pytest.mark.parametrize("peers", [["10.0.0.1:1"], ["10.0.0.1:1", "10.0.0.1:2"], ["10.0.0.1:2", "10.0.0.1:3"]])
+    def test_where_no_waiting_helps_or_it_does_not_vote(self, world, peers):
+        world.peers = peers
+        world.members = [member_of("web1", 1), member_of("web2", 2, status=3), member_of("web3", 3, status=3)]
+        assert world.spare() is None
+
+
+class TestChange:
+    def test_out_and_back(self, world):
+        member = world.member()
+        seen = member.look()
+        member.out(seen)
+        assert world.tools.calls[-1] == f"PUT {URL}/v1/agent/maintenance?enable=true&reason=graceful.azure"
+        member.back(seen, seen.state)
+        assert world.tools.calls[-1] == f"PUT {URL}/v1/agent/maintenance?enable=false"
+
+    def test_a_refusal(self, world):
+        member = world.member()
+        seen = member.look()
+        world.tools.says(f"PUT {URL}/v1/agent/maintenance", 403, "Permission denied\n")
+        with pytest.raises(MemberError, match=r"^PUT .*/v1/agent/maintenance\?enable=false was answered with status 403 \(Permission denied\).$"):
+            member.back(seen, seen.state)
+
+
+class TestFaults:
+    def test_an_agent_that_does_not_run(self):
+        with pytest.raises(MemberError, match="^GET http://127.0.0.1:8500/v1/agent/self failed: Connection refused.$"):
+            Consul({"url": URL + "/"}, ScriptedTools()).look()
+
+    @pytest.mark.parametrize("said", ["", "<html>", "[]", "{}", '{"Config": {"NodeName": "web1"}}', '{"Config": {"NodeName": 1, "Server": true}}'])
+    def test_nonsense_about_itself(self, world, said):
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/agent/self", 200, said)
+        with pytest.raises(MemberError, match="^The answer to GET http://127.0.0.1:8500/v1/agent/self is not what an agent of Consul says: "):
+            member.look()
+
+    @pytest.mark.parametrize("said", ["[]", '{"_node_maintenance": {}}', '{"_node_maintenance": []}', '{"_node_maintenance": {"Notes": 1}}'])
+    def test_nonsense_about_its_checks(self, world, said):
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/agent/checks", 200, said)
+        with pytest.raises(MemberError, match="/v1/agent/checks is not what an agent of Consul says: "):
+            member.look()
+
+    @pytest.mark.parametrize("said", ["{}", "[1]", '[{"Node": {}, "Checks": []}]', '[{"Node": {"Node": "web1"}, "Checks": [1]}]'])
+    def test_nonsense_about_a_service(self, world, said):
+        member = world.member()
+        seen = member.look()
+        world.tools.says(f"GET {URL}/v1/health/service/web", 200, said)
+        with pytest.raises(MemberError, match="/v1/health/service/web is not what an agent of Consul says: "):
+            member.spare(seen)
+
+    def test_a_proxy_in_its_place(self, world):
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/agent/self", 502, "<h1>Bad Gateway</h1>" * 40)
+        with pytest.raises(MemberError, match=r"was answered with status 502 \(<h1>Bad Gateway") as told:
+            member.look()
+        assert len(str(told.value)) < 350
+
+
+class TestOptions:
+    def test_a_token_is_read_on_the_host(self, world):
+        headers = []
+        world.tools.request = lambda method, url, headers=None, tls=None, kept=headers: kept.append((headers, tls)) or (200, "{}")
+        with pytest.raises(MemberError):
+            world.member(token_file="/etc/consul.d/token").look()
+        with pytest.raises(MemberError):
+            world.member().look()
+        assert headers == [({"X-Consul-Token": "secret"}, None), (None, None)]
+
+    @pytest.mark.parametrize(
+        "options, option, told",
+        [
+            ({"url": "consul:8500"}, "url", "does not begin with http:// or https:// and a host"),
+            ({"url": "http://a:b"}, "url", "is no URL"),
+            ({"url": "http://u:p@a"}, "url", "has more than a host, a port and a path"),
+            ({"url": "http://a/?b"}, "url", "has more than a host, a port and a path"),
+            ({"client_key": "/k"}, "client_key", "of no use without client_cert"),
+        ],
+    )
+    def test_mistakes(self, options, option, told):
+        ((found, problem),) = check_options(Consul, options)[1]
+        assert found == option and told in problem
+
+    def test_a_name_with_other_letters(self, world):
+        world.config["NodeName"] = "web 1/ä"
+        world.checks["_node_maintenance"] = maintenance("graceful.azure")
+        world.member().look()
+        assert world.tools.calls[-1] == f"GET {URL}/v1/health/node/web%201%2F%C3%A4"
