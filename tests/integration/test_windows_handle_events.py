@@ -113,27 +113,57 @@ def test_a_cancelled_event(mixed):
     mixed.check_nothing_is_left()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
-def test_behind_a_health_probe(mixed):
-    """The balancer asks the host itself: a health file."""
+PROBED = {
+    "load_balancer_provider": "health_probe",
+    "load_balancer_hosts": [],
+    "load_balancer_health_probe_interval": 1,
+    "load_balancer_health_probe_threshold": 1,
+    "load_balancer_health_probe_margin": 0,
+}
+ANSWERS = {
+    "file": {"load_balancer_health_probe_action": "file", "load_balancer_health_probe_file": r"C:\inetpub\health\out.txt"},
+    "service": {"load_balancer_health_probe_action": "service", "load_balancer_health_probe_service": "Answer"},
+    "iis_site": {"load_balancer_health_probe_action": "iis_site", "load_balancer_health_probe_iis_site": "Health"},
+}
+
+
+def with_health(mixed):
+    """Each Windows host gets a service and a site that only answer the probe."""
     for host in mixed.hosts.values():
         with host.change() as state:
-            state["folders"]["c:\\inetpub\\health"] = {}
-    mixed.write(
-        load_balancer_provider="health_probe",
-        load_balancer_hosts=[],
-        load_balancer_health_probe_action="file",
-        load_balancer_health_probe_file=r"C:\inetpub\health\out.txt",
-        load_balancer_health_probe_interval=1,
-        load_balancer_health_probe_threshold=1,
-        load_balancer_health_probe_margin=0,
-    )
+            state["services"]["Answer"] = {"status": "Running"}
+            state["sites"]["Health"] = {"state": "Started"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_behind_a_health_probe(mixed, answer):
+    """The balancer asks the host itself. test_windows.py holds each of the answers by itself."""
+    with_health(mixed)
+    mixed.write(**PROBED, **ANSWERS[answer])
+    on_duty = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run()
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-    assert all(not any("health" in path for path in host.state()["files"]) for host in mixed.hosts.values())
-    mixed.check_nothing_is_left()
+    down = {**OFF_DUTY, "Answer": "Stopped" if answer == "service" else "Running", "Health": "Stopped" if answer == "iis_site" else "Started"}
+    assert mixed.seen[event_id, "Started"]["win1"] == down
+    for host in mixed.hosts.values():
+        assert not any("health" in path for path in host.state()["files"]) and host.mistakes() == [] and host.records() == {}
+    assert mixed.duties("win1") == on_duty
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_health_site_that_is_not_there(mixed):
+    """Nothing is changed and nothing is approved; the run says which site it is."""
+    mixed.write(**PROBED, **ANSWERS["iis_site"])
+    before = mixed.duties("win1")
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run(handle_events_timeout=100)
+    assert run.status != 0 and "IIS has no site Health (load_balancer_health_probe_iis_site)." in run.output, run.output
+    assert mixed.simulator.event(event_id)["Approvals"] == [] and mixed.duties("win1") == before
+    assert all(host.mistakes() == [] and host.records() == {} for host in mixed.hosts.values())
 
 
 @pytest.mark.long
