@@ -89,6 +89,14 @@ def test_killed_before_the_approval_is_known_while_a_service_errs(record_propert
     assert [request["Status"] for request in record["requests"] if request["Vm"] == "web2"].count(500) == 4
 
 
+def test_windows_killed_while_a_service_errs(record_property):
+    """A Linux and a Windows host of one event. The controller dies between a record and its change."""
+    fault = {"vm": "win1", "method": "GET", "nth": 3, "times": 4, "fault": FAULTS["status_500"]}
+    record = run(Case("windows_reboot", "sample of windows", point="records, not the services", who="alone", fault=fault), record_property)
+    assert record["reached"] and len(record["events"][0]["Approvals"]) == 1
+    assert [request["Status"] for request in record["requests"] if request["Vm"] == "win1"].count(500) == 4
+
+
 # Everything
 
 

@@ -25,7 +25,9 @@ def mixed(tmp_path, monkeypatch):
     found.close()
 
 
+@pytest.mark.long
 def test_an_event_of_both_kinds_of_hosts(mixed):
+    """In make test, a run of tests/chaos/test_chaos.py does so that is killed, and whose metadata service errs."""
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run()
     assert run.status == 0, run.output
@@ -67,6 +69,22 @@ def test_what_the_controller_lacks_is_told_before_the_first_pass(mixed, monkeypa
     assert run.status != 0
     assert "win1, win2: the controller has no ansible.windows" in run.output and "win1, win2: the controller has no microsoft.iis" in run.output
     assert mixed.simulator.requests() == [] and [host.calls() for host in mixed.hosts.values()] == [[], []]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_damaged_record_is_put_aside_by_hand(mixed):
+    """Until then, nothing is done on its host. test_windows.py holds what the module does."""
+    path = r"C:\ProgramData\graceful_azure\service-Cart-0123456789.json"
+    with mixed.hosts["win1"].change() as state:
+        state["folders"]["c:\\programdata\\graceful_azure"] = {}
+        state["files"][path] = "ew=="
+    run = mixed.site.run("holds")
+    assert run.status != 0 and path in run.output, run.output
+    run = mixed.site.run("holds", holds_repair=True)
+    assert run.status == 0 and f"{path}.damaged-" in run.output, run.output
+    assert [name.startswith(f"{path}.damaged-") for name in mixed.hosts["win1"].state()["files"]] == [True]
+    mixed.check_nothing_is_left()
 
 
 LIVES = {

@@ -256,6 +256,40 @@ class TestRecords:
         look = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
         assert look["holds"] is None and path in look["fatal"] and look["events"] == []
 
+    @pytest.mark.parametrize("check_mode", [True, False])
+    def test_damaged_ones_are_put_aside(self, host, check_mode):
+        self.hold(host)
+        Action(host).run("task_hold", name=["y", "z"], event_ids=["E1"])
+        with host.change() as state:
+            damaged, newer, whole = sorted(state["files"])
+            state["files"].update({damaged: base64.b64encode(b"{").decode(), newer: base64.b64encode(b'{"version": 9}').decode()})
+        before = host.state()["files"]
+        result = Action(host, check_mode=check_mode).run("hold_repair")
+        (told,) = result["put_aside"]
+        assert result["changed"] and told["path"] == damaged and re.fullmatch(re.escape(damaged) + r"\.damaged-[0-9TZ-]+", told["to"])
+        assert "is not complete JSON" in told["problem"] and "newer release" in result["left"][0] and len(result["left"]) == 1
+        if check_mode:
+            assert host.state()["files"] == before
+            return
+        assert host.state()["files"] == {told["to"]: before[damaged], newer: before[newer], whole: before[whole]}
+        # It holds nothing any more, and what was not damaged is still read.
+        again = Action(host).run("hold_repair")
+        assert not again["changed"] and again["put_aside"] == [] and again["left"] == result["left"]
+
+    def test_what_is_put_aside_is_not_read_again(self, host):
+        self.hold(host)
+        with host.change() as state:
+            state["files"] = dict.fromkeys(state["files"], "")
+        assert Action(host).run("hold_repair")["changed"]
+        assert self.hold(host)["changed"] and len(host.records()) == 1
+
+    def test_a_folder_that_cannot_be_trusted_is_not_repaired(self, host):
+        with host.change() as state:
+            state["folders"][FOLDER.lower()] = {"rights": {EVERYBODY: FULL, "S-1-5-18": FULL}}
+            state["files"][FOLDER + r"\task-x-0123456789.json"] = ""
+        assert "may be written by S-1-1-0" in Action(host).run("hold_repair")["msg"] and len(host.state()["files"]) == 1
+        assert Action(host).run("hold_repair", state_dir="/srv/x")["failed"]
+
     def test_they_are_of_the_published_schema(self, host):
         schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text(encoding="utf-8"))
         for case, args in HOLDS.items():
