@@ -58,7 +58,7 @@ sanity:
 	$(PYTEST) tests/checks/test_sanity.py
 
 test-long:
-	@tests/setup.sh test
+	@tests/setup.sh long
 	HYPOTHESIS_PROFILE=long $(PYTEST) -o timeout=3600 -m 'long or not long' $(PARALLEL) $(filter-out tests/chaos,$(SUITE))
 	$(PYTEST) -m 'long or not long' $(CHAOS)
 

@@ -111,9 +111,12 @@ unpack() {
     rm -rf build/debs
 }
 
-unpack_servers() {
-    local erlang=build/unpacked/usr/lib/erlang/bin/erl
+unpack_consul() {
     command -v consul > /dev/null || [ -x build/unpacked/usr/bin/consul ] || unpack bullseye consul
+}
+
+unpack_rabbitmq() {
+    local erlang=build/unpacked/usr/lib/erlang/bin/erl
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || [ -x build/unpacked/usr/lib/rabbitmq/bin/rabbitmq-server ] || unpack '' rabbitmq-server \
         erlang-{asn1,base,crypto,eldap,inets,mnesia,os-mon,parsetools,public-key,runtime-tools,ssl,syntax-tools,tools,xmerl}
     if [ -e $erlang ]; then
@@ -197,34 +200,41 @@ case ${1:-} in
         needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
         ;;
-    test)
+    test | long)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
-        # The clusters of the drain steps. PostgreSQL is looked for below.
-        [ "$(id -u)" != 0 ] || needed+=(redis-server=redis-server redis-sentinel=redis-sentinel patroni=patroni etcd=etcd-server)
-        [ "$(id -u)" != 0 ] || needed+=(corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
-        [ "$(id -u)" != 0 ] || needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
-        # A program of docs/your-own-drain-step.md. It does not start without a configuration.
-        [ "$(id -u)" != 0 ] || needed+=(keepalived=keepalived)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless redis-server=redis-server redis-sentinel=redis-sentinel)
         # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
             needed+=(ipvsadm=ipvsadm insmod=kmod linux.uml=user-mode-linux)
         fi
         ;;
-    *) die "unknown part '$1': give none, demo, bench or test" ;;
+    *) die "unknown part '$1': give none, demo, bench, test or long" ;;
 esac
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
+    # The clusters of the drain steps.
+    needed+=(patroni=patroni etcd=etcd-server corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
+    needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+    # A program of docs/your-own-drain-step.md. It does not start without a configuration.
+    needed+=(keepalived=keepalived)
+fi
 mapfile -t packages < <(missing_packages "${needed[@]}")
-# It is no command.
-[ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
-if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ]; then
+case ${1:-} in
+    test | long)
+        # It is no command.
+        [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
+        ;;
+esac
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # The same is true of these.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
     [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
 fi
 install_packages "${packages[@]}"
-[ "${1:-}" != test ] || unpack_servers
-
-[ "${1:-}" != test ] || fetch_promtool
+case ${1:-} in
+    test) unpack_consul ;;
+    long) unpack_consul && unpack_rabbitmq ;;
+esac
+case ${1:-} in test | long) fetch_promtool ;; esac
 make_venv
 make_collections

@@ -57,7 +57,7 @@ answers:
       description: How it is made to fail.
       type: str
     "on":
-      description: What is acted on. A path, the name of a unit, or the command that makes the answer fail.
+      description: What is acted on. A path, the name of a unit or of a site, or the command that makes the answer fail.
       type: str
     state:
       description: V(failing) or V(passing), as far as the thing that is acted on tells.

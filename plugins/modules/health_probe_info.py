@@ -329,11 +329,11 @@ def run(params, run_command=None, check_mode=False, monotonic=time.monotonic, sl
     machine = machine or LookedAt(run_command)
     timeout, quiet = check_timeout(params["timeout"]), check_timeout(params["quiet"])
     check_timeout(params["notice"])
-    action = machine.action_from(params)
-    if action is None:
+    if params["action"] is None:
         raise ValueError("action is required: say how the health answer is made to fail.")
-    problem = None
+    action = problem = None
     try:
+        action = machine.action_from(params)
         action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)

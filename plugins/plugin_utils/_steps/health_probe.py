@@ -32,6 +32,7 @@ NEEDS = {
     "service": ("health_probe_service",),
     "command": ("health_probe_command_out", "health_probe_command_in"),
     "responder": ("health_probe_responder_port", "health_probe_responder_url"),
+    "iis_site": ("health_probe_iis_site",),
 }
 """What each action needs, by the options without their prefix."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
@@ -93,6 +94,7 @@ class HealthProbe(Balancer):
             "service": {"service": str(entry.get("health_probe_service") or "")},
             "command": of_command,
             "responder": {"responder_port": port},
+            "iis_site": {"iis_site": str(entry.get("health_probe_iis_site") or "")},
         }.get(action, {})
         url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
@@ -180,7 +182,7 @@ class HealthProbe(Balancer):
             )
 
         port = (asked or {}).get("port")
-        if port and settings["action"] == "service" and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
+        if port and settings["action"] in ("service", "iis_site") and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
                 f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
                 " the host would never come back. Give another port that tells whether the application works"
@@ -307,8 +309,8 @@ def _is_made_to_fail(url, settings):
         return True
     if not settings["url"] or not _is_url(settings["url"]):
         return False
-    # The responder answers 503 on every path, and a unit that is stopped answers on none.
-    parts = 2 if settings["action"] in ("responder", "service") else None
+    # The responder answers 503 on every path, and a unit or a site that is stopped answers on none.
+    parts = 2 if settings["action"] in ("responder", "service", "iis_site") else None
     return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 

@@ -388,6 +388,13 @@ def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
     responder.check()
 
 
+def test_a_site_of_iis_is_for_windows_hosts_alone(host):
+    with pytest.raises(ProbeError, match="iis_site is only possible on a Windows host"):
+        _health_probe.action_from({"action": "iis_site", "iis_site": "Health"}, None, run_command)
+    seen = host.see(action="iis_site", iis_site="Health")
+    assert "iis_site is only possible on a Windows host" in seen["problem"] and seen["answer"] is None and not seen["idle"]
+
+
 def test_a_command_that_fails_is_run_again_and_undone(tmp_path):
     host = Host(tmp_path, "command")
     (tmp_path / "block").mkdir()

@@ -68,6 +68,7 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
         ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; load_balancer_health_probe_action: file needs it"),
         ({"load_balancer_health_probe_file": "maintenance"}, "load_balancer_health_probe_file: 'maintenance' is not an absolute path"),
         ({"load_balancer_health_probe_action": "command"}, "load_balancer_health_probe_command_out: not set"),
+        ({"load_balancer_health_probe_action": "iis_site"}, "load_balancer_health_probe_iis_site: not set; load_balancer_health_probe_action: iis_site"),
         ({"load_balancer_health_probe_interval": 0}, "load_balancer_health_probe_interval: 0 is not a number of seconds greater than 0"),
         ({"load_balancer_health_probe_interval": "often"}, "load_balancer_health_probe_interval: 'often' is not a number of seconds"),
         ({"load_balancer_health_probe_threshold": 0}, "load_balancer_health_probe_threshold: 0 is not a whole number from 1 up"),
@@ -91,6 +92,16 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
                 "restore_service_url": "http://localhost:8079",
             },
             "restore_service_url: 'http://localhost:8079' is the health answer that is made to fail",
+        ),
+        (
+            # No page of a site answers while it is stopped.
+            {
+                "load_balancer_health_probe_action": "iis_site",
+                "load_balancer_health_probe_iis_site": "Health",
+                "load_balancer_health_probe_url": "http://localhost:8081/health",
+                "restore_service_url": "http://localhost:8081/ready",
+            },
+            "restore_service_url: 'http://localhost:8081/ready' is the health answer that is made to fail",
         ),
         (
             {
