@@ -111,12 +111,9 @@ unpack() {
     rm -rf build/debs
 }
 
-unpack_consul() {
-    command -v consul > /dev/null || [ -x build/unpacked/usr/bin/consul ] || unpack bullseye consul
-}
-
-unpack_rabbitmq() {
+unpack_servers() {
     local erlang=build/unpacked/usr/lib/erlang/bin/erl
+    command -v consul > /dev/null || [ -x build/unpacked/usr/bin/consul ] || unpack bullseye consul
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || [ -x build/unpacked/usr/lib/rabbitmq/bin/rabbitmq-server ] || unpack '' rabbitmq-server \
         erlang-{asn1,base,crypto,eldap,inets,mnesia,os-mon,parsetools,public-key,runtime-tools,ssl,syntax-tools,tools,xmerl}
     if [ -e $erlang ]; then
@@ -231,10 +228,7 @@ if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
 fi
 install_packages "${packages[@]}"
-case ${1:-} in
-    test) unpack_consul ;;
-    long) unpack_consul && unpack_rabbitmq ;;
-esac
 case ${1:-} in test | long) fetch_promtool ;; esac
+[ "${1:-}" != long ] || unpack_servers
 make_venv
 make_collections
