@@ -64,6 +64,8 @@ def test_out_and_back(bed):
     assert told(bed, "log") == ["drain", "resume"] and bed.records("web1") == bed.records("lb1") == {} and bed.admin() == 0
 
 
+# Quick: unit/plugins/module_utils/test_cluster.py::TestOut.
+@pytest.mark.long
 def test_what_is_left_is_told_and_the_services_run_on(bed):
     (bed.folder / "slurm" / "jobs").write_text("7 RUNNING\n")
     run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], drain_host_timeout=2)), ("drain_host", {"drain_host_state": "running", **STEPS}))
@@ -72,6 +74,8 @@ def test_what_is_left_is_told_and_the_services_run_on(bed):
     assert run.steps[2].result["done"] and told(bed, "log") == ["drain", "resume"]
 
 
+# Quick: the same.
+@pytest.mark.long
 def test_check_mode(bed):
     run = bed.run(*OUT, check=True)
     assert run.status == 0 and told(bed, "log") == [] and bed.records("web1") == {}, run.output
