@@ -16,6 +16,8 @@ import urllib.request
 
 import pytest
 
+from tests.support.cluster_site import NEEDED as ROOT_NEEDED
+from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.module import run_module
 from tests.support.nodes import until
@@ -299,62 +301,64 @@ class TestTokens:
 
 
 @pytest.mark.long
-class TestHandleEvents:
-    @pytest.fixture(name="ready")
-    def connect(self, bed, site):
-        def step(name):
-            return {"drain_host_steps": [{"name": "discovery", "type": "consul", "url": bed.consul[name].url}]}
+class TestEvents:
+    """The playbook handle_events, from the notice to the end, under clients that ask Consul."""
 
-        site.write_inventory(**{name: step(name) for name in ("web1", "web2")})
-        return site
+    pytestmark = ROOT_NEEDED
 
-    @pytest.mark.parametrize("kind", ["Reboot", "Freeze"])
-    def test_an_event(self, ready, bed, kind):
-        agent = bed.consul["web1"]
+    @pytest.fixture(name="site")
+    def make_site(self, bed, tmp_path):
+        site = ClusterSite(tmp_path, {name: bed.consul[name] for name in ("web1", "web2")}, name="discovery", type="consul")
         with Clients(bed.consul, "web3") as clients:
-            event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=3, SettleSeconds=1)
-            process = ready.start("handle_events")
-            wait_until(lambda: ready.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event starts")
-            # What Azure does now. The web server is gone, too.
-            agent.web.status = 500
-            if kind == "Reboot":
-                bed.consul.kill("web1")
-                time.sleep(1)
-                bed.consul.start("web1")
-            else:
-                agent.process.send_signal(signal.SIGSTOP)
-                time.sleep(2)
-                agent.process.send_signal(signal.SIGCONT)
-            agent.web.status = 200
-            run = ready.finish(process)
-            assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-            assert run.event(event_id)["hosts"]["web1"]["state"] == "restored"
+            yield site
             bed.consul.settled()
-        assert clients.failed == [] and ready.records() == [] and set(ready.admin_states().values()) == {"ready"}
+        site.close()
+        assert clients.failed == [] and clients.answered["web1"] > 10, clients.answered
 
-    def test_one_after_the_other_and_cancelled(self, ready, bed):
-        """web2 waits until web1 is back. Then an event is cancelled."""
-        first = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
-        second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
-        process = ready.start("handle_events", handle_events_timeout=120)
-        wait_until(lambda: bed.consul["web1"].reason() == OURS, 60, "web1 is out")
-        assert bed.consul["web2"].reason() is None
-        run = ready.finish(process)
-        assert run.status == 0 and {run.event(event)["outcome"] for event in (first, second)} == {"completed"}, run.output
-        assert "members of the consul cluster discovery go out one after the other" in run.output
-        third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1, NotBeforeSeconds=600)
-        process = ready.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
-        wait_until(lambda: bed.consul["web1"].reason() == OURS, 60, "web1 is out")
-        ready.simulator.cancel(third)
-        run = ready.finish(process)
-        assert run.status == 0 and run.event(third)["outcome"] == "cancelled", run.output
-        assert ready.records() == []
+    def test_reboot(self, bed, site):
+        web = bed.consul["web1"].web
 
-    def test_a_controller_that_is_killed(self, ready, bed):
-        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-        process = ready.start("handle_events")
-        wait_until(lambda: bed.consul["web1"].reason() == OURS, 60, "web1 is out")
-        ready.kill(process)
-        run = ready.run()
-        assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-        assert ready.records() == []
+        def reboot(name):
+            web.status = 500
+            site.reboot(name)
+            bed.consul.settled({"web2", "web3"})
+            web.status = 200
+
+        site.see_through("Reboot", "web1", reboot)
+
+    def test_freeze(self, bed, site):
+        agent = bed.consul["web1"]
+
+        def freeze(_name):
+            agent.web.status = 500
+            agent.process.send_signal(signal.SIGSTOP)
+            time.sleep(5)
+            agent.process.send_signal(signal.SIGCONT)
+            agent.web.status = 200
+
+        site.see_through("Freeze", "web1", freeze)
+
+    def test_cancelled(self, bed, site):
+        site.see_cancelled("web1", lambda: bed.consul["web1"].reason() == OURS)
+
+    def test_one_after_the_other(self, bed, site):
+        """web2 waits until web1 is back."""
+        events = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in ("web1", "web2")]
+        together = []
+        process = site.start("handle_events", handle_events_timeout=150)
+        while process.poll() is None:
+            together.append({name for name in ("web1", "web2") if bed.consul[name].reason() == OURS})
+            time.sleep(0.1)
+        run = site.finish(process)
+        assert run.status == 0 and {run.event(event)["outcome"] for event in events} == {"completed"}, run.output
+        assert {"web1"} in together and {"web2"} in together and {"web1", "web2"} not in together
+        assert "members of the consul cluster discovery go out one after the other" in run.output and site.records() == []
+
+    def test_a_run_that_is_killed_is_continued(self, bed, site):
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        process = site.start("handle_events")
+        wait_until(lambda: bed.consul["web1"].reason() == OURS, 100, "web1 is out")
+        site.kill(process)
+        run = site.run(handle_events_timeout=150)
+        assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
+        assert site.records() == []

@@ -32,7 +32,8 @@ NEEDS = pytest.mark.skipif(not Path(PROGRAM).exists(), reason="no consul in the 
 class Agent:
     """One node: a server of Consul, with a service ``web`` that passes while its web server listens."""
 
-    def __init__(self, name, token=None):
+    def __init__(self, consul, name, token=None):
+        self._consul = consul
         self.name = name
         self.token = token
         self.ports = {name: free_port() for name in ("http", "dns", "serf_lan", "serf_wan", "server")}
@@ -42,6 +43,17 @@ class Agent:
     @property
     def url(self):
         return f"http://127.0.0.1:{self.ports['http']}"
+
+    @property
+    def options(self):
+        """Those of a drain step."""
+        return {"url": self.url}
+
+    def start(self):
+        self._consul.start(self.name)
+
+    def stop(self):
+        self._consul.kill(self.name)
 
     def ask(self, method, path):
         """The status and the text of an answer."""
@@ -75,7 +87,7 @@ class Consul:
         self.folder = folder
         self.service = {"token": token} if token else {}
         self.settings = settings
-        self.agents = {name: Agent(name, token) for name in names}
+        self.agents = {name: Agent(self, name, token) for name in names}
         self._processes = Processes(folder)
 
     def __enter__(self):
@@ -168,7 +180,12 @@ class Clients:
     def _run(self):
         number = 0
         while not self._ends.is_set():
-            found = self._consul[self._asked].get("/v1/health/service/web?passing")
+            try:
+                found = self._consul[self._asked].get("/v1/health/service/web?passing")
+            except (OSError, AssertionError):
+                # Its servers elect a leader, or the machine is busy.
+                time.sleep(0.1)
+                continue
             if found:
                 port = sorted(entry["Service"]["Port"] for entry in found)[number % len(found)]
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
