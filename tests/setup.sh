@@ -187,6 +187,8 @@ case ${1:-} in
         [ "$(id -u)" != 0 ] || needed+=(redis-server=redis-server redis-sentinel=redis-sentinel patroni=patroni etcd=etcd-server)
         [ "$(id -u)" != 0 ] || needed+=(corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
         [ "$(id -u)" != 0 ] || needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+        # A program of docs/your-own-drain-step.md. It does not start without a configuration.
+        [ "$(id -u)" != 0 ] || needed+=(keepalived=keepalived)
         # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then

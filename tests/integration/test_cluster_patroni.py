@@ -26,6 +26,7 @@ from tests.support.site import wait_until
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+DRIVER = "module_utils._cluster_patroni"
 
 
 @pytest.fixture(name="cluster", scope="module")
@@ -169,7 +170,7 @@ def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
 @pytest.mark.parametrize("function, after", [("out", False), ("out", True), ("_request", True)])
 def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after):
     """Between record and change, after the change, and after the first answer."""
-    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=50), "module_utils._cluster_patroni", f"Patroni.{function}", 1, after)
+    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=50), DRIVER, f"Patroni.{function}", after=after)
     taken = hold(tmp_path, leader, timeout=50)
     assert taken["done"] and cluster.leader() not in (None, leader.name), taken
     assert hold(tmp_path, leader, "absent")["done"]
@@ -178,7 +179,7 @@ def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after
 
 
 def test_a_kill_between_record_and_change_and_the_event_is_over(cluster, leader, tmp_path):
-    assert run_killed("cluster_hold", arguments(tmp_path, leader), "module_utils._cluster_patroni", "Patroni.out", 1)
+    run_killed("cluster_hold", arguments(tmp_path, leader), DRIVER, "Patroni.out")
     assert len(list((tmp_path / "state").rglob("*.json"))) == 1
     given = hold(tmp_path, leader, "absent")
     assert given["done"] and given["conflicts"] == [] and cluster.leader() == leader.name

@@ -22,7 +22,9 @@ import pytest
 from tests.support.checkout import must_pass
 
 PATH = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
-NEEDED = ("unshare", "nsenter", "ip", "mount")
+NEEDED = ("setpriv", "unshare", "nsenter", "ip", "mount")
+# A process that ends with the one that started it, however that ends.
+TIED = ("setpriv", "--pdeathsig", "KILL")
 # It is the first process of a node, so it also collects what its processes leave.
 FIRST = "trap 'exit 0' TERM; echo ready; while :; do sleep 3600 & wait; done"
 
@@ -67,7 +69,7 @@ class Node:
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in self.peers))
         lines += ["mount -t tmpfs tmpfs /dev/shm", f"mount --bind {boot_id} /proc/sys/kernel/random/boot_id", f"mount --bind {hosts} /etc/hosts"]
         lines += ["ip link set lo up", FIRST]
-        words = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", "\n".join(lines)]
+        words = [*TIED, "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", "\n".join(lines)]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
         assert self.process.stdout.readline() == "ready\n", f"{self.name} did not boot"
         self.first = int(must_pass("pgrep", "-P", str(self.process.pid)).split()[0])
@@ -129,7 +131,7 @@ class Nodes:
         self._bridge = None
 
     def __enter__(self):
-        words = ["unshare", "--net", "bash", "-c", "ip link add br0 type bridge && ip link set br0 up && echo ready && exec sleep infinity"]
+        words = [*TIED, "unshare", "--net", "bash", "-c", "ip link add br0 type bridge && ip link set br0 up && echo ready && exec sleep infinity"]
         self._bridge = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         try:
             assert self._bridge.stdout.readline() == "ready\n", "there is no bridge"

@@ -36,13 +36,13 @@ NEEDED = pytest.mark.skipif(
 
 GROUP = "shop"
 USER, PASSWORD = "operator", "a secret of the tests"
-START_SECONDS = 90
+START_SECONDS = 180
 
 CONFIGURATION = {
     "scope": GROUP,
     "bootstrap": {
         "dcs": {"ttl": 20, "loop_wait": 2, "retry_timeout": 3, "postgresql": {"use_pg_rewind": True}},
-        "initdb": [{"encoding": "UTF8"}, "data-checksums"],
+        "initdb": [{"encoding": "UTF8"}, "data-checksums", "no-sync"],
     },
     "tags": {},
 }
@@ -185,7 +185,8 @@ class Cluster:
     def start(self, name, *command):
         as_user = []
         if self.user:
-            as_user = ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", "--pdeathsig", "KILL", "--"]
+            # Who becomes another user lives on when the parent dies, unless that is said once more.
+            as_user = ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", "--", "setpriv", "--pdeathsig", "KILL", "--"]
         return self.processes.start(name, *as_user, *command, cwd=self.folder)
 
     def members(self):

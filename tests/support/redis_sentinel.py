@@ -232,10 +232,11 @@ class Sentinels:
 
 
 class Writers:
-    """Clients that write one number after the other, as fast as they are answered. They ask a Sentinel for the master whenever a connection fails."""
+    """Clients that write one number after the other, with a short pause after each. They ask a Sentinel for the master whenever a connection fails."""
 
-    def __init__(self, cluster, clients=4):
+    def __init__(self, cluster, clients=4, pause=0.005):
         self.cluster = cluster
+        self._pause = pause
         self.acknowledged = []
         self.refused = 0
         self.longest_gap = 0.0
@@ -269,7 +270,7 @@ class Writers:
                 self.longest_gap = max(self.longest_gap, now - self._last)
                 self._last = now
                 self.acknowledged.append(number)
-            self._over.wait(0.002)
+            self._over.wait(self._pause)
 
     def stop(self):
         self._over.set()

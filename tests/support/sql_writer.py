@@ -38,7 +38,7 @@ def write(where, numbers, lock):
             continue
         with lock:
             print(number, time.time(), flush=True)
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def main():

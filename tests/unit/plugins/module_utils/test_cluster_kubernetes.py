@@ -7,16 +7,22 @@ from __future__ import annotations
 import base64
 import builtins
 import json
+import re
 import time
 
 import pytest
+import yaml
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_kubernetes
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes import ANNOTATION, WHY, Kubernetes
 
+from tests.support.checkout import ROOT
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
+from tests.support.pages import blocks
 
 pytestmark = NEEDED
+MEMBER = ROOT / "plugins" / "module_utils" / "_cluster_kubernetes.py"
+PAGE = ROOT / "docs" / "drain-step-kubernetes.md"
 EMPTY_DIR = [{"name": "cache", "emptyDir": {}}]
 
 
@@ -394,8 +400,6 @@ def test_a_kubeconfig_says_all(cluster, tmp_path):
 
 
 def test_a_kubeconfig_in_yaml_needs_pyyaml(cluster, tmp_path, monkeypatch):
-    import yaml
-
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(kubeconfig(cluster, token=TOKEN)))
     options = {"node": "n1", "kubeconfig": str(path)}
@@ -437,3 +441,26 @@ def test_a_kubeconfig_that_cannot_be_used_is_told(cluster, tmp_path, change, sai
 def test_a_kubeconfig_that_is_not_there_is_told():
     with pytest.raises(MemberError, match="The kubeconfig /none cannot be read: No such file"):
         Kubernetes({"node": "n1", "kubeconfig": "/none"}, Tools()).look()
+
+
+def test_the_role_of_the_page_is_the_one_that_the_stand_in_demands():
+    role = next(text for kind, text in blocks("docs/drain-step-kubernetes.md") if kind == "yaml" and "ClusterRole" in text)
+    (rules,) = (part["rules"] for part in yaml.safe_load_all(role) if part["kind"] == "ClusterRole")
+    assert rules == RULES
+
+
+def test_the_page_has_every_option_and_every_sentence():
+    page = PAGE.read_text()
+    rows = dict(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (.*?) \| ", page, re.MULTILINE))
+    told = {name: kind for names, kind in rows.items() for name in re.findall(r"`(\w+)`", names)}
+    assert set(told) == {*Kubernetes.options, "cluster"}
+    for name, spec in Kubernetes.options.items():
+        if "default" in spec:
+            assert told[name].endswith(f", {str(spec['default']).lower()}"), name
+    for sentence in (
+        "more than one disruption budget is for it, and Kubernetes then never evicts it",
+        "has no controller that would replace it (option force)",
+        "has an emptyDir, which an eviction deletes (option delete_emptydir_data)",
+        "the API server has too much to do",
+    ):
+        assert sentence in page and sentence in MEMBER.read_text()

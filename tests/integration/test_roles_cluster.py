@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roles drain_host and restore_service with a host that is a member of a cluster. Its programs only pretend; test_cluster_slurm.py has the real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.roles import RoleBed
+
+SCONTROL = """#!/bin/sh
+cd {folder}
+case "$*" in
+show*) echo "NodeName=web1 Arch=x86_64 State=$(cat state) Weight=1$(cat reason)" ;;
+*state=drain*) echo drain >> log; echo IDLE+DRAIN > state; echo " Reason=graceful.azure: Azure scheduled event [root@now]" > reason ;;
+*state=resume*) echo resume >> log; echo IDLE > state; : > reason ;;
+esac
+"""
+STEPS = {"drain_host_steps": [{"name": "batch", "type": "slurm", "node": "web1"}, "app"]}
+
+
+@pytest.fixture(scope="module")
+def whole_bed(tmp_path_factory):
+    bed = RoleBed(tmp_path_factory.mktemp("bed"))
+    folder = bed.folder / "slurm"
+    folder.mkdir()
+    for name, text in (("scontrol", SCONTROL.format(folder=folder)), ("squeue", f"#!/bin/sh\ncat {folder}/jobs\n")):
+        program = bed.folder / "bin" / name
+        program.write_text(text)
+        program.chmod(0o755)
+    yield bed
+    bed.close()
+
+
+@pytest.fixture
+def bed(whole_bed):
+    whole_bed.reset()
+    for name, text in (("state", "IDLE\n"), ("reason", ""), ("jobs", ""), ("log", "")):
+        (whole_bed.folder / "slurm" / name).write_text(text)
+    (whole_bed.units / "app.service").write_text("active\n")
+    return whole_bed
+
+
+def told(bed, name):
+    return (bed.folder / "slurm" / name).read_text().split()
+
+
+OUT = [
+    ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
+    ("drain_host", {"drain_host_event_ids": ["E1"], **STEPS}),
+]
+BACK = ("restore_service", STEPS)
+
+
+def test_out_and_back(bed):
+    def see():
+        assert told(bed, "state") == ["IDLE+DRAIN"] and (bed.units / "app.service").read_text() == "inactive\n"
+
+    run = bed.run(*OUT, see, OUT[1], BACK, BACK)
+    assert run.status == 0 and not any(step.failure for step in run.steps), run.output
+    assert [step.result["changed"] for step in run.steps] == [True, True, False, True, False]
+    assert told(bed, "log") == ["drain", "resume"] and bed.records("web1") == bed.records("lb1") == {} and bed.admin() == 0
+
+
+# Quick: unit/plugins/module_utils/test_cluster.py::TestOut.
+@pytest.mark.long
+def test_what_is_left_is_told_and_the_services_run_on(bed):
+    (bed.folder / "slurm" / "jobs").write_text("7 RUNNING\n")
+    run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], drain_host_timeout=2)), ("drain_host", {"drain_host_state": "running", **STEPS}))
+    assert "1 job runs on web1" in run.steps[1].failure, run.output
+    assert (bed.units / "app.service").read_text() == "active\n"
+    assert run.steps[2].result["done"] and told(bed, "log") == ["drain", "resume"]
+
+
+# Quick: the same.
+@pytest.mark.long
+def test_check_mode(bed):
+    run = bed.run(*OUT, check=True)
+    assert run.status == 0 and told(bed, "log") == [] and bed.records("web1") == {}, run.output
