@@ -56,6 +56,9 @@ def make_consul(tmp_path_factory):
 
 @pytest.fixture(name="bed")
 def make_bed(consul, tmp_path):
+    for agent in consul:
+        # What a test left that failed.
+        agent.maintain(False)
     yield Bed(consul, tmp_path)
     assert {agent.name: agent.reason() for agent in consul} == dict.fromkeys(consul.agents)
     consul.settled()

@@ -59,7 +59,7 @@ class Agent:
         """The status and the text of an answer."""
         request = urllib.request.Request(self.url + path, method=method, headers={"X-Consul-Token": self.token} if self.token else {})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=20) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
