@@ -288,7 +288,7 @@ class Site:
         site = self._show()
         moves = site.state in (_iis.STARTING, _iis.STOPPING)
         # A site that was removed while it was held answers nobody.
-        return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.label(site)} is {site.state}")
+        return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
 
     def out_for(self):
         """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
@@ -303,7 +303,7 @@ class Site:
     def pass_again(self):
         site = self._show()
         if site.state == _iis.MISSING:
-            return f"{_iis.label(site)} was stopped and is not there any more: it was not started."
+            return f"{_iis.Things.label(site)} was stopped and is not there any more: it was not started."
         self._tell(self._iis.start, False)
         return None
 
