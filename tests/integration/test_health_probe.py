@@ -213,6 +213,8 @@ def test_a_folder_that_is_not_there_needs_a_person(make_site):
     assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
 
 
+# The record between is in test_health_probe.py of the module_utils.
+@pytest.mark.long
 def test_a_run_that_was_killed_is_continued(make_site):
     site = make_site()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)

@@ -114,6 +114,8 @@ class TestWorker:
         yield site
         site.close()
 
+    # test_the_files_of_every_example parses them.
+    @pytest.mark.long
     def test_its_files(self, jobs, tmp_path):
         """Events take the same way in test_an_event_and_a_run_that_is_killed."""
         run = OwnFiles(tmp_path, "worker", {"/srv/jobs": str(jobs)}).run

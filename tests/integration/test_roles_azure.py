@@ -68,7 +68,7 @@ def test_out_drained_and_back(bed, azure):
     "host, known_as, with_list",
     [
         ("web1", "10.0.0.4", False),
-        ("web1", "10.0.0.4", True),
+        pytest.param("web1", "10.0.0.4", True, marks=pytest.mark.long),
         # test_how_a_host_is_known_if_nothing_else_is_set holds the same.
         pytest.param("a", "a", False, marks=pytest.mark.long),
     ],

@@ -276,6 +276,8 @@ def rounds(log):
     return log.read_text().split()
 
 
+# test_a_provider_of_the_users_own_in_steps has the same files.
+@pytest.mark.long
 def test_a_provider_of_the_users_own_waits_until_it_is_done(bed, custom):
     predicted = bed.run(out(**CUSTOM), check=True)
     assert predicted.status == 0 and rounds(custom) == [] and bed.records("web1") == {}, predicted.output
@@ -299,6 +301,8 @@ def test_a_provider_of_the_users_own_in_steps(bed, custom):
     assert rounds(custom) == ["out", "out", "in", "in"] and bed.records("web1") == {}
 
 
+# The record is in test_task_hold.py.
+@pytest.mark.long
 def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom):
     step = dict(CUSTOM, load_balancer_wait=False)
     # One round of the way in, then another event: out once more, and in when that is over.
@@ -308,6 +312,8 @@ def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom
     assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
 
 
+# The record is in test_task_hold.py.
+@pytest.mark.long
 def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, custom):
     """The other's way out ends before this way in, which has the last word."""
     hold = {"name": "load_balancer_custom", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}
