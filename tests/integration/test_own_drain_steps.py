@@ -21,7 +21,7 @@ from tests.support.nodes import NODES, Nodes, needs, until
 from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
 from tests.support.site import wait_until
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = pytest.mark.timeout(240)
 
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 POSTGRESQL = next((path for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True) if (path / "initdb").exists()), None)
@@ -156,7 +156,7 @@ class TestWorker:
         (jobs / "new" / "1").write_text("")
         wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-        process = site.start("handle_events")
+        process = site.start("handle_events", handle_events_timeout=400)
         wait_until((jobs / "pause").exists, 100, "paused")
         site.simulator.cancel(event_id)
         run = site.finish(process)
@@ -210,8 +210,8 @@ class TestKeepalived:
         sent, lost = map(int, asker.communicate("enough\n", timeout=20)[0].split())
         assert sent > 50 and lost == 0, (sent, lost)
         # With nobody else to take the address, it stays.
-        keepalived.terminate()
-        until(lambda: not nodes["web2"].run("pgrep", "keepalived").stdout)
+        nodes["web2"].must("sh", "-c", "kill $(cat /run/web2.pid)")
+        keepalived.wait(30)
         assert run("out", "out") == [False, False] and self.has_address(nodes, "web1")
         assert run("in") == [True]
 
