@@ -15,6 +15,7 @@ from tests.support.checkout import ROOT
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.playbook import Playbook
 from tests.support.ports import free_port
+from tests.support.pretended_slurm import idle, pretend
 from tests.support.receiver import TOKEN, Webhook
 from tests.support.roles import SYSTEMCTL
 from tests.support.simulator import Simulator
@@ -31,7 +32,7 @@ NOT_ON_HOSTS = {
 }
 # These run on hosts and balancers, so each of them must be tried with every Python.
 ON_HOSTS = {
-    "approval_hold", "balancer_observation", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold", "health_probe_info", "hold_repair",
+    "approval_hold", "balancer_observation", "cluster_hold", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold", "health_probe_info", "hold_repair",
     "host_observation", "nginx_hold", "nginx_info", "scheduled_events_approve", "scheduled_events_info", "scheduled_events_wait", "service_hold",
     "task_hold", "wait_for_answer",
 }
@@ -154,6 +155,8 @@ def tasks_for(tmp_path, site, simulator, nginx):
         "looked": module(
             "balancer_observation", provider="haproxy", module="haproxy_info", options={"socket": site.haproxy.socket, "servers": ["web1"], **state}
         ),
+        "handed_over": dict(module("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=10, **held), **systemctl),
+        "taken_back": dict(module("cluster_hold", type="slurm", name="batch", state="absent", timeout=10, **held), **systemctl),
         "answer_fails": module("health_probe_hold", **probe, event_ids=[event_id]),
         "probed": module("health_probe_info", **probe, ports=[port], notice=0.1),
         "answer_passes": module("health_probe_hold", state="absent", state_dir=state["state_dir"], event_ids=[event_id]),
@@ -186,6 +189,9 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=units))
     (tmp_path / "bin" / "systemctl").chmod(0o755)
+    (tmp_path / "slurm").mkdir()
+    pretend(tmp_path / "slurm", tmp_path / "bin")
+    idle(tmp_path / "slurm")
     (tmp_path / "damaged").mkdir(mode=0o700)
     (tmp_path / "damaged" / "task-x.json").write_text("{")
     event_id, tasks = tasks_for(tmp_path, site, simulator, nginx)
@@ -207,6 +213,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     assert done["taken_out"]["servers"][0]["admin_state"] == "drain"
     assert done["balancer"]["idle"] is True
     assert done["looked"]["reached"] and done["looked"]["holds"][0]["subject"]["server"] == "web1"
+    assert done["handed_over"]["done"] and done["taken_back"]["changed"] and (tmp_path / "slurm" / "log").read_text().split() == ["drain", "resume"]
     assert done["answer_fails"]["answers"][0]["condition"] == done["probed"]["answer"]["condition"] == "held"
     assert done["answer_passes"]["changed"] and not (tmp_path / "maintenance").exists()
     assert done["marked_down"]["servers"][0]["condition"] == "held" and done["upstream"]["idle"] is True
