@@ -32,9 +32,9 @@ NOT_ON_HOSTS = {
 }
 # These run on hosts and balancers, so each of them must be tried with every Python.
 ON_HOSTS = {
-    "approval_hold", "balancer_observation", "cluster_hold", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold", "health_probe_info", "hold_repair",
-    "host_observation", "nginx_hold", "nginx_info", "scheduled_events_approve", "scheduled_events_info", "scheduled_events_wait", "service_hold",
-    "task_hold", "wait_for_answer",
+    "approval_hold", "balancer_observation", "cluster_hold", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold",
+    "health_probe_info", "hold_repair", "host_observation", "nginx_hold", "nginx_info", "scheduled_events_approve", "scheduled_events_info",
+    "scheduled_events_wait", "service_hold", "task_hold", "wait_for_answer",
 }
 
 # Prints what cannot be compiled, and leaves nothing in the checkout.
