@@ -18,9 +18,9 @@ LONG := $(patsubst %,tests/integration/test_%.py,azure_mistakes azure_handle_eve
 INTEGRATION := $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
 CHECKS := $(patsubst %,tests/checks/test_%.py,style docs sanity collection breakages)
 SUITE := $(wordlist 1,2,$(CHECKS)) tests/unit tests/conformance tests/molecule $(wordlist 3,9,$(CHECKS)) $(filter-out $(CHECKS),$(sort $(wildcard tests/checks/test_*.py))) \
-    tests/matrix $(INTEGRATION) tests/chaos
-# Much of it is waiting, so three on two cores. A file's tests stay together, files begin in the order above.
-PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+    tests/matrix tests/chaos $(INTEGRATION)
+# Much of it is waiting, so four on two cores. A file's tests stay together, files begin in the order above.
+PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 

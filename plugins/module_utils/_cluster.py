@@ -70,7 +70,8 @@ class Tools:
         # Files in place of pipes: a service that the program starts may keep a pipe open.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
-                process = subprocess.Popen(
+                # run_command of AnsibleModule has no time limit.
+                process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                     argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, env=dict(_environment(), **env or {})
                 )
             except FileNotFoundError:

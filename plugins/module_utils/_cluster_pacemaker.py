@@ -13,7 +13,7 @@ A node in standby would do the same, but nothing tells who put it there.
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
 

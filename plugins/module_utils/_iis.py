@@ -97,8 +97,8 @@ class Things(StoppedInOrder):
     def is_back(record, thing):
         return thing.state == STARTED
 
-    def missing(self, thing):
-        return IisError("IIS has no %s." % self.label(thing)) if thing.state == MISSING else None
+    def missing(self, seen):
+        return IisError("IIS has no %s." % self.label(seen)) if seen.state == MISSING else None
 
     def view(self, record, seen):
         return {"state": seen.state, "held_by": holders(record)}

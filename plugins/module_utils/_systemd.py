@@ -213,8 +213,8 @@ class Services(StoppedInOrder):
     def shown(unit):
         return {"name": unit.name, "active_state": unit.active_state}
 
-    def missing(self, unit):
-        return SystemdError(self._manager.unknown % unit.name) if unit.load_state == "not-found" else None
+    def missing(self, seen):
+        return SystemdError(self._manager.unknown % seen.name) if seen.load_state == "not-found" else None
 
     def view(self, record, seen):
         return {"active_state": seen.active_state, "held_by": holders(record)}

@@ -154,7 +154,9 @@ def run(params, check_mode, run_command=None, machine=None):
     driver = HealthAnswers(store, request, held, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
     engine = Engine(driver, store, request)
     engine.run()
-    return dict(engine.result("answers"), waiting_for=engine.waiting_for)
+    result = engine.result("answers")
+    result["waiting_for"] = engine.waiting_for
+    return result
 
 
 def main():

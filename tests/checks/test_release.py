@@ -17,7 +17,7 @@ from tests.support.checkout import ROOT, checkout_files
 
 def run(copy, *command):
     environment = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org"}
-    return subprocess.run(command, cwd=copy, capture_output=True, text=True, env=dict(os.environ, **environment))
+    return subprocess.run(command, cwd=copy, check=False, capture_output=True, text=True, env=dict(os.environ, **environment))
 
 
 @pytest.fixture(name="copy")

@@ -38,6 +38,8 @@ def test_a_reboot_is_seen_through(site):
     assert site.records() == []
 
 
+# test_azure_load_balancer.py has two hosts of one pool at once.
+@pytest.mark.long
 def test_two_hosts_of_one_pool_at_once(site):
     event_id = site.reboot("web1", "web2")
     run = site.run(graceful_azure_min_in_service=0)
@@ -98,6 +100,8 @@ def test_an_entry_of_a_list_goes_out_with_the_others(site):
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
 
 
+# test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure is killed, too.
+@pytest.mark.long
 def test_a_run_that_is_killed_while_azure_is_changing_is_continued(site):
     site.azure.settings(operation_seconds=3)
     event_id = site.reboot("web1")

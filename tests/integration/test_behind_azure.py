@@ -89,6 +89,8 @@ def follow(folder, *parts):
     return output
 
 
+# test_azure_handle_events.py has such an event.
+@pytest.mark.long
 @NEEDED
 def test_the_commands_handle_an_event(tmp_path):
     output = follow(tmp_path, ("behind-azure.md", "Install it", "The administrative state", "Stop it"))

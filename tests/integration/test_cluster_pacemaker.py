@@ -257,5 +257,3 @@ class TestHandleEvents:
         run = ready.run(handle_events_timeout=45, graceful_azure_min_in_service=0)
         assert "Pacemaker (ha): " in run.event(event_id)["hosts"]["web1"]["reason"], run.output
         assert ready.simulator.event(event_id)["Approvals"] == [] and run.event(other)["outcome"] == "completed"
-
-

@@ -342,6 +342,8 @@ def test_holds_shows_and_releases(site):
     assert wrong.status != 0 and "target web1,webb: webb matches no host" in wrong.output, wrong.output
 
 
+# test_roles_drain_host.py has tasks that fail.
+@pytest.mark.long
 def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     tasks = site.folder / "before.yml"
     there = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
@@ -525,6 +527,8 @@ class TestBadInput:
         output = self.failing(site, handle_events_timeout=15)
         assert str(folder / "task-x.json") in output
 
+    # The plan is in test_plan_faults.py.
+    @pytest.mark.long
     def test_no_metadata_service(self, site):
         nothing = {"graceful_azure_imds_url": "http://127.0.0.1:9"}
         site.write_inventory(web1=nothing, web2=nothing)

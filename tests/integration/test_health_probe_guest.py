@@ -158,6 +158,8 @@ def test_the_untouched_answer_comes_moves_and_goes(guest):
     assert "changed=0" in guest.play(responder("absent"))[1]
 
 
+# It is in test_health_probe.py of the module_utils.
+@pytest.mark.long
 def test_a_unit_that_answers_the_probe(guest):
     guest.shell("systemctl start answer; sleep 1")
     went_well, said = guest.play(hold("present", action="service", service="nothing"))

@@ -78,6 +78,8 @@ def test_what_is_found_again_is_not_told_again(site, receiver):
     assert len(receiver.documents()) == 1
 
 
+# The limits are in test_notify.py of the plugin_utils.
+@pytest.mark.long
 def test_a_receiver_that_does_not_answer_holds_up_nothing(site, receiver):
     hangs = threading.Event()
     receiver.answers = [lambda _handler: hangs.wait(60) and None] * 4

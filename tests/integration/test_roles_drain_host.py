@@ -65,6 +65,8 @@ def test_a_time_out_says_what_is_left(bed):
     assert bed.admin() == 8 and unit(bed, "app") == "active"
 
 
+# test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse has them, too.
+@pytest.mark.long
 def test_steps(bed):
     step = drain(drain_host_wait=False)
     with contextlib.ExitStack() as direct, contextlib.ExitStack() as balanced:

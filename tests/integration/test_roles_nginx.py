@@ -82,6 +82,8 @@ def test_out_and_in(bed):
     assert bed.text() == bed.found
 
 
+# The order of a list is in test_steps.py.
+@pytest.mark.long
 def test_behind_haproxy(bed):
     entries = [
         {"provider": "haproxy", "hosts": ["lb1"], "server": "web1", "haproxy_socket": "$HAPROXY_SOCKET"},

@@ -46,7 +46,6 @@ print("%d.%d" % sys.version_info[:2])
 """
 
 
-
 def every_python(test):
     return pytest.mark.long(pytest.mark.parametrize("version", list(environments.TARGETS))(test))
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from tests.support.nodes import Nodes, needs, until
 

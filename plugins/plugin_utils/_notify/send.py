@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 import urllib.error
-import urllib.request
+
+from ansible.module_utils.urls import open_url
 
 REQUEST_SECONDS = 10
 MODULE_SECONDS = 30
@@ -39,10 +40,9 @@ class OutOfTime(BaseException):
 
 
 def post(message):
-    request = urllib.request.Request(message["url"], message["body"].encode("utf-8", "backslashreplace"), message["headers"], method="POST")
+    body = message["body"].encode("utf-8", "backslashreplace")
     try:
-        with urllib.request.urlopen(request, timeout=REQUEST_SECONDS):
-            pass
+        open_url(message["url"], data=body, headers=message["headers"], method="POST", timeout=REQUEST_SECONDS).close()
     except urllib.error.HTTPError as error:
         raise SendError(f"HTTP {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:

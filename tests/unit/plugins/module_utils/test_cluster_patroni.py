@@ -47,9 +47,9 @@ ABOUT = {"state": "running", "role": "master", "timeline": 1, "patroni": {"versi
 class Tools:
     """Answers as Patroni gave them. A function or an error in place of an answer is called or raised."""
 
-    def __init__(self, cluster=CLUSTER, leads=True):
+    def __init__(self, cluster=None, leads=True):
         self.answers = {
-            ("GET", "/cluster"): (200, json.dumps(cluster)),
+            ("GET", "/cluster"): (200, json.dumps(cluster or CLUSTER)),
             ("GET", "/leader"): (200 if leads else 503, json.dumps(ABOUT)),
             ("GET", "/patroni"): (200, json.dumps(ABOUT)),
             ("POST", "/switchover"): (200, 'Successfully switched over to "db3"'),

@@ -25,7 +25,7 @@ EVAL = f"rabbitmqctl eval {LEADERS}"
 NEEDED = ("listeners", "totals", "is_under_maintenance", "pid")
 STOPPED = """Error: this command requires the 'rabbit' app to be running on the target node. Start it with 'rabbitmqctl start_app'.
 Arguments given:
-	--formatter json status
+\t--formatter json status
 """
 UNREACHABLE = """Error: unable to perform an operation on node 'rabbit@web1'. Please see diagnostics information and suggestions below.
 
