@@ -16,15 +16,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # The whole suite: quick parts first, then the longest, so that they are not left for the end. Of the integration tests, these files take longest.
 LONG := $(patsubst %,tests/integration/test_%.py,azure_mistakes azure_handle_events health_probe event_watcher handle_events haproxy_hold nginx_hold awx eda)
 INTEGRATION := $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
-SUITE := tests/checks/test_style.py tests/checks/test_docs.py tests/unit tests/conformance tests/molecule tests/checks/test_sanity.py tests/checks/test_collection.py \
-    tests/checks/test_breakages.py tests/matrix $(INTEGRATION) tests/chaos
+CHECKS := $(patsubst %,tests/checks/test_%.py,style docs sanity collection breakages)
+SUITE := $(wordlist 1,2,$(CHECKS)) tests/unit tests/conformance tests/molecule $(wordlist 3,9,$(CHECKS)) $(filter-out $(CHECKS),$(sort $(wildcard tests/checks/test_*.py))) \
+    tests/matrix $(INTEGRATION) tests/chaos
 # Much of it is waiting, so three on two cores. A file's tests stay together, files begin in the order above.
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-long lint sanity bench
+.PHONY: help demo test test-unit test-long lint sanity bench release
 
 help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
@@ -34,6 +35,7 @@ help:
 	@echo 'make sanity     ansible-test sanity'
 	@echo 'make test-long  chaos, fuzz and version matrix at full length'
 	@echo 'make bench      the benchmarks, each with its peer in the same run'
+	@echo 'make release    changelog and package of the version in galaxy.yml; publishes nothing'
 
 demo:
 	@tests/setup.sh demo
@@ -56,10 +58,14 @@ sanity:
 	$(PYTEST) tests/checks/test_sanity.py
 
 test-long:
-	@tests/setup.sh test
+	@tests/setup.sh long
 	HYPOTHESIS_PROFILE=long $(PYTEST) -o timeout=3600 -m 'long or not long' $(PARALLEL) $(filter-out tests/chaos,$(SUITE))
 	$(PYTEST) -m 'long or not long' $(CHAOS)
 
 bench:
 	@tests/setup.sh bench
 	$(PYTHON) tests/bench/run.py
+
+release:
+	@tests/setup.sh
+	@tests/release.sh

@@ -58,6 +58,23 @@ install_packages() {
     ) 8> /run/lock/graceful-azure-apt.lock
 }
 
+# The metrics and alerts are checked with promtool. Of its package only this one program is unpacked, since the package starts a server. Tests that need it
+# are skipped if it cannot be had.
+fetch_promtool() {
+    local folder
+    if [ -x build/promtool ] || command -v promtool > /dev/null || ! command -v apt-get > /dev/null || ! command -v dpkg-deb > /dev/null; then
+        return 0
+    fi
+    say "fetching promtool"
+    folder=$(mktemp -d build/promtool.XXXXXX)
+    if (cd "$folder" && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; }) > build/apt.log 2>&1; then
+        dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" ./usr/bin/promtool && mv "$folder/usr/bin/promtool" build/promtool
+    else
+        say "promtool cannot be had; the tests that need it will be skipped"
+    fi
+    rm -rf "$folder"
+}
+
 # Servers of clusters that tests run in folders of their own. An installed package would start its server, and Debian 12 has no Consul any more. So these
 # packages are only unpacked, in build/unpacked. What cannot be had is told, and its tests are skipped with that reason.
 
@@ -180,33 +197,38 @@ case ${1:-} in
         needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
         ;;
-    test)
+    test | long)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless)
-        # The clusters of the drain steps. PostgreSQL is looked for below.
-        [ "$(id -u)" != 0 ] || needed+=(redis-server=redis-server redis-sentinel=redis-sentinel patroni=patroni etcd=etcd-server)
-        [ "$(id -u)" != 0 ] || needed+=(corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
-        [ "$(id -u)" != 0 ] || needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
-        # A program of docs/your-own-drain-step.md. It does not start without a configuration.
-        [ "$(id -u)" != 0 ] || needed+=(keepalived=keepalived)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless redis-server=redis-server redis-sentinel=redis-sentinel)
         # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
             needed+=(ipvsadm=ipvsadm insmod=kmod linux.uml=user-mode-linux)
         fi
         ;;
-    *) die "unknown part '$1': give none, demo, bench or test" ;;
+    *) die "unknown part '$1': give none, demo, bench, test or long" ;;
 esac
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
+    # The clusters of the drain steps.
+    needed+=(patroni=patroni etcd=etcd-server corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
+    needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+    # A program of docs/your-own-drain-step.md. It does not start without a configuration.
+    needed+=(keepalived=keepalived)
+fi
 mapfile -t packages < <(missing_packages "${needed[@]}")
-# It is no command.
-[ "${1:-}" != test ] || [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
-if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ]; then
+case ${1:-} in
+    test | long)
+        # It is no command.
+        [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
+        ;;
+esac
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # The same is true of these.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
     [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
 fi
 install_packages "${packages[@]}"
-[ "${1:-}" != test ] || unpack_servers
-
+case ${1:-} in test | long) fetch_promtool ;; esac
+[ "${1:-}" != long ] || unpack_servers
 make_venv
 make_collections

@@ -17,23 +17,27 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     LIST,
+    NOTIFY,
     PREFIX,
     check_boolean,
     check_path,
     check_role,
     forbidden,
     machines_of,
+    machines_of_role,
     misspelt,
     names_for_role,
     names_for_run,
     read_settings,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 
@@ -63,6 +67,21 @@ def _try_to_make(folder, check_mode):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
+def _metrics_mistakes(path, check_mode):
+    """What is wrong with the file of the metrics. It is not written yet, because the collector would read an empty one."""
+    if not str(path).endswith(METRICS_ENDING) or os.path.basename(path) == METRICS_ENDING:
+        yield f"handle_events_metrics: {path!r} must be a file whose name ends with {METRICS_ENDING}; node_exporter reads no others"
+    elif os.path.isdir(path):
+        yield f"handle_events_metrics: {path!r} is a folder; name a file in it"
+    else:
+        try:
+            _try_to_make(os.path.dirname(path) or ".", check_mode)
+            if os.path.exists(path):
+                _try_to_append(path, check_mode)
+        except OSError as error:
+            yield f"handle_events_metrics: {path!r} cannot be written: {error.strerror}"
+
+
 def begin_run(args, settings, mistakes, forks, check_mode=False):
     """How the passes of a run begin, and the clock that it is measured by. Adds to the mistakes what is wrong in its own options.
 
@@ -90,6 +109,8 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
             _try_to_make(args["report"], check_mode)
         except OSError as error:
             mistakes.append(f"handle_events_report: {args['report']!r} must be a folder in which files can be written: {error.strerror}")
+    if args.get("metrics"):
+        mistakes.extend(_metrics_mistakes(args["metrics"], check_mode))
     turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
     with_roles = not mistakes and needs_roles(settings)
     return {"settings": settings, "run": run, "with_roles": with_roles, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}
@@ -112,6 +133,11 @@ def is_partial(settings, hostvars):
     return any(not {"load_balancer_hosts", LIST}.isdisjoint(hostvars.raw_get(name)) for name in others)
 
 
+def _unsaid(variables, usual):
+    """C(unsaid_connections) of these machines. C(variables): those of each."""
+    return unsaid_connections({name: found.get("ansible_connection") for name, found in variables.items()}, usual)
+
+
 class ActionModule(ActionBase):
     """Checks all hosts of the play for the playbook, or one host for a role that is used alone."""
 
@@ -130,7 +156,11 @@ class ActionModule(ActionBase):
 
     def _check_role(self, role, task_vars):
         values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
-        return {}, [], check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        mistakes = check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        # A play of the user may say how all machines are reached.
+        usual = self._task.get_play().connection
+        known = {} if mistakes else self._variables(machines_of_role(role, values), task_vars["hostvars"])
+        return {"connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
 
     def _check_run(self, task_vars):
         hostvars = task_vars["hostvars"]
@@ -144,7 +174,9 @@ class ActionModule(ActionBase):
         begun["connection"] = usual_connection()
         machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
         known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
-        begun["unsaid_connections"] = unsaid_connections({name: found.get("ansible_connection") for name, found in known.items()}, begun["connection"])
+        begun["unsaid_connections"] = _unsaid(known, begun["connection"])
+        if task_vars.get(NOTIFY):
+            mistakes.extend(notices.mistakes(self._templar, task_vars))
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
         mistakes.extend(self._balancers_folders(settings, hostvars))
         # What decides here may be templates.

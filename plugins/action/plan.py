@@ -17,14 +17,17 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
-from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import now_written, with_entries
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
@@ -62,11 +65,14 @@ class ActionModule(ActionBase):
         args = self._task.args
         result["changed"] = False
         if args.get("phase") == "result":
-            result.update(self._close(task_vars["graceful_azure_plan"]))
+            planned = task_vars["graceful_azure_plan"]
+            if planned.get("notices"):
+                result["warnings"] = notices.end(planned["notices"], self._templar, task_vars)
+            result.update(self._close(planned))
             return result
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in task_vars["ansible_play_hosts_all"]}
-        result.update(self._pass(args, known, task_vars["graceful_azure_plan"]))
+        result.update(self._pass(args, known, task_vars["graceful_azure_plan"], task_vars if task_vars.get(NOTIFY) else None))
         if self._task.check_mode:
             result["table"] = preview(result, time.time())
         # What a person reads; everything else keeps the original text.
@@ -84,17 +90,18 @@ class ActionModule(ActionBase):
             return {}
         return {"failed": True, "msg": "; ".join(printable(planned["messages"])) or "the run ended before everything was done; start it again"}
 
-    def _pass(self, args, known, last):
-        """One pass. C(known): per host its variables, None if it has left the play."""
+    def _pass(self, args, known, last, to_tell=None):
+        """One pass. C(known): per host its variables, None if it has left the play. C(to_tell): all variables, if people are to be notified."""
         seen, acted = self._seen(known, last["seen"]), self._acted(known, last)
+        written = now_written({name: self._turns(facts) for name, facts in known.items()}, last.get("written") or {})
         if last.get("to_do"):
-            return self._close_acts(acted, last)
+            return self._close_acts(acted, dict(last, written=written))
         self._add_restored(known, last, seen, acted)
         older = self._older_than_acts(known, last, seen)
         if older:
             # These observations do not show what was just done, so no plan is made from them.
             looker = next(name for name, facts in known.items() if facts is not None)
-            return dict(last, seen=seen, acted=acted, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
+            return dict(last, seen=seen, acted=acted, written=written, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
         world = {
             "now": time.time(),
             "pass": last["number"] + 1,
@@ -108,35 +115,50 @@ class ActionModule(ActionBase):
         outcome = plan(json.loads(json.dumps(world, default=str)))
         self._tell(outcome, last, world)
         warnings = outcome.pop("warnings")
+        if not last["run"].get("check"):
+            outcome["turns"] = with_entries(outcome, written)
         carried = {key: last[key] for key in ("settings", "run", "with_roles")}
         # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
-        result = dict(carried, number=world["pass"], seen=seen, news=news, table=_table(outcome), **outcome)
+        result = dict(carried, number=world["pass"], seen=seen, written=written, news=news, table=_table(outcome), **outcome)
         if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
             result.update(self._only_acts(outcome["turns"]), finished=False)
         line = self._line(world, outcome)
-        if args.get("journal") and not last["run"]["check"]:
+        if args.get("journal") and not last["run"].get("check"):
             try:
                 self._write(args["journal"], line)
             except OSError as error:
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
-        if args.get("report") and not last["run"]["check"]:
+        if (args.get("report") or args.get("metrics") or to_tell) and not last["run"].get("check"):
+            result["story"], is_new = self._story(last, line, outcome)
             try:
-                result["story"], result["report"] = self._report(args["report"], last, line, outcome)
+                if args.get("report"):
+                    result["report"] = files.write(args["report"], result["story"])[0] if is_new or not last.get("report") else last["report"]
             except OSError as error:
                 warnings = [*warnings, f"handle_events_report: {args['report']!r} cannot be written any more: {error.strerror}"]
+            try:
+                if args.get("metrics"):
+                    # What former runs had counted.
+                    result["counted"] = last["counted"] if "counted" in last else files.read_metrics(args["metrics"])
+                    text = metrics.metrics(files.group_of(args["metrics"]), result["story"], line, outcome["memory"], result["counted"])
+                    files.write_metrics(args["metrics"], text)
+            except OSError as error:
+                warnings = [*warnings, f"handle_events_metrics: {args['metrics']!r} cannot be written any more: {error.strerror}"]
+            if to_tell:
+                result["notices"] = last.get("notices") or notices.begin()
+                warnings = [*warnings, *notices.tell(result["notices"], result["story"], line, outcome["memory"], self._templar, to_tell)]
         if warnings:
             result["warnings"] = warnings
         return result
 
-    @staticmethod
-    def _seen(known, before):
+    @classmethod
+    def _seen(cls, known, before):
         """The last observation of each host and of each balancer, by its key. An observation from before this pass has C(rested) or C(ended)."""
         hosts = {name: dict(before["hosts"].get(name) or {}, rested=True) if facts is not None else GONE for name, facts in known.items()}
         balancers = {key: dict(look, rested=True) for key, look in before["balancers"].items()}
         for name, facts in known.items():
-            for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ():
+            for item in cls._turns(facts):
                 turn = item.get("turn") or {}
                 if "options" not in turn or not ("reached" in item or item.get("ended")):
                     continue
@@ -189,7 +211,12 @@ class ActionModule(ActionBase):
     @staticmethod
     def _acts(facts):
         """The results of the acts of a host, on itself and on its balancers."""
-        return [act for item in ((facts or {}).get("graceful_azure_turns") or {}).get("results") or () for act in item.get("acts") or ()]
+        return [act for item in ActionModule._turns(facts) for act in item.get("acts") or ()]
+
+    @staticmethod
+    def _turns(facts):
+        """The results of the turns of a host."""
+        return ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ()
 
     @classmethod
     def _older_than_acts(cls, known, last, seen):
@@ -273,11 +300,9 @@ class ActionModule(ActionBase):
             journal.write(json.dumps(line, default=str) + "\n")
 
     @staticmethod
-    def _report(folder, last, line, outcome):
-        """Add the pass to the story of the run, and write its report if there is anything new. Returns the story, and the path of the page."""
+    def _story(last, line, outcome):
+        """The story of the run with this pass, and whether the pass brought anything new."""
         told = last.get("story") or story.begin(last["run"], list(line["hosts"]))
         is_new = story.add(told, line, outcome["memory"])
         story.end(told, outcome["finished"], outcome["failed_run"], outcome["messages"])
-        if is_new or outcome["finished"] or not last.get("report"):
-            return told, files.write(folder, told)[0]
-        return told, last["report"]
+        return told, is_new or outcome["finished"]

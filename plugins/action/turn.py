@@ -85,7 +85,10 @@ class ActionModule(LookAction):
         options = self._with_own("host_observation", turn["options"])
         at_once = dict(options, wait=0.0)
         result = self.look_at_host(at_once if failed else options, task_vars, news, turn, interval)
-        return self.look_at_host(at_once, task_vars, news) if result.get("ended") and turn.get("again") else result
+        if not (result.get("ended") and turn.get("again")):
+            return result
+        # The look that was ended has written it.
+        return self.look_at_host(dict(at_once, journal={}), task_vars, news)
 
     def _with_own(self, module, args):
         """The options of a module, with the options that each machine has of its own."""

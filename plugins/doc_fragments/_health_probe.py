@@ -15,11 +15,13 @@ options:
     description:
       - How the health answer is made to fail.
       - V(file) - by a file that the health answer depends on.
-      - V(service) - by stopping the unit of systemd that answers the probe.
+      - V(service) - by stopping the unit of systemd that answers the probe, or the service of a Windows host.
       - V(command) - by a command of your own.
       - V(responder) - through the responder of this collection, which answers in place of the application.
+      - V(iis_site) - by stopping the site of IIS that answers the probe.
+      - On Windows hosts there are V(file), V(service) and V(iis_site). The last one is nowhere else.
     type: str
-    choices: [file, service, command, responder]
+    choices: [file, service, command, responder, iis_site]
   file:
     description:
       - The path of the file, for O(action=file). Its folder must be there.
@@ -48,4 +50,10 @@ options:
     description:
       - The port of the responder, for O(action=responder).
     type: int
+  iis_site:
+    description:
+      - The site of IIS that answers the probe, for O(action=iis_site). It must be there. If the application is on the same site, requests to it fail from
+        the stop on, although the load balancer still sends some until it has noticed.
+    type: str
+    version_added: 0.2.0
 """

@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._imds import _innermost
 
 HAS_REQUESTS = True
 try:
@@ -62,6 +63,10 @@ class AzureError(Exception):
 
 class AuthenticationError(AzureError):
     """There are no credentials, or Azure does not accept them."""
+
+
+class NoIdentityError(AuthenticationError):
+    """This machine has no managed identity, or cannot reach the address that gives its tokens."""
 
 
 class RefusedError(AzureError):
@@ -223,7 +228,7 @@ class Client:
                     return answer
             except requests.exceptions.SSLError as raised:
                 raise AzureError(
-                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _short(raised))
+                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _innermost(raised))
                 ) from raised
             except requests.exceptions.RequestException as raised:
                 error = raised
@@ -231,7 +236,7 @@ class Client:
             wait = _retry_after(answer, pause * (1 + random.random()))
             if wait >= self.left:
                 if answer is None:
-                    raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _short(error)))
+                    raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _innermost(error)))
                 code, message = _said(answer)
                 raise TimeOverError(
                     "%s %s was still refused with %d %s when the time was over: %s" % (method, url, answer.status_code, code, message), answer.status_code, code
@@ -268,16 +273,31 @@ class Tokens:
         try:
             import azure.identity  # noqa: F401  pylint: disable=unused-import
         except ImportError:
-            return self._managed_identity()
+            try:
+                return self._managed_identity()
+            except NoIdentityError as error:
+                raise AuthenticationError("There are no credentials. %s %s" % (self._not_found(), error)) from error
         return self._azure_identity("DefaultAzureCredential")
 
-    def _principal(self, source):
+    def _not_found(self):
+        """A sentence for people: where no service principal was found, and what to set."""
+        names = ("AZURE_CLIENT_ID", "AZURE_SECRET", "AZURE_TENANT")
+        missing = [name for name, value in zip(names, self._of_environment().values()) if not value]
+        said = "none of them is set" if len(missing) == len(names) else "not set: " + ", ".join(missing)
+        return "Set %s (%s), or write a section [%s] with client_id, secret and tenant into %s, or install azure-identity." % (
+            ", ".join(names), said, self._profile, CREDENTIALS_FILE
+        )  # fmt: skip
+
+    def _of_environment(self):
         environ = self._environ
-        of_environment = {
+        return {
             "client_id": environ.get("AZURE_CLIENT_ID"),
             "secret": environ.get("AZURE_SECRET") or environ.get("AZURE_CLIENT_SECRET"),
             "tenant": environ.get("AZURE_TENANT") or environ.get("AZURE_TENANT_ID"),
         }
+
+    def _principal(self, source):
+        of_environment = self._of_environment()
         of_options = {key: self._params.get(key) for key in of_environment}
         ways = {"env": [of_environment], "credential_file": [self._of_file()] if source == "credential_file" else []}
         lacking = None
@@ -288,14 +308,17 @@ class Tokens:
             lacking = lacking or missing
         return {}, lacking
 
+    @property
+    def _profile(self):
+        return self._params.get("profile") or self._environ.get("AZURE_PROFILE") or "default"
+
     def _of_file(self):
-        profile = self._params.get("profile") or self._environ.get("AZURE_PROFILE") or "default"
         parser = configparser.RawConfigParser()
         try:
             parser.read(os.path.expanduser(CREDENTIALS_FILE))
         except configparser.Error as error:
             raise AuthenticationError("%s cannot be read: %s." % (CREDENTIALS_FILE, _short(error))) from error
-        found = dict(parser.items(profile)) if parser.has_section(profile) else {}
+        found = dict(parser.items(self._profile)) if parser.has_section(self._profile) else {}
         return {key: found.get(key) for key in ("client_id", "secret", "tenant")}
 
     def _service_principal(self, client_id, secret, tenant):
@@ -316,9 +339,7 @@ class Tokens:
             try:
                 answer = self._send("GET", url, passing=PASSING + (404, 410), session=session, params=asked, headers={"Metadata": "true"})
             except TimeOverError as error:
-                raise AuthenticationError(
-                    "There are no credentials: no service principal is given, azure-identity is not used, and no managed identity answers. %s" % error
-                ) from error
+                raise NoIdentityError("No managed identity answers: %s" % error) from error
         return _token_of(answer, "managed identity")
 
     def _azure_identity(self, kind):

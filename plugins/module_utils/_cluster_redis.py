@@ -141,7 +141,7 @@ class Redis(Member):
         "sentinel": {"type": "str", "default": "127.0.0.1:26379"},
         "sentinel_password_file": {"type": "path"},
     }
-    # Redis forgets CONFIG SET.
+    # Redis forgets CONFIG SET when it starts anew.
     survives_reboot = False
 
     # What a test puts its own in place of.
@@ -153,7 +153,7 @@ class Redis(Member):
         super().__init__(options, tools)
         self.member = options["address"]
         self.master = options["master"]
-        self._here = self._sentinel = None
+        self._here = self._sentinel = self._process = None
 
     @classmethod
     def mistakes(cls, options):
@@ -166,6 +166,9 @@ class Redis(Member):
     def look(self):
         with self._connections():
             return self._look()
+
+    def life(self, boot_id):
+        return "%s %s" % (boot_id, self._process)
 
     def spare(self, seen):
         with self._connections():
@@ -196,6 +199,7 @@ class Redis(Member):
         if not is_master and not (isinstance(role, list) and role[:1] == ["slave"] and len(role) >= 3):
             raise MemberError("%s is neither a master nor a replica: ROLE says %r." % (self._here.name, role))
         priority = self._priority()
+        self._process = self._run_id(self._here)
         named = self._named()
         # A replica follows another server than itself.
         is_named = not (not is_master and (role[1], role[2]) == named) and self._is_this(named)
@@ -206,12 +210,14 @@ class Redis(Member):
             left = "%s does not follow the new master %s yet" % (self.member, shown(named))
         elif is_named:
             left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
+        ours = left is None and priority == 0
         state = {"role": "master" if is_master else "replica", "priority": priority, "master": shown(named)}
         return Seen(
             member=self.member,
-            ours=left is None and priority == 0,
+            ours=ours,
             serves=priority != 0,
-            foreign=None,
+            # A priority bears no name.
+            foreign="Its replica-priority is 0, so it never becomes the master." if ours else None,
             left=left,
             state=state,
         )
@@ -235,7 +241,7 @@ class Redis(Member):
         """Whether an address leads to the Redis of this host. A host has many addresses, so the server there is asked who it is."""
         server = self._connect("Redis", address, self.options["username"], "password_file")
         try:
-            return self._run_id(server) == self._run_id(self._here)
+            return self._run_id(server) == self._process
         finally:
             server.close()
 

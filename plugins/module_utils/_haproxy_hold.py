@@ -333,7 +333,7 @@ class Servers(Driver):
         """The pairs of backend and server to change. Each backend that the user named must have the server, or nothing is changed."""
         known = seen.backends_of(self._server)
         recorded = [backend for backend, name in records.keys() if name == self._server]
-        wanted = self._backends if self._backends is not None else known
+        wanted = list(self._backends if self._backends is not None else known)
         for backend in wanted:
             if backend in known or not self._request.present and backend in recorded:
                 continue
@@ -343,22 +343,41 @@ class Servers(Driver):
                 "The backend %r of HAProxy on socket %s has no server %r (option server)."
                 % (backend, self._haproxy.path, self._server)
             )
-        if self._backends is None and not self._request.present:
-            wanted = wanted + [backend for backend in recorded if backend not in wanted]
-        also = self._also(seen, records)
+        addresses = self._addresses(seen, records, wanted)
+        if not self._request.present:
+            wanted += [backend for backend in recorded if backend not in wanted and self._is_released(records.get((backend, self._server)), addresses)]
+        also = self._also(seen, records, addresses)
         if not wanted and (self._request.present or not also):
             raise HaproxyError(
                 "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
             )
         return [(backend, self._server) for backend in wanted] + also
 
-    def _also(self, seen, records):
+    def _also(self, seen, records, addresses):
         """Servers of other names that lead to the given addresses, or that are held for this server."""
         if self._request.present:
-            found = [key for key, server in seen.servers.items() if server.leads(self._places)]
+            found = [key for key, server in seen.servers.items() if server.leads(self._places) and (self._backends is None or key[0] in self._backends)]
         else:
-            found = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
-        return [key for key in found if key[1] != self._server and (self._backends is None or key[0] in self._backends)]
+            held = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
+            found = [key for key in held if self._is_released(records.get(key), addresses)]
+        return [key for key in found if key[1] != self._server]
+
+    def _addresses(self, seen, records, backends):
+        """The addresses to which the server leads in these backends, and led when it was taken out."""
+        keys = [(backend, self._server) for backend in backends]
+        now = {seen.servers[key].address for key in keys if key in seen.servers}
+        return (now | {_led(records.get(key)) for key in keys}) - {None}
+
+    def _is_released(self, record, addresses):
+        """Whether a record is released: its backend is named, or was named when the hold was put.
+
+        The list of backends may have become shorter since. The events say what is to be released. But in another backend, another machine may have
+        the name, so it must have led to the same address.
+        """
+        if self._backends is None or record["subject"]["backend"] in self._backends:
+            return True
+        is_for_events = self._request.event_ids and len(self._request.taken_from(record["events"])) < len(record["events"])
+        return bool(is_for_events) and _led(record) in addresses
 
 
 class AbsentServers(Driver):
@@ -381,6 +400,11 @@ class AbsentServers(Driver):
         return [(place, None, record) for place, record in found.items()]
 
     view = Servers.view
+
+
+def _led(record):
+    """The address to which a server led when it was taken out; None if it led nowhere."""
+    return ((record or {}).get("leads_to") or {}).get("address")
 
 
 def _way_back(record, server, await_checks):

@@ -8,7 +8,8 @@
 """Makes this host's own health answer fail, so that whoever probes it sends no new requests: the driver for the hold engine.
 
 The balancer is told nothing. It asks the host, and must have noticed after a time that the user knows. A health answer can be made to fail by a
-file, by a service that answers, by a command, or through the responder of this collection. Each of these is an C(Action).
+file, by a service that answers, by a command, or through the responder of this collection. On a Windows host a site of IIS may answer as well. Each of
+these is an C(Action).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     BOOT_ID,
     LOOK_SECONDS,
-    STEP_SECONDS,
     UNSTARTABLE,
     Systemd,
     SystemdError,
@@ -34,7 +35,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
 )
 
 KIND = "health_probe"
-ACTIONS = ("file", "service", "command", "responder")
+ACTIONS = ("file", "service", "command", "responder", "iis_site")
 OUT, IN = "out", "in"
 
 # Conditions of a health answer, besides those of every thing.
@@ -303,15 +304,20 @@ class Service:
             command(self.on)
         except SystemdError as error:
             raise Refused(str(error)) from error
-        ends = self._monotonic() + STEP_SECONDS
-        while self._monotonic() < ends:
-            seen = self.look(None, None)
-            if not seen.moves and seen.fails == fails:
-                return
-            self._sleep(LOOK_SECONDS)
+        await_answer(self, fails, self._monotonic, self._sleep)
 
     def _show(self):
         return self._systemd.show([self.on])[0]
+
+
+def await_answer(action, fails, monotonic, sleep):
+    """Look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
+    ends = monotonic() + STEP_SECONDS
+    while monotonic() < ends:
+        seen = action.look(None, None)
+        if not seen.moves and seen.fails == fails:
+            return
+        sleep(LOOK_SECONDS)
 
 
 class Command:
@@ -597,6 +603,7 @@ def action_spec():
         "command_out": {"type": "str"},
         "command_in": {"type": "str"},
         "responder_port": {"type": "int"},
+        "iis_site": {"type": "str"},
     }
 
 
@@ -605,6 +612,7 @@ REQUIRED = [
     ("action", "service", ("service",)),
     ("action", "command", ("command_out", "command_in")),
     ("action", "responder", ("responder_port",)),
+    ("action", "iis_site", ("iis_site",)),
 ]
 
 
@@ -621,6 +629,8 @@ def action_from(params, systemd, run_command):
         if not 1 <= params["responder_port"] <= 65535:
             raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])
         return File(responder_file(params["responder_port"]), OUT, "responder")
+    if name == "iis_site":
+        raise ProbeError("action: iis_site is only possible on a Windows host (graceful_azure_platform: windows).")
     return None
 
 

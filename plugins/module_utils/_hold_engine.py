@@ -188,6 +188,18 @@ class Engine:
             "after": {hold.name: self.driver.view(hold.record, hold.seen) for hold in self.current},
         }
 
+    def result(self, things):
+        """What a module returns. ``things``: the name under which it returns the things."""
+        waiting_for = self.waiting_for
+        return {
+            "changed": self.changed,
+            things: [self.driver.describe(hold) for hold in self.current],
+            "done": not waiting_for,
+            "waiting_for": waiting_for[0] if waiting_for else None,
+            "conflicts": self.conflicts,
+            "diff": self.diff,
+        }
+
     def _look(self):
         self.current = []
         for name, seen, record in self.driver.look():

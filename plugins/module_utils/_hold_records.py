@@ -570,7 +570,7 @@ def put_aside(state_dir, dry=False):
             if not isinstance(problem, DamagedRecordError):
                 left.append(problem)
                 continue
-            to = "%s.damaged-%s" % (problem.path, utc_now().replace(":", ""))
+            to = path_aside(problem.path)
             aside.append({"path": problem.path, "to": to, "problem": str(problem)})
             if dry:
                 continue
@@ -580,6 +580,11 @@ def put_aside(state_dir, dry=False):
             except OSError as error:
                 raise HoldError("The record %s cannot be renamed: %s." % (problem.path, _why(error)), problem.path) from error
     return aside, left
+
+
+def path_aside(path):
+    """Where a damaged record is put. It is never read there."""
+    return "%s.damaged-%s" % (path, utc_now().replace(":", ""))
 
 
 def _damaged(path, what):

@@ -14,25 +14,19 @@ import os
 import re
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
 
 KIND = "service"
 CALL_SECONDS = 10
-# Seconds for which one step waits for services that go down or come up quickly, and seconds between two looks at them.
-STEP_SECONDS = 2.0
+# Seconds between two looks at services that go down or come up quickly.
 LOOK_SECONDS = 0.1
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 TYPES = "service socket device mount automount swap target path timer slice scope".split()
 NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
-
-# Conditions of a service, besides those of every thing.
-NOT_RUNNING = "not_running"
-STOPPING = "stopping"
-STARTING = "starting"
-REBOOTED = "rebooted"
 
 # These properties of a unit name the units that systemd stops along with it. The last one names the units that would start it again.
 STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
@@ -188,80 +182,42 @@ def is_back(record, unit):
     return bool(record.get("started")) and unit.ends and unit.active_state == "inactive" and unit.result == "success" and not unit.job
 
 
-def condition_of(record, unit, boot_id):
-    """What became of a hold.
-
-    none               runs, and nobody says that it should not
-    not_running        was not running when it was found: nothing to stop, nothing to start again
-    stopping           is to be stopped, or on its way down
-    held               is down, as we left it
-    starting           is to be started again, or on its way up
-    rebooted           runs again because the host was booted anew
-    changed_meanwhile  runs again in the same boot: somebody else acted
-    """
-    if record is None:
-        return NOT_RUNNING if is_down(unit) else STOPPING if not is_up(unit) else NONE
-    if record["phase"] == RESTORING:
-        return NONE if is_back(record, unit) else STARTING
-    if is_up(unit) and record["boot_id"] != boot_id:
-        return REBOOTED
-    if record["phase"] == CHANGING:
-        return HELD if is_down(unit) else STOPPING
-    return CHANGED_MEANWHILE if is_up(unit) else HELD
-
-
-class Services(Driver):
-    """Services. Each is stopped when the one before it is down, and they are started in reverse. ``services``: None for all that are held."""
+class Services(StoppedInOrder):
+    """Services. ``services``: None for all that are held."""
 
     Refused = Refused
-    in_order = True
+    kind = KIND
     pause = LOOK_SECONDS
+    is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_down), staticmethod(is_back)
 
     def __init__(self, systemd, store, request, services, timeout=0.0, monotonic=time.monotonic, sleep=time.sleep):
-        self._systemd = systemd
-        self._store = store
-        self._request = request
+        super().__init__(systemd, store, request, timeout, monotonic, sleep)
         self._services = None if services is None else systemd.names(services)
-        self._deadline = monotonic() + timeout if timeout else None
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._boot_id = None
         self._along_with = {}
-        # The units of all steps so far.
-        self._known = []
 
-    def check(self):
-        self._refuse_unknown(self._systemd.show(self._targets()))
+    @staticmethod
+    def key(unit):
+        return unit.name
 
-    def look(self):
-        now = self._monotonic()
-        self._step_ends = now + STEP_SECONDS if self._deadline is None else min(now + STEP_SECONDS, self._deadline)
-        units = self._systemd.show(self._targets())
-        self._refuse_unknown(units)
-        if units and self._boot_id is None:
-            self._boot_id = self._systemd.boot_id()
-        self._known += [unit.name for unit in units if unit.name not in self._known]
-        return [(unit.name, unit, self._read(unit.name)) for unit in units]
+    label = key
 
-    def condition(self, record, seen):
-        return condition_of(record, seen, self._boot_id)
+    @staticmethod
+    def subject(name):
+        return {"service": name}
+
+    @staticmethod
+    def state(unit):
+        return unit.active_state
+
+    @staticmethod
+    def shown(unit):
+        return {"name": unit.name, "active_state": unit.active_state}
+
+    def missing(self, unit):
+        return SystemdError(self._manager.unknown % unit.name) if unit.load_state == "not-found" else None
 
     def view(self, record, seen):
         return {"active_state": seen.active_state, "held_by": holders(record)}
-
-    def describe(self, hold):
-        """What the module returns of a service."""
-        return {
-            "name": hold.name,
-            "active_state": hold.seen.active_state,
-            "found": hold.shown["found"] if hold.shown else None,
-            "held_by": holders(hold.record),
-            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
-        }
-
-    def untouched(self, hold):
-        # If systemd refuses the start, the record stays, because the service must still be started.
-        return self._request.present and is_up(hold.seen)
 
     def put(self, hold, events):
         record = self._wanted(hold, events)
@@ -271,7 +227,7 @@ class Services(Driver):
             return
         if condition == STOPPING:
             if record is not None and is_up(hold.seen):
-                self._systemd.stop(hold.name)
+                self._manager.stop(hold.name)
                 hold.acted = True
             if not self._await(hold, is_down):
                 return
@@ -285,12 +241,12 @@ class Services(Driver):
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
             # Our own stop of it was cut off or is under way. When it is down, both can be started.
             if is_up(runs):
-                self._systemd.stop(runs.name)
+                self._manager.stop(runs.name)
                 hold.acted = True
             self._wait_for(hold)
             return
         if condition == CHANGED_MEANWHILE:
-            hold.tell(_conflict(unit))
+            self._tell_conflict(hold)
         elif unit.load_state in UNSTARTABLE and not is_up(unit):
             hold.tell("%s was running when it was stopped and is %s now: it was not started." % (unit.name, unit.load_state))
         elif runs is not None:
@@ -302,7 +258,7 @@ class Services(Driver):
             record = dict(record, phase=RESTORING)
             yield record
             if unit.active_state != "activating":
-                self._systemd.start(unit.name)
+                self._manager.start(unit.name)
                 hold.acted = True
             if unit.ends and not record.get("started"):
                 # Only now, because systemd may refuse the start. From now on, a unit that is down has run to its end.
@@ -313,13 +269,11 @@ class Services(Driver):
                 return
             if not is_back(record, hold.seen):
                 raise SystemdError(
-                    "%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._systemd.hint % unit.name)
+                    "%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._manager.hint % unit.name)
                 )
         yield None
 
-    def _targets(self):
-        records = sorted(self._store.records(KIND), key=lambda record: record["order"])
-        self._next_order = records[-1]["order"] + 1 if records else 0
+    def targets(self, records):
         if self._request.present:
             names = self._with_dependents()
             # After a reboot, systemd does not know the units that are not loaded yet.
@@ -342,7 +296,7 @@ class Services(Driver):
         units = {}
         names = self._services
         while names:
-            units.update((unit.name, unit) for unit in self._systemd.show(names))
+            units.update((unit.name, unit) for unit in self._manager.show(names))
             names = sorted({name for unit in units.values() for name in unit.dependents} - set(units))
         ordered = collections.OrderedDict()
 
@@ -353,7 +307,7 @@ class Services(Driver):
                 visit(dependent, service, above + (name,))
             if name in self._services:
                 ordered[name] = None
-            elif self._systemd.comes_back(name) and (is_up(units[name]) or self._read(name)):
+            elif self._manager.comes_back(name) and (is_up(units[name]) or self._read(name)):
                 ordered[name] = service
 
         for service in self._services:
@@ -366,12 +320,6 @@ class Services(Driver):
             ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount"))
         )
 
-    def _refuse_unknown(self, units):
-        for unit in units:
-            # What has no record needs nothing when it is released.
-            if unit.load_state == "not-found" and self._request.present and unit.name not in self._known:
-                raise SystemdError(self._systemd.unknown % unit.name)
-
     def _wanted(self, hold, events):
         """The record as it should be before anything is stopped; None: no record."""
         record, unit = hold.record, hold.seen
@@ -379,17 +327,7 @@ class Services(Driver):
             if not is_up(unit):
                 return None
             more = {"along_with": self._along_with[unit.name]} if unit.name in self._along_with else {}
-            self._next_order += 1
-            return new_record(
-                KIND,
-                {"service": unit.name},
-                {"active_state": "active"},
-                {"active_state": "inactive"},
-                events,
-                boot_id=self._boot_id,
-                order=self._next_order - 1,
-                **more
-            )
+            return self._new_record(unit, {"active_state": "active"}, {"active_state": "inactive"}, events, **more)
         condition = self.condition(record, unit)
         if record["phase"] == RESTORING:
             if condition == NONE and not is_up(unit):
@@ -400,39 +338,16 @@ class Services(Driver):
             # It came up with the host although earlier events held it. This event is new and needs the service to be down.
             return dict(record, events=events, phase=CHANGING, boot_id=self._boot_id)
         if condition == CHANGED_MEANWHILE:
-            hold.tell(_conflict(unit))
+            self._tell_conflict(hold)
         return dict(record, events=events)
 
     def _refusing(self, unit):
         """The units that this unit triggers and that are not down yet. While they run, systemd refuses to start this unit."""
         if unit.name.endswith(REFUSED_LATER) and is_down(unit):
-            for triggered in self._systemd.show(unit.triggers):
+            for triggered in self._manager.show(unit.triggers):
                 if not is_down(triggered):
                     return triggered
         return None
-
-    def _await(self, hold, condition):
-        """Look until the condition is met or the time of the step is over. Returns whether it is met."""
-        while True:
-            hold.seen = self._systemd.show([hold.name])[0]
-            if condition(hold.seen):
-                return True
-            left = self._step_ends - self._monotonic()
-            if left <= 0:
-                self._wait_for(hold)
-                return False
-            self._sleep(min(LOOK_SECONDS, left))
-
-    @staticmethod
-    def _wait_for(hold):
-        hold.waiting_for = "%s is %s" % (hold.name, hold.seen.active_state)
-
-    def _read(self, name):
-        return self._store.read(KIND, {"service": name})
-
-
-def _conflict(unit):
-    return "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (unit.name, unit.active_state)
 
 
 def unit_names(names):

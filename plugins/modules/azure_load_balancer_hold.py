@@ -157,15 +157,7 @@ def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     addresses = Addresses(pools, store, request, params["pools"], params["address"], params["ip_address"], timeout)
     engine = Engine(addresses, store, request, monotonic, sleep)
     engine.run(0.0 if check_mode else max(timeout - STEP_SECONDS, 0.0))
-    waiting_for = engine.waiting_for
-    return {
-        "changed": engine.changed,
-        "addresses": [addresses.describe(hold) for hold in engine.current],
-        "done": not waiting_for,
-        "waiting_for": waiting_for[0] if waiting_for else None,
-        "conflicts": engine.conflicts,
-        "diff": engine.diff,
-    }
+    return engine.result("addresses")
 
 
 def main():

@@ -54,6 +54,10 @@ options:
     description:
       - Path of a folder on the controller to which the report will be written. It is made if it is missing. It fails if that is impossible.
     type: path
+  metrics:
+    description:
+      - Path of a file on the controller to which the metrics will be written. Its name must end with C(.prom). It fails if that is impossible.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -101,12 +105,14 @@ seen:
   sample: {}
 connection:
   description: How Ansible reaches a machine that does not say it.
-  returned: without O(role)
+  returned: always
   type: str
   sample: ssh
 unsaid_connections:
-  description: The machines that do not say how they are reached, if another one is reached in another way than the usual one.
-  returned: without O(role)
+  description:
+    - The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+    - With O(role), these are machines of the host's own balancers.
+  returned: always
   type: list
   elements: str
   sample: []

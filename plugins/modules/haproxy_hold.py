@@ -49,6 +49,8 @@ options:
   backends:
     description:
       - The backends in which to act. By default these are all backends that have the server.
+      - With O(state=absent) and O(event_ids), what these events hold in other backends is released, too. There, the server must have led to the
+        same address when the hold was put.
     type: list
     elements: str
   addresses:
@@ -331,7 +333,8 @@ def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
             raise
         absent = True
         if not request.present:
-            engine.driver = AbsentServers(store, params["server"], params["backends"])
+            # What the events hold in backends that are no longer named is released, too.
+            engine.driver = AbsentServers(store, params["server"], None if request.event_ids else params["backends"])
             engine.run()
     return {
         "changed": engine.changed,

@@ -57,7 +57,7 @@ answers:
       description: How it is made to fail.
       type: str
     "on":
-      description: What is acted on. A path, the name of a unit, or the command that makes the answer fail.
+      description: What is acted on. A path, the name of a unit or of a site, or the command that makes the answer fail.
       type: str
     state:
       description: V(failing) or V(passing), as far as the thing that is acted on tells.
@@ -154,14 +154,7 @@ def run(params, check_mode, run_command=None, machine=None):
     driver = HealthAnswers(store, request, held, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
     engine = Engine(driver, store, request)
     engine.run()
-    return {
-        "changed": engine.changed,
-        "answers": [driver.describe(hold) for hold in engine.current],
-        "done": not engine.waiting_for,
-        "waiting_for": engine.waiting_for,
-        "conflicts": engine.conflicts,
-        "diff": engine.diff,
-    }
+    return dict(engine.result("answers"), waiting_for=engine.waiting_for)
 
 
 def main():

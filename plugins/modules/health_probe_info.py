@@ -49,9 +49,10 @@ options:
     default: []
   peer:
     description:
-      - The address from which the load balancer's probe comes. Its connections do not count.
-    type: str
-    default: 168.63.129.16
+      - The addresses of those who only check the host, such as the load balancer's probe. Their connections do not count.
+    type: list
+    elements: str
+    default: [168.63.129.16]
   wait_for:
     description:
       - If this is not empty, the module waits until nothing is left, at most for O(timeout) seconds. The names are those of the host.
@@ -257,7 +258,7 @@ class Look:
         self._store = store
         self._boot_id = boot_id
         self._out_since = None
-        self._peers = {parse_address(params["peer"])} if params["peer"] else set()
+        self._peers = {parse_address(peer) for peer in params["peer"]}
 
     def begin(self, monotonic):
         self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
@@ -315,7 +316,7 @@ def argument_spec():
         url={"type": "str"},
         validate_certs={"type": "bool", "default": False},
         ports={"type": "list", "elements": "int", "default": []},
-        peer={"type": "str", "default": "168.63.129.16"},
+        peer={"type": "list", "elements": "str", "default": ["168.63.129.16"]},
         wait_for={"type": "list", "elements": "str", "default": []},
         quiet={"type": "float", "default": 0},
         timeout={"type": "float", "default": 0},
@@ -328,11 +329,11 @@ def run(params, run_command=None, check_mode=False, monotonic=time.monotonic, sl
     machine = machine or LookedAt(run_command)
     timeout, quiet = check_timeout(params["timeout"]), check_timeout(params["quiet"])
     check_timeout(params["notice"])
-    action = machine.action_from(params)
-    if action is None:
+    if params["action"] is None:
         raise ValueError("action is required: say how the health answer is made to fail.")
-    problem = None
+    action = problem = None
     try:
+        action = machine.action_from(params)
         action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)

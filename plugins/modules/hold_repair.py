@@ -17,6 +17,7 @@ description:
   - What it held is left as it is. A person has to put it back. The name of the record says what it is.
   - A record that the user may not read, or that a newer release wrote, is not damaged. It is left where it is.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   diff_mode:
@@ -77,13 +78,23 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, put_aside
 
 
+def argument_spec():
+    return {"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}
+
+
+def run(params, check_mode, put_aside=put_aside):
+    """``put_aside``: how it is done on another machine than this."""
+    aside, left = put_aside(params["state_dir"], check_mode)
+    return {"changed": bool(aside), "put_aside": aside, "left": [str(problem) for problem in left]}
+
+
 def main():
-    module = AnsibleModule(argument_spec={"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        aside, left = put_aside(module.params["state_dir"], module.check_mode)
+        result = run(module.params, module.check_mode)
     except HoldError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(aside), put_aside=aside, left=[str(problem) for problem in left])
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is changed, except that the folder O(state_dir) is made if missing. It is never made in check mode.
+      - Nothing is changed, except that the folder O(state_dir) is made if missing and that O(journal) is written. Check mode does neither.
   idempotent:
     support: full
 options:
@@ -120,6 +120,12 @@ options:
           - Whether to ask only if one of O(expected) is gone. The host may go back then.
         type: bool
         default: false
+  journal:
+    description:
+      - Fields of an entry that is written to the journal of systemd on the host before the look, with C(graceful-azure) as its C(SYSLOG_IDENTIFIER).
+        On a host without such a journal, and in check mode, nothing is written.
+    type: dict
+    default: {}
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -251,6 +257,7 @@ import json
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
@@ -464,6 +471,7 @@ def argument_spec():
         at_least={"type": "float", "default": 0},
         ignored_peers={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
+        journal={"type": "dict", "default": {}},
         ask={
             "type": "dict",
             "default": {},
@@ -482,6 +490,8 @@ def argument_spec():
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    if module.params["journal"] and not module.check_mode:
+        _journald.write(module.params["journal"])
     module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run())
 
 

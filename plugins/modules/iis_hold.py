@@ -22,14 +22,9 @@ description:
   - Experimental. It was tried against a modelled host only.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._hold.steps
   - graceful.azure._attributes
 attributes:
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-    details:
-      - A call that only continues to wait is no change. A call that stops or starts something is one.
   platform:
     platforms: windows
 options:
@@ -46,12 +41,6 @@ options:
     type: list
     elements: str
     default: []
-  timeout:
-    description:
-      - How many seconds to wait until everything is done. V(0) takes one step, which waits a few seconds.
-      - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
-    type: float
-    default: 0
 requirements:
   - The collections C(ansible.windows) and C(microsoft.iis) on the controller
 """
@@ -151,15 +140,7 @@ def run(params, check_mode, iis, store):
         iis, timeout = DryIis(iis), 0.0
     engine = Engine(Things(iis, store, request, list(dict.fromkeys(things)) or None), store, request)
     engine.run(timeout)
-    waiting_for = engine.waiting_for
-    return {
-        "changed": engine.changed,
-        "things": [engine.driver.describe(hold) for hold in engine.current],
-        "done": not waiting_for,
-        "waiting_for": waiting_for[0] if waiting_for else None,
-        "conflicts": engine.conflicts,
-        "diff": engine.diff,
-    }
+    return engine.result("things")
 
 
 def main():

@@ -36,6 +36,10 @@ options:
       - A folder on the controller. The report of the run is written there as C(report-<start>.html) and C(report-<start>.json), again after each
         pass that brings anything new.
     type: path
+  metrics:
+    description:
+      - A file on the controller for the textfile collector of Prometheus' node_exporter. It is replaced after each pass.
+    type: path
 author:
   - The graceful.azure authors (@graceful-azure)
 """

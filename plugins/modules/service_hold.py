@@ -24,15 +24,9 @@ description:
   - If the service of a held socket runs again, whoever started it, the socket cannot be started any more. This is reported and the socket is left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
+  - graceful.azure._hold.steps
   - graceful.azure._attributes.windows
   - graceful.azure._attributes
-attributes:
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-    details:
-      - A call that only continues to wait is no change. A call that stops or starts a service is one.
 options:
   services:
     description:
@@ -42,12 +36,6 @@ options:
         nothing, even if systemd does not know it.
     type: list
     elements: str
-  timeout:
-    description:
-      - How many seconds to wait on the host until everything is done. V(0) takes one step, which waits 2 seconds at most.
-      - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
-    type: float
-    default: 0
 """
 
 EXAMPLES = r"""
@@ -154,19 +142,7 @@ def run(params, check_mode, run_command=None, systemd=None, store=None):
     services = Services(systemd, store, request, params["services"], timeout)
     engine = Engine(services, store, request)
     engine.run(timeout)
-    return result_of(engine)
-
-
-def result_of(engine):
-    waiting_for = engine.waiting_for
-    return {
-        "changed": engine.changed,
-        "services": [engine.driver.describe(hold) for hold in engine.current],
-        "done": not waiting_for,
-        "waiting_for": waiting_for[0] if waiting_for else None,
-        "conflicts": engine.conflicts,
-        "diff": engine.diff,
-    }
+    return engine.result("services")
 
 
 def main():

@@ -40,6 +40,12 @@ options:
       - Without this option, O(state=present) records that the tasks are not done yet. O(state=absent) releases the events, and the change stays in
         place for the events that remain.
     type: bool
+  journal:
+    description:
+      - Internal to the playbooks of this collection. Fields of an entry that is written to the journal of systemd on the host after that, with
+        C(graceful-azure) as its C(SYSLOG_IDENTIFIER). On a host without such a journal, and in check mode, nothing is written.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -104,6 +110,7 @@ held_by:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
@@ -153,7 +160,8 @@ class Tasks(Driver):
 
 
 def argument_spec():
-    return dict(hold_argument_spec(), name={"type": "list", "elements": "str", "required": True}, done={"type": "bool"})
+    own = {"name": {"type": "list", "elements": "str", "required": True}, "done": {"type": "bool"}, "journal": {"type": "dict", "default": {}}}
+    return dict(hold_argument_spec(), **own)
 
 
 REQUIRED_IF = [("state", "present", ("event_ids",))]
@@ -185,6 +193,8 @@ def main():
         result = run(module.params, module.check_mode)
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
+    if module.params["journal"] and not module.check_mode:
+        _journald.write(module.params["journal"])
     module.exit_json(**result)
 
 

@@ -105,7 +105,8 @@ def _places_of(name, prefix, address, balancer):
     settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: ())
     known = {"provider": provider.name, "server": settings["server"]}
-    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=look.options) for look in looks], []
+    # A look that waits for nothing also ends in time if what it asks is silent.
+    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0)) for look in looks], []
 
 
 def decide(options, seen, left, owners, doubts):

@@ -47,8 +47,10 @@ OF_HOSTS = (
 """What is read of a host besides the variables of the roles."""
 OF_RUNS = (
     *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal", "handle_events_report"),
-    "handle_events_unknown_targets",
+    *("handle_events_metrics", "handle_events_unknown_targets"),
 )
+NOTIFY = "handle_events_notify"
+"""It is resolved for each notification, because its templates have more to read then."""
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
 PREFIX = "load_balancer_"
@@ -63,8 +65,8 @@ TASK_FILES = {
 """Options that name a task file of the user's own. Those of load_balancer are known to the kinds of balancers."""
 STEPS = ("drain_host_before", "drain_host_steps", "drain_host_services", "drain_host_after")
 """The options that the drain steps of a host are made of."""
-# The modules take a text with commas for these, and so it may come from the command line.
-_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
+# The modules take a text with commas for these, and so it may come from the command line. Of the last one there is mostly one.
+_LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids", "load_balancer_health_probe_peer")
 _WRONG_TYPE = re.compile(r"argument '(\w+)' is of type .* unable to convert to (\w+):")
 _TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "list": "a list", "dict": "a dictionary", "str": "a text"}
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
@@ -266,8 +268,7 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     if role == "restore_service":
         # It puts back what drain_host took out, in reverse order.
         options.update({name: _stated("drain_host")[name] for name in STEPS})
-    # Services are started again whatever the balancer is.
-    has_balancer = role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+    has_balancer = _has_balancer(role, variables)
     with_list = has_balancer and (LIST in unresolved or variables.get(LIST) not in (None, ""))
     if has_balancer:
         # The role's defaults are set, whatever the user has set.
@@ -292,6 +293,17 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     _check_machine(values, mistakes)
     _check_step(role, values, mistakes)
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
+
+
+def _has_balancer(role, variables):
+    """Whether a role that is used alone reads what the balancers are. Services are started again whatever they are."""
+    return role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
+
+
+def machines_of_role(role, variables):
+    """The machines at which a role acts or looks in a loop. C(variables): those of one host, in which C(check_role) has found no mistake."""
+    entries = (variables.get(LIST) or [{"hosts": variables.get("load_balancer_hosts")}]) if _has_balancer(role, variables) else []
+    return [str(machine) for entry in entries for machine in entry.get("hosts") or ()]
 
 
 def _check_step(role, values, mistakes):
@@ -336,7 +348,7 @@ def _not_of(unresolved, mistakes):
 
 def misspelt(hosts):
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
-    known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, *_LEFT_BY_RUNS, LIST}
+    known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, NOTIFY, *_LEFT_BY_RUNS, LIST}
     found, meant = {}, {}
     for name, variables in hosts.items():
         for variable in variables:
@@ -470,7 +482,7 @@ def _balancer_of(name, values, address, known_hosts, files, mistakes):
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
-    entry = BALANCERS[provider].completed(entry, address)
+    entry = BALANCERS[provider].completed(entry, name, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
     for host in map(str, entry["hosts"] or ()):
         if host not in known_hosts:
@@ -547,7 +559,8 @@ def _claimed_twice(settings, with_list):
             claims = owners.setdefault((balancer["provider"], claimed), {})
             clash = claims.get(part) or (claims and part is None and next(iter(claims.values()))) or claims.get(None)
             if clash and clash != name:
-                option = f"{LIST}[{number}].server" if name in with_list else "load_balancer_server"
+                known_by = BALANCERS[balancer["provider"]].known_by(balancer)
+                option = f"{LIST}[{number}].{known_by}" if name in with_list else f"load_balancer_{known_by}"
                 mistakes.append(f"{name}: {option}: {balancer['server']!r} on {where} is {clash}'s server already")
             claims.setdefault(part, name)
     return mistakes

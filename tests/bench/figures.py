@@ -208,11 +208,11 @@ def reaction(stage, rounds=10):
     ]
 
 
-def one_reboot(stage, name, waiting):
+def one_reboot(stage, name, waiting, *arguments):
     """A Reboot of web1 under load with a playbook that has been waiting for it for so many seconds: what it took."""
     stage.clear()
     stage.begin()
-    process = stage.play(name)
+    process = stage.play(name, *arguments)
     stage.rest(waiting)
     before = cpu_of(process.pid)
     event_id = stage.announce("Reboot", ["web1"])
@@ -279,5 +279,47 @@ def reboot_against_handwritten(stage, rounds=6):
             "ours": "{0} of {1:,}".format(lost["ours"], many["ours"]),
             "peer": "{0} of {1:,}".format(lost["peer"], many["peer"]),
             "ok": lost["ours"] == 0,
+        },
+    ]
+
+
+def own_seconds(stage, journal):
+    """The CPU seconds that the code of report and metrics itself takes for the passes in a journal, in a process of its own."""
+    words = [sys.executable, str(HERE / "story.py"), str(journal), str(stage.folder / "story")]
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "build" / "collections"))
+    return json.loads(subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout)["seconds"]
+
+
+def story(stage, rounds=8):
+    """What report and metrics add to the CPU of a run: the same Reboot with them and without them, in turn."""
+    told = {"with": [], "without": []}
+    journal = journal_of(stage, "story")
+    folder = stage.folder / "story"
+    written = ("-e", "handle_events_report={0}".format(folder), "-e", "handle_events_metrics={0}".format(folder / "bench.prom"))
+    own = []
+    for number in range(rounds):
+        for who in ("with", "without") if number % 2 == 0 else ("without", "with"):
+            journal.unlink(missing_ok=True)
+            # Both write a journal, so that it costs both the same.
+            arguments = ("-e", "handle_events_journal={0}".format(journal), *(written if who == "with" else ()))
+            cpu = one_reboot(stage, OURS, 6.0 + 1.5 * number / rounds, *arguments)["cpu"]
+            told[who].append(cpu)
+            if who == "with":
+                own.append(own_seconds(stage, journal) / cpu)
+    ratio = middle(told["with"]) / middle(told["without"])
+    return [
+        {
+            "what": "CPU of a Reboot with report and metrics, against the same without (median of {0}), ratio {1:.3f}".format(rounds, ratio),
+            "ours": seconds(told["with"]),
+            "peer": seconds(told["without"]),
+            "ok": ratio <= 1.03,
+            "figures": dict(told, ratio=ratio),
+        },
+        {
+            "what": "the part of that CPU which their own code takes (median, range of {0})".format(rounds),
+            "ours": "{0:.2f} % ({1:.2f}-{2:.2f})".format(100 * middle(own), 100 * min(own), 100 * max(own)),
+            "peer": "limit 3 %",
+            "ok": middle(own) <= 0.03,
+            "figures": own,
         },
     ]

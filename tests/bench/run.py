@@ -57,6 +57,7 @@ PARTS = {
     "idle": figures.idle_pass,
     "reaction": figures.reaction,
     "reboot": figures.reboot_against_handwritten,
+    "story": figures.story,
     "scale": scale.scale,
     "watcher": watcher.watcher,
     "kinds": watcher.kinds,

@@ -24,6 +24,13 @@ FAULTS = {
     "no_list": {"Status": 200, "Body": '{"DocumentIncarnation": 2, "Events": {"EventId": "x"}}'},
     "null": {"Status": 200, "Body": "null"},
 }
+OF_WINDOWS = {
+    **FAULTS,
+    "empty": {"Status": 200, "Body": ""},
+    # Nobody listens there.
+    "redirect": {"Status": 302, "Body": "", "Headers": {"Location": "http://127.0.0.1:9/metadata/scheduledevents?api-version=2020-07-01"}},
+}
+"""What the metadata service of a Windows host does wrong."""
 TURNS = 60
 """Faults in turn for each VM: for more requests than a run has."""
 

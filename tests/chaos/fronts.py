@@ -27,6 +27,9 @@ from tests.support.haproxy import Haproxy
 from tests.support.nginx import Nginx as NginxProgram
 from tests.support.ports import free_port
 from tests.support.processes import start_of
+from tests.support.windows import mixed
+from tests.support.windows.inventory import fetch_collections
+from tests.support.windows.inventory import surroundings as of_windows
 from tests.support.world import BACKEND, World, reserve_port
 
 PROBED_PROGRAM = Path(load.__file__).with_name("probed.py")
@@ -411,4 +414,42 @@ class Row(Probe):
         return Front.rows(self) + read_connections((self.folder / "outer.log").read_text(encoding="utf-8"))
 
 
-FRONTS = {"haproxy": Front, "nginx": Nginx, "probe": Probe, "azure": Azure, "row": Row}
+class Windows(Front):
+    """A group of which those hosts are modelled Windows hosts whose names begin with win. HAProxy sends the load to processes of this machine, as ever.
+
+    What is still on duty on such a host counts like a session: nothing may be approved while there is any.
+    """
+
+    def __init__(self, folder, names):
+        super().__init__(folder, names)
+        fetch_collections()
+        self.models = {name: mixed.make_host(self.folder / "windows" / name) for name in names if name.startswith("win")}
+
+    def environment(self):
+        # Whoever asked a metadata service through this proxy would get no answer.
+        proxy = dict.fromkeys(("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
+        return {**of_windows(), **proxy}
+
+    def host_variables(self, name):
+        return mixed.settings(self.models[name], self.simulator.urls[name]) if name in self.models else {}
+
+    def hit(self, event_type, name, seconds):
+        super().hit(event_type, name, seconds)
+        if name in self.models:
+            model = self.models[name]
+            (model.freeze if event_type == "Freeze" else model.reboot)(seconds)
+
+    def look(self):
+        sample, lasting = super().look()
+        for name, model in self.models.items():
+            duties = model.duties()
+            sample[f"{BACKEND}/{name}"][3] += sum(state != "Stopped" for state in duties.values())
+            lasting.update({f"{duty} of {name}": state for duty, state in duties.items()})
+        return sample, lasting
+
+    def left(self):
+        found = [f"record {record} of {name}" for name, model in self.models.items() for record in model.records()]
+        return found + [f"a wrong call on {name}: {mistake}" for name, model in self.models.items() for mistake in model.mistakes()]
+
+
+FRONTS = {"haproxy": Front, "nginx": Nginx, "probe": Probe, "azure": Azure, "row": Row, "windows": Windows}

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tests.chaos.points import POINTS
+from tests.chaos.points import WINDOWS as WINDOWS_POINTS
 from tests.chaos.scenarios import OWN_TASKS, SCENARIOS, VARIANTS
 
 HERE = Path(__file__).resolve().parent
@@ -34,6 +35,8 @@ KILLS = {name: 50 if name == EVERY_POINT else 10 if scenario.variables == OWN_TA
 """Kills at a task in each scenario; where it has fewer points, the rest are at random moments as well."""
 MOMENTS = {name: 0 if name in VARIANTS else 10 for name in SCENARIOS}
 """Kills at random moments in each scenario."""
+WINDOWS_KILLS = 26
+"""Kills at a task of a run with Windows hosts."""
 ROLES = "graceful.azure."
 PASS = (ROLES, "Plan", "Take the step")
 """How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
@@ -145,6 +148,35 @@ def behind(front, seed):
     middle = [point for point in points if "second record" in point][0]
     yield named("cancelled", scenario=f"{front}_cancelled", point=middle)
     yield named("no notice", scenario=f"{front}_no_notice", point=middle, who="alone")
+
+
+def of_windows(seed):
+    """The cases of a group with Windows hosts, by name: its scenarios without a kill, a kill at each of its points, and kills after the approval."""
+
+    def named(name, scenario, **more):
+        return name, Case(f"windows_{scenario}", f"{seed}/windows/{name}", **more)
+
+    for scenario in ("reboot", "freeze", "overlapping"):
+        yield named(f"undisturbed {scenario}", scenario)
+    for number, point in enumerate(WINDOWS_POINTS):
+        yield named(point, "freeze", point=point, who=("all", "alone")[number % 2], company="after" if number % 5 == 1 else "none")
+    yield named("once approved", "reboot", once_approved=True, company="along")
+    yield named("beside another", "overlapping", company="along")
+    yield named("cancelled", "cancelled", task=TURN, occurrence=4, delay=0.4)
+    yield named("no notice", "no_notice", task=TURN, occurrence=3, delay=0.7, who="alone")
+
+
+def task_of_windows(number, seed, record):
+    """A kill at a task while a Linux and a Windows host are taken through one event: at the first and the last occurrence of each, and in each turn."""
+    tasks = record["trace"]
+    found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
+    turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
+    found += [turns[turn % len(turns)] for turn in range(max(0, WINDOWS_KILLS - len(found)))] if turns else []
+    task, occurrence = found[number]
+    dice = random.Random(f"{seed}/windows_task/{number}")
+    # A turn of a Windows host has many short calls.
+    delay = dice.choice(DELAYS) if task != TURN else round(dice.uniform(0.1, 4.0), 2)
+    return Case("windows_reboot", f"{seed}/windows_task/{number}", task=task, occurrence=occurrence, delay=delay, who=dice.choice(("alone", "all")))
 
 
 def again(case):

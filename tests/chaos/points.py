@@ -16,6 +16,20 @@ import re
 NGINX, PROBE, HAPROXY = (r"/%s[^/]*\.json'" % kind for kind in ("nginx_server", "health_probe", "haproxy_server"))
 FILE = r"-health'"
 
+
+def _call(text):
+    """A call on the Windows host that the event names, as the modelled connection reports it."""
+    return r"'win1', '%s" % text
+
+
+def _write(record):
+    """Its record of this name is written or deleted."""
+    return _call(r"win_powershell write \w+ \w+ %s-[0-9a-f]+\.json'" % record)
+
+
+CALL = "modelled_windows.call"
+SITE, POOL, CART, WEB, DRAINED, APPROVED = map(_write, ("iis-site-Shop", "iis-pool-ShopPool", "service-Cart", "service-W3SVC", "task-drained", "task-approved"))
+
 POINTS = {
     "nginx": {
         "nothing": ("os.rename", NGINX, 1),
@@ -55,6 +69,41 @@ POINTS = {
     },
 }
 
-for _points in POINTS.values():
+WINDOWS = {
+    "nothing": (CALL, SITE, 1),
+    "the record of the site alone": (CALL, POOL, 1),
+    "records, neither the site nor the pool": (CALL, _call("website stopped"), 1),
+    "site, not its second record": (CALL, SITE, 2),
+    "site, not the pool": (CALL, _call("web_app_pool stopped"), 1),
+    "pool, not its second record": (CALL, POOL, 2),
+    "nothing of the services": (CALL, CART, 1),
+    "the record of one service alone": (CALL, WEB, 1),
+    "records, not the services": (CALL, _call("win_powershell service stop"), 1),
+    "the service that depends, not its second record": (CALL, CART, 2),
+    "the service that depends alone": (CALL, _call("win_powershell service stop"), 2),
+    "services, not the last second record": (CALL, WEB, 2),
+    "nothing says that it is drained": (CALL, DRAINED, 1),
+    "no record of the approval": (CALL, APPROVED, 1),
+    "record, not the approval": (CALL, _call("win_uri POST"), 1),
+    "approval, not its second record": (CALL, APPROVED, 2),
+    "back: nothing": (CALL, WEB, 3),
+    "back: record, not the service": (CALL, _call("win_powershell service start"), 1),
+    "back: service, and its record stays": (CALL, WEB, 4),
+    "back: one service alone": (CALL, CART, 3),
+    "back: record, not the service that depends": (CALL, _call("win_powershell service start"), 2),
+    "back: services, and a record stays": (CALL, CART, 4),
+    "back: nothing of IIS": (CALL, POOL, 3),
+    "back: record, not the pool": (CALL, _call("web_app_pool started"), 1),
+    "back: pool, and its record stays": (CALL, POOL, 4),
+    "back: pool, not the site": (CALL, SITE, 3),
+    "back: record, not the site": (CALL, _call("website started"), 1),
+    "back: site, and its record stays": (CALL, SITE, 4),
+    "back: what says that it was approved stays": (CALL, APPROVED, 3),
+    "back: what says that it was drained stays": (CALL, DRAINED, 2),
+}
+"""Before each call that changes something on a Windows host while it is taken through a Freeze."""
+ALL = {**POINTS, "windows": WINDOWS}
+
+for _points in ALL.values():
     for _event, _pattern, _nth in _points.values():
         re.compile(_pattern)

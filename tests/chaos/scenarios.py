@@ -131,8 +131,24 @@ def _behind(front):
     yield Scenario(f"{front}_overlapping", (Announced("Reboot", ("web1",)), Announced("Freeze", ("web2",), once_out="web1")), front=front)
 
 
+def _with_windows():
+    """A group of a Linux host and two Windows hosts."""
+
+    def scenario(name, *events):
+        return Scenario(f"windows_{name}", events, hosts=("web1", "win1", "win2"), front="windows")
+
+    yield scenario("reboot", Announced("Reboot", ("web1", "win1")))
+    # Nobody else can send the approval of these two. After a Freeze, all that was stopped is started again by the collection.
+    yield scenario("alone", Announced("Reboot", ("win1",)))
+    yield scenario("freeze", Announced("Freeze", ("win1",)))
+    yield scenario("cancelled", Announced("Redeploy", ("win2",), cancelled=True))
+    yield scenario("no_notice", Announced("Reboot", ("win2",), status="Started", impact=20.0))
+    yield scenario("overlapping", Announced("Reboot", ("win1",)), Announced("Freeze", ("win2",), once_out="win1"))
+
+
 BEHIND = {scenario.name: scenario for front in ("nginx", "probe", "azure", "row") for scenario in _behind(front)}
 """Scenarios of the other providers."""
-ALL = {**SCENARIOS, **BEHIND}
+WINDOWS = {scenario.name: scenario for scenario in _with_windows()}
+ALL = {**SCENARIOS, **BEHIND, **WINDOWS}
 VARIANTS = ("min_yields", "short_notice", "not_approved", "operator")
 """Those that differ from another in little."""

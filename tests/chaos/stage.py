@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.chaos import faults
 from tests.chaos.fronts import FRONTS
 from tests.chaos.killer import FOLDER, HERE, ROOT
-from tests.chaos.points import POINTS
+from tests.chaos.points import ALL as ALL_POINTS
 from tests.chaos.scenarios import ALL
 from tests.chaos.strike import strike
 from tests.support.playbook import ansible_settings, program, run_facts, surroundings
@@ -249,15 +249,14 @@ class Stage:
             ROOT / "tests" / "ansible.cfg",
             self.world.socket_folder,
             ANSIBLE_HOME=str(ROOT / "build" / "ansible-home"),
-            ANSIBLE_COLLECTIONS_PATH=str(ROOT / "build" / "collections"),
             ANSIBLE_SHOW_CUSTOM_STATS="1",
             **ansible_settings(self.folder),
             # By this, whatever a killed controller leaves is found.
             CHAOS_TOKEN=self.token,
-            **self.world.environment(),
+            **{"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"), **self.world.environment()},
         )
         if kill is not None and kill.point is not None:
-            event, pattern, nth = POINTS[self.scenario.front][kill.point]
+            event, pattern, nth = ALL_POINTS[self.scenario.front][kill.point]
             point = {"event": event, "pattern": pattern, "nth": nth, "count": str(self.folder / "point"), "who": kill.who}
             # Every Python of this controller, also those of its modules, reads what lies in this folder.
             environment.update(CHAOS_POINT=json.dumps(point), PYTHONPATH=str(HERE / "plugins" / "points"))

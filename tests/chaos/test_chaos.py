@@ -21,6 +21,9 @@ What is sampled, in the scenarios of scenarios.py:
 
 All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) there are a dozen cases each (-k behind).
 They are killed at each point between a record and a change (points.py), in a turn and after the approval. One runs beside another controller.
+
+A group with Windows hosts (-k windows), which are modelled (tests/support/windows), is killed before each call that changes something on one of them, at
+each task of a run, and in turns. Each fault meets several requests of a Windows host's service, and its approval. A proxy that answers nobody is set.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ import time
 import pytest
 
 from tests.chaos import killer, stage
-from tests.chaos.faults import FAULTS
-from tests.chaos.killer import EVERY_POINT, KILLS, MOMENTS, Case
+from tests.chaos.faults import FAULTS, OF_WINDOWS
+from tests.chaos.killer import EVERY_POINT, KILLS, MOMENTS, WINDOWS_KILLS, Case
 from tests.chaos.observer import judge
 from tests.chaos.points import POINTS
 from tests.chaos.scenarios import SCENARIOS
@@ -84,6 +87,14 @@ def test_killed_before_the_approval_is_known_while_a_service_errs(record_propert
     record = run(Case("reboot", "sample", once_approved=True, who="alone", company="after", fault=fault), record_property)
     assert record["reached"]
     assert [request["Status"] for request in record["requests"] if request["Vm"] == "web2"].count(500) == 4
+
+
+def test_windows_killed_while_a_service_errs(record_property):
+    """A Linux and a Windows host of one event. The controller dies between a record and its change."""
+    fault = {"vm": "win1", "method": "GET", "nth": 3, "times": 4, "fault": FAULTS["status_500"]}
+    record = run(Case("windows_reboot", "sample of windows", point="records, not the services", who="alone", fault=fault), record_property)
+    assert record["reached"] and len(record["events"][0]["Approvals"]) == 1
+    assert [request["Status"] for request in record["requests"] if request["Vm"] == "win1"].count(500) == 4
 
 
 # Everything
@@ -179,3 +190,42 @@ def test_behind(case, record_property):
         for server in (f"{BACKEND}/{host}" for host in event["Resources"]):
             seen = {servers[server][0] for when, servers in record["samples"] if when >= event["History"][0]["Time"]}
             assert seen - {"ready"}, f"{server} was never out"
+
+
+# With Windows hosts
+
+WINDOWS = dict(killer.of_windows(SEED))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [pytest.param(case, id=name.replace(",", "").replace(":", "").replace(" ", "_")) for name, case in WINDOWS.items()])
+def test_windows(case, record_property):
+    record = run(case, record_property)
+    assert record["reached"] == (case.kind != "no kill" and case.company != "along" or case.once_approved), f"no kill; again: {case.replay()}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(WINDOWS_KILLS))
+def test_windows_killed_at_a_task(number, record_property, testrun_uid):
+    case = killer.task_of_windows(number, SEED, undisturbed("windows_reboot", testrun_uid))
+    record = run(case, record_property)
+    if not record["reached"]:
+        case = killer.again(case)
+        record = run(case, record_property)
+    assert record["reached"], f"the run was over before the kill; again: {case.replay()}"
+
+
+def faults_of_windows():
+    for name, fault in OF_WINDOWS.items():
+        # Where the host is drained, and where the event starts and ends.
+        yield f"{name}-get", {"vm": "win1", "method": "GET", "nth": 3, "times": 4, "fault": fault}
+        yield f"{name}-post", {"vm": "win1", "method": "POST", "nth": 1, "times": 1, "fault": fault}
+    for name in ("status_410", "drop", "redirect"):
+        yield f"{name}-late", {"vm": "win1", "method": "GET", "nth": 7, "times": 4, "fault": OF_WINDOWS[name]}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=name) for name, fault in faults_of_windows()])
+def test_windows_fault(fault, request, record_property):
+    # Nobody else can send the approval, and a reboot ends what is held.
+    run(Case("windows_alone", f"windows/{request.node.callspec.id}", fault=fault), record_property)

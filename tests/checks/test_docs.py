@@ -18,6 +18,7 @@ from tests.support.checkout import ROOT
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ROLES = sorted((ROOT / "roles").glob("*/README.md"))
 FAULTS = ROOT / "tests" / "FAULTS.md"
+PAGES = [*DOCS, *ROLES, FAULTS, ROOT / "tests" / "README.md", *sorted(ROOT.glob("*.md"))]
 USERS_FAULTS = ROOT / "docs" / "faults.md"
 NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", FAULTS.read_text())))
 
@@ -64,13 +65,13 @@ def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
     assert some_of_it or bool(long) == ("pytest.mark.long" in marks)
 
 
-@pytest.mark.parametrize("document", [*DOCS, *ROLES, FAULTS, ROOT / "README.md"], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         assert target.startswith("https://") or (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("document", [*DOCS, *ROLES, FAULTS, ROOT / "README.md"], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_a_heading_that_is_there(document):
     for target, heading in re.findall(r"\]\(((?!https:)[^)#]*)#([^)]+)\)", document.read_text()):
         text = (document.parent / target).read_text() if target else document.read_text()

@@ -46,7 +46,7 @@ def test_two_hosts_of_one_pool_at_once(site):
     assert site.is_as_found()
 
 
-@pytest.mark.parametrize("wiped", [False, True])
+@pytest.mark.parametrize("wiped", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(site, wiped):
     event_id = site.reboot("web1", ImpactSeconds=600)
     process = site.start("handle_events")
@@ -64,6 +64,8 @@ def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(si
     assert site.is_as_found(), run.output
 
 
+# It is in test_azure_provider.py.
+@pytest.mark.long
 def test_a_host_is_found_by_its_private_address(site):
     site.write(load_balancer_azure_ip_address="{{ '10.0.0.4' if inventory_hostname == 'web1' else '10.0.0.7' }}", own={"web1": None, "web2": None})
     event_id = site.reboot("web1")
@@ -75,6 +77,8 @@ def test_a_host_is_found_by_its_private_address(site):
     assert site.is_as_found()
 
 
+# The order of a list is in test_steps.py.
+@pytest.mark.long
 def test_an_entry_of_a_list_goes_out_with_the_others(site):
     where = {name[len("load_balancer_"):]: value for name, value in site.azure.options().items()}
     listed = [
@@ -107,6 +111,8 @@ def test_a_run_that_is_killed_while_azure_is_changing_is_continued(site):
     assert site.is_as_found()
 
 
+# test_azure_load_balancer.py has two hosts of one pool at once.
+@pytest.mark.long
 def test_two_controllers_at_once_are_harmless(site):
     event_id = site.reboot("web1", "web2")
     both = [site.start("handle_events", graceful_azure_min_in_service=0) for _number in range(2)]

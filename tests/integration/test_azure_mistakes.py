@@ -143,6 +143,8 @@ def test_what_somebody_else_changed_is_reported_and_left(site):
     assert site.azure.state("a") == "Up"
 
 
+# The release is in test_azure_load_balancer.py.
+@pytest.mark.long
 def test_the_address_of_a_vm_that_is_gone_for_good_is_given_back(site):
     site.reboot("web1", ImpactSeconds=600)
     process = site.start("handle_events")

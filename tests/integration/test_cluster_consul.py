@@ -24,7 +24,8 @@ from tests.support.nodes import until
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
-pytestmark = [NEEDS, pytest.mark.timeout(300)]
+# The life of such a hold is in tests/unit/plugins/module_utils/test_cluster.py, its requests in test_cluster_consul.py beside it.
+pytestmark = [NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 OURS = "graceful.azure"
@@ -85,7 +86,6 @@ def test_out_drained_and_back(bed):
     assert bed.records() == [] and not bed.release()["changed"]
 
 
-@pytest.mark.long
 def test_clients_lose_no_request(bed):
     """They ask Consul before each request. The web server of the node that is out is gone for a while, and no client meets it."""
     web = bed.consul["web1"].web
@@ -103,7 +103,6 @@ def test_clients_lose_no_request(bed):
     assert clients.failed == [] and sum(clients.answered.values()) > 50, clients.answered
 
 
-@pytest.mark.long
 def test_an_operator_s_maintenance_stays(bed):
     bed.consul["web1"].maintain(True, "new disks, ask Ann")
     held = bed.hold()
@@ -113,7 +112,6 @@ def test_an_operator_s_maintenance_stays(bed):
     bed.consul["web1"].maintain(False)
 
 
-@pytest.mark.long
 def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
     assert bed.hold()["done"]
     bed.consul["web1"].maintain(False)
@@ -125,7 +123,6 @@ def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
     bed.consul["web1"].maintain(False)
 
 
-@pytest.mark.long
 def test_a_service_that_nobody_else_offers_is_waited_for(bed):
     assert bed.hold("web2")["done"] and bed.hold("web3", force=True)["done"]
     waiting = bed.hold(timeout=0)
@@ -135,7 +132,6 @@ def test_a_service_that_nobody_else_offers_is_waited_for(bed):
     assert all(bed.release(name)["done"] for name in ("web1", "web2", "web3"))
 
 
-@pytest.mark.long
 def test_a_server_that_the_majority_needs_is_waited_for(bed):
     bed.consul.kill("web3")
     try:
@@ -150,7 +146,6 @@ def test_a_server_that_the_majority_needs_is_waited_for(bed):
     assert bed.hold()["done"] and bed.release()["done"]
 
 
-@pytest.mark.long
 def test_servers_without_a_majority_do_not_know(bed):
     """The agent of the node takes the change, and nobody else learns of it: the node is not drained."""
     for name in ("web2", "web3"):
@@ -170,7 +165,6 @@ def test_servers_without_a_majority_do_not_know(bed):
     assert bed.release()["done"]
 
 
-@pytest.mark.long
 def test_a_reboot_of_the_node(bed):
     """The agent keeps the mode on its disk: the node comes back, and nobody is sent to it until it is given back."""
     assert bed.hold()["done"]
@@ -228,7 +222,6 @@ class Killer:
         self._server.server_close()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("way", ["present", "absent"])
 def test_killed_beside_the_change(bed, tmp_path, way, when):
@@ -250,7 +243,6 @@ def test_killed_beside_the_change(bed, tmp_path, way, when):
         killer.close()
 
 
-@pytest.mark.long
 def test_an_agent_that_hangs(bed):
     process = bed.consul["web1"].process
     process.send_signal(signal.SIGSTOP)
@@ -262,7 +254,6 @@ def test_an_agent_that_hangs(bed):
     assert bed.records() == []
 
 
-@pytest.mark.long
 class TestTokens:
     """With access control: what the token must be allowed, and what the error says if it is not."""
 
@@ -306,7 +297,6 @@ class TestTokens:
         assert bed.records() == []
 
 
-@pytest.mark.long
 class TestEvents:
     """The playbook handle_events, from the notice to the end, under clients that ask Consul."""
 

@@ -81,6 +81,8 @@ def test_apache(tmp_path):
         site.close()
 
 
+# The task files of the page are parsed by test_docs.py; a way out of the user's own is in test_roles_load_balancer.py.
+@pytest.mark.long
 def test_envoy(tmp_path):
     site = Envoy(tmp_path)
     try:

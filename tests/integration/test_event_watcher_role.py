@@ -30,6 +30,8 @@ NOTHING_THERE = ("/usr/local/lib/graceful-azure-watcher", "/etc/graceful-azure-w
 
 # What is wrong, and what the role must say of it.
 REFUSED = {
+    "platform": ({"graceful_azure_platform": "windows", "action": "file"}, "here is a Windows host, and the watcher is a service of systemd."),
+    "shell": ({"ansible_shell_type": "powershell", "action": "file"}, "here is a Windows host"),
     "nothing": ({}, "event_watcher_action is not given: it must be one of run, awx, eda, file."),
     "unknown kind": ({"action": "mail"}, "event_watcher_action is mail: it must be one of"),
     "no command": ({"action": "run"}, "run needs event_watcher_command"),
@@ -78,7 +80,7 @@ def test_what_is_refused(tmp_path):
     """Each with a sentence, and with nothing changed."""
     # One set of tasks for each case: a variable of a loop would not be undefined where a case does not give it.
     for number, (case, (variables, _said)) in enumerate(REFUSED.items()):
-        given = {f"event_watcher_{name}": value for name, value in variables.items()}
+        given = {name if name.startswith(("graceful", "ansible")) else f"event_watcher_{name}": value for name, value in variables.items()}
         (tmp_path / f"case{number}.yml").write_text(json.dumps(tasks_of(case, given)))
     play = {
         "hosts": "all",

@@ -55,6 +55,8 @@ def test_a_reboot_from_notice_to_the_end(site):
     assert sum("changed: [web1" in output for output in passes) >= 3
 
 
+# The place is in test_haproxy_places.py, the plan in test_plan_places.py.
+@pytest.mark.long
 def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     """HAProxy sends clients with the cookie to a server in maintenance, which its state does not show."""
     servers = "".join(f"  server {name} 127.0.0.1:{listener.port} cookie {name}\n" for name, listener in site.listeners.items())
@@ -121,6 +123,8 @@ def test_one_pass(site):
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
 
 
+# The plan is in test_plan_runs.py.
+@pytest.mark.long
 def test_runs_of_one_pass_see_as_long_a_time_without_a_session_as_is_asked_for(site):
     """Longer than one look at the balancer lasts."""
     site.write_inventory({"load_balancer_quiet": 6})
@@ -278,6 +282,8 @@ def test_a_stranger_in_the_event(site):
     assert site.admin_states()["web1"] == "ready"
 
 
+# test_approval_hold.py ends such a request, test_plan*.py goes on with the others.
+@pytest.mark.long
 def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     """It is one step of its pass, of 5 s if nothing else is said. The service's errors alone would let it try for 47 s and more: once."""
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
@@ -294,7 +300,8 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     assert record["subject"] == {"name": "approved"} and [entry["details"]["posted"] for entry in record["events"].values()] == [False]
 
 
-@pytest.mark.parametrize("moment", ["out", "Started", "Completed"])
+# The chaos tests kill at the others, too.
+@pytest.mark.parametrize("moment", ["out", *(pytest.param(moment, marks=pytest.mark.long) for moment in ("Started", "Completed"))])
 def test_killed_and_run_again(site, moment):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=2)
     process = site.start("handle_events")
@@ -349,6 +356,8 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     assert run.event(second)["outcome"] == "completed" and site.admin_states() == {"web1": "drain", "web2": "ready"}
 
 
+# The steps are in test_roles_drain_host.py and test_roles_restore_service.py.
+@pytest.mark.long
 def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
     """Out in order, in the other way round, and the user's own files first and last."""
     units = tmp_path / "units"
@@ -380,6 +389,8 @@ def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
     assert site.records() == [] and site.admin_states()["web1"] == "ready"
 
 
+# The plan is in test_plan_places.py.
+@pytest.mark.long
 def test_a_name_that_leads_elsewhere_while_it_is_held(site):
     """As C(server-template) does when DNS answers anew: web1's address is in another slot, and web1 leads to nowhere that is ours."""
     ours = site.listeners["web1"].port
@@ -404,6 +415,8 @@ def test_a_name_that_leads_elsewhere_while_it_is_held(site):
     assert site.records() == []
 
 
+# The records are in test_haproxy_hold.py.
+@pytest.mark.long
 def test_holds_of_another_haproxy_and_through_another_socket(site, tmp_path):
     """Every record on the machine is shown, and what belongs to the process is released whatever its socket is called."""
     other = tmp_path / "other"
@@ -486,14 +499,20 @@ class TestBadInput:
         assert f"restore_service_after: {tasks}: couldn't resolve module/action 'no_such_collection.at.all'" in output
         assert site.records() == []
 
+    # The plan is in test_plan_faults.py.
+    @pytest.mark.long
     def test_no_such_socket(self, site):
         output = self.failing(site, load_balancer_haproxy_socket="/nowhere/admin.sock", handle_events_timeout=15)
         assert "/nowhere/admin.sock" in output
 
+    # The look is in test_haproxy_info.py, the plan in test_plan_faults.py.
+    @pytest.mark.long
     def test_a_socket_at_user_level(self, site):
         output = self.failing(site, load_balancer_haproxy_socket=site.haproxy.user_socket, handle_events_timeout=15)
         assert "level" in output
 
+    # The plan is in test_plan_faults.py.
+    @pytest.mark.long
     def test_an_unknown_server(self, site):
         site.write_inventory(web1={"load_balancer_server": "www-one"})
         output = self.failing(site, handle_events_timeout=15)

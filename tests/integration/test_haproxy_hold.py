@@ -108,6 +108,15 @@ class TestEveryState:
         assert haproxy.servers() == before
         assert not release(haproxy)["changed"]
 
+    def test_back_in_backends_that_are_no_longer_named(self, start, hold, release):
+        haproxy = start()
+        before = haproxy.servers()
+        hold(haproxy)
+        assert conditions(release(haproxy, backends=["www"], ids=["B"])) == {"www": "held"}
+        result = release(haproxy, backends=["www"], ids=["A"])
+        assert result["changed"] and conditions(result) == {"www": "none", "api": "none"}
+        assert haproxy.servers() == before
+
     @pytest.mark.parametrize("state", ["drain", "maint"])
     def test_an_operators_state_stays(self, start, hold, release, state):
         haproxy = start()
@@ -1178,7 +1187,9 @@ class TestAbsent:
         self.stopped(haproxy)
         assert release(haproxy, ["B"], absent="no_traffic")["changed"] is False
         Gone.socket = str(tmp_path / "other.sock")  # the path in the settings was changed meanwhile
-        released = release(Gone, absent="no_traffic")
+        assert list(release(Gone, absent="no_traffic", backends=["www"], check=True)["diff"]["before"]) == ["www/web1"]
+        # Backends that are no longer named do not matter to the events.
+        released = release(Gone, ["A"], absent="no_traffic", backends=["other"])
         assert released["changed"] and not release(Gone, absent="no_traffic")["changed"]
         held = {"admin_state": None, "weight": None, "held_by": ["A"]}
         assert released["diff"]["before"] == {"www/web1": held, "api/web1": held}

@@ -40,9 +40,12 @@ FIGURES = {
 
 
 class ProbedSite(Site):
-    """Applications behind HAProxy in TCP mode, with their health answer on a port of its own. ``means``: what their file means."""
+    """Applications behind HAProxy in TCP mode, with their health answer on a port of its own. ``means``: what their file means.
 
-    def __init__(self, folder, names=("web1", "web2"), means=None, **variables):
+    C(check): how HAProxy checks a server, by a pattern with the ports of the application and of its health answer.
+    """
+
+    def __init__(self, folder, names=("web1", "web2"), means=None, check="port {1}", **variables):
         self.folder = folder
         self.python, self.program = sys.executable, "ansible-playbook"
         self.names = list(names)
@@ -60,7 +63,8 @@ class ProbedSite(Site):
         proxy.mkdir()
         self.front = reserve_port()
         servers = "".join(
-            f"  server {name} 127.0.0.1:{self.port(name)} check port {self.port(name, 1)} inter 500ms fall 2 rise 2\n" for name in self.names
+            f"  server {name} 127.0.0.1:{self.port(name)} check {check.format(self.port(name), self.port(name, 1))} inter 500ms fall 2 rise 2\n"
+            for name in self.names
         )
         self.haproxy = Haproxy(
             proxy,
@@ -209,6 +213,8 @@ def test_a_folder_that_is_not_there_needs_a_person(make_site):
     assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
 
 
+# The record between is in test_health_probe.py of the module_utils.
+@pytest.mark.long
 def test_a_run_that_was_killed_is_continued(make_site):
     site = make_site()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
@@ -247,13 +253,21 @@ def test_the_roles_alone(make_site):
     assert site.records() == []
 
 
-def test_a_probe_and_a_haproxy_in_a_row(make_site):
-    site = make_site()
+@pytest.mark.parametrize(
+    ("check", "peers"),
+    [
+        ("port {1}", {}),
+        # Its checks go to the port of the application. test_several_may_only_check (unit tests) holds the same.
+        pytest.param("port {0} source 127.0.0.9", {"health_probe_peer": ["168.63.129.16", "127.0.0.9"]}, marks=pytest.mark.long),
+    ],
+)
+def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers):
+    site = make_site(check=check)
     content = json.loads(site.inventory.read_text())
     for name, host in content["all"]["children"]["web"]["hosts"].items():
         probe = {key[len("load_balancer_") :]: host.pop(key) for key in list(host) if key.startswith("load_balancer_")}
         inner = {"provider": "haproxy", "hosts": ["lb1"], "server": name, "haproxy_socket": site.haproxy.socket}
-        host["load_balancer_list"] = [probe, inner]
+        host["load_balancer_list"] = [{**probe, **peers}, inner]
     content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
     site.inventory.write_text(json.dumps(content))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)

@@ -144,6 +144,8 @@ def test_started_changed_killed_and_stopped(role):
     assert not role.directory.exists()
 
 
+# The argument specs are in test_roles.py.
+@pytest.mark.long
 def test_mistakes_are_told(role):
     vms = role.variables["imds_simulator_vms"]
     status, output = role.run(vms={})

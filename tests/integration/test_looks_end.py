@@ -39,7 +39,7 @@ def waiting_run(site):
     return process
 
 
-@pytest.mark.parametrize("way", ["pipelining", "files"])
+@pytest.mark.parametrize("way", ["pipelining", pytest.param("files", marks=pytest.mark.long)])
 @pytest.mark.parametrize("end", ["interrupted", "killed"])
 def test_no_look_outlives_its_run(site, monkeypatch, way, end):
     """The workers have a session of their own, so that neither signal reaches them."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import jsonschema
 import pytest
@@ -26,14 +27,23 @@ def reports(folder):
     return found
 
 
+def metrics(path):
+    rows = [line.rpartition(" ") for line in path.read_text().splitlines() if not line.startswith("#")]
+    return {name.replace("graceful_azure_", ""): float(value) for name, _blank, value in rows}
+
+
 def test_a_run_that_is_killed_and_the_one_after_it(site):
     folder, journal = site.folder / "reports", site.folder / "journal"
-    settings = {"handle_events_report": str(folder), "handle_events_journal": str(journal)}
+    prom = site.folder / "node-exporter" / "web.prom"
+    settings = {"handle_events_report": str(folder), "handle_events_journal": str(journal), "handle_events_metrics": str(prom)}
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
     killed = site.start("handle_events", **settings)
     wait_until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
     wait_until(lambda: any("approved" in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
     site.kill(killed)
+    found = metrics(prom)
+    assert found['runs_total{group="web"}'] == found['run_in_progress{group="web"}'] == found['hosts_out{group="web"}'] == 1
+    assert time.time() - found['host_held_since_timestamp_seconds{group="web",host="web1"}'] < 60
     run = site.run(**settings)
     assert run.status == 0, run.output
     first, second = reports(folder)
@@ -45,6 +55,10 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     # The run that was killed took it out.
     assert web1["out"][0]["from"] < second["run"]["started"] and web1["out"][-1]["until"] and web1["states"][-1]["state"] == "restored"
     assert any(entry["kind"] == "act" and entry["text"].startswith("is brought back") for entry in second["entries"])
+    found = metrics(prom)
+    assert found['runs_total{group="web"}'] == 2 and found['run_in_progress{group="web"}'] == found['hosts_out{group="web"}'] == 0
+    assert found['events_over_total{group="web",outcome="completed",type="Reboot"}'] == 1
+    assert prom.stat().st_mode & 0o777 == 0o644 and list(prom.parent.iterdir()) == [prom]
     page = sorted(folder.glob("*.html"))[1]
     assert str(page) in run.output and event_id in page.read_text()
 
@@ -70,6 +84,8 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     ("playbook", "variables", "said"),
     [
         ("handle_events", {"handle_events_report": "/proc/version/reports"}, "handle_events_report: '/proc/version/reports' must be a folder"),
+        ("handle_events", {"handle_events_metrics": "/tmp/web.txt"}, "handle_events_metrics: '/tmp/web.txt' must be a file whose name ends with .prom"),
+        ("handle_events", {"handle_events_metrics": "/proc/version/x.prom"}, "handle_events_metrics: '/proc/version/x.prom' cannot be written"),
         ("report", {"report_folder": "x"}, "report_journal: the path of a journal is needed"),
         ("report", {"report_journal": "/dev/null", "report_folder": "x"}, "/dev/null holds no pass"),
         ("report", {"report_journal": "nowhere.journal", "report_folder": "x"}, "nowhere.journal: No such file"),
@@ -85,5 +101,5 @@ def test_what_cannot_be_written_or_read_is_said(site, playbook, variables, said)
 
 def test_check_mode_writes_nothing(site):
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run("handle_events", "--check", handle_events_report=str(site.folder / "reports"))
-    assert run.status == 0 and not (site.folder / "reports").exists(), run.output
+    run = site.run("handle_events", "--check", handle_events_report=str(site.folder / "reports"), handle_events_metrics=str(site.folder / "x.prom"))
+    assert run.status == 0 and not (site.folder / "reports").exists() and not (site.folder / "x.prom").exists(), run.output

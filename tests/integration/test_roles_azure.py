@@ -64,12 +64,20 @@ def test_out_drained_and_back(bed, azure):
     assert azure.writes() == writes
 
 
-@pytest.mark.parametrize("with_list", [False, True])
-def test_a_host_is_known_by_its_ansible_host(bed, azure, with_list):
+@pytest.mark.parametrize(
+    "host, known_as, with_list",
+    [
+        ("web1", "10.0.0.4", False),
+        pytest.param("web1", "10.0.0.4", True, marks=pytest.mark.long),
+        # test_how_a_host_is_known_if_nothing_else_is_set holds the same.
+        pytest.param("a", "a", False, marks=pytest.mark.long),
+    ],
+)
+def test_a_host_is_known_by_its_ansible_host_or_its_name(bed, azure, host, known_as, with_list):
     inventory = json.loads(bed.inventory.read_text())
     hosts = inventory["all"]["hosts"]
-    hosts["web1"] = {key: value for key, value in hosts["web1"].items() if not key.startswith("load_balancer_")}
-    hosts["web1"]["ansible_host"] = "10.0.0.4"
+    hosts[host] = {key: value for key, value in hosts["web1"].items() if not key.startswith("load_balancer_")}
+    hosts[host]["ansible_host"] = "10.0.0.4" if host == "web1" else "a.example"
     bed.inventory.write_text(json.dumps(inventory))
     where = {"azure_pool": POOL, **azure.options("")}
     known = {f"load_balancer_{key}": value for key, value in {"provider": "azure_load_balancer", **where}.items()}
@@ -80,8 +88,8 @@ def test_a_host_is_known_by_its_ansible_host(bed, azure, with_list):
         assert azure.state("a") == "Down"
 
     drain = "drain_host", {**known, "drain_host_ports": [bed.webs["web1"].port]}
-    run = bed.run(out("E1", known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}))
+    run = bed.run(out("E1", known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}), host=host)
     first, drained, last = run.steps
     assert first.result["done"] and drained.result["done"] and last.result["done"], run.output
-    assert first.result["reason"] == "10.0.0.4 in pool web is held (Down)"
+    assert first.result["reason"] == f"{known_as} in pool web is held (Down)"
     assert azure.members() == MEMBERS

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.pretended_slurm import idle, pretend
 from tests.support.roles import RoleBed
 
-SCONTROL = """#!/bin/sh
-cd {folder}
-case "$*" in
-show*) echo "NodeName=web1 Arch=x86_64 State=$(cat state) Weight=1$(cat reason)" ;;
-*state=drain*) echo drain >> log; echo IDLE+DRAIN > state; echo " Reason=graceful.azure: Azure scheduled event [root@now]" > reason ;;
-*state=resume*) echo resume >> log; echo IDLE > state; : > reason ;;
-esac
-"""
 STEPS = {"drain_host_steps": [{"name": "batch", "type": "slurm", "node": "web1"}, "app"]}
 
 
@@ -26,10 +19,7 @@ def whole_bed(tmp_path_factory):
     bed = RoleBed(tmp_path_factory.mktemp("bed"))
     folder = bed.folder / "slurm"
     folder.mkdir()
-    for name, text in (("scontrol", SCONTROL.format(folder=folder)), ("squeue", f"#!/bin/sh\ncat {folder}/jobs\n")):
-        program = bed.folder / "bin" / name
-        program.write_text(text)
-        program.chmod(0o755)
+    pretend(folder, bed.folder / "bin")
     yield bed
     bed.close()
 
@@ -37,8 +27,7 @@ def whole_bed(tmp_path_factory):
 @pytest.fixture
 def bed(whole_bed):
     whole_bed.reset()
-    for name, text in (("state", "IDLE\n"), ("reason", ""), ("jobs", ""), ("log", "")):
-        (whole_bed.folder / "slurm" / name).write_text(text)
+    idle(whole_bed.folder / "slurm")
     (whole_bed.units / "app.service").write_text("active\n")
     return whole_bed
 

@@ -82,6 +82,8 @@ def test_steps(bed):
     assert bed.simulator.requests() == []
 
 
+# The order is in test_service_hold.py.
+@pytest.mark.long
 def test_services_stop_in_order_and_start_in_reverse(bed):
     take_out(bed)
     for name in ("app", "db"):
@@ -118,6 +120,8 @@ def tasks(bed):
     return bed.task_file("after", "drain_host_done")
 
 
+# test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse has such steps, too.
+@pytest.mark.long
 def test_the_users_own_tasks(bed, tasks):
     take_out(bed)
     files = {"drain_host_before": "before.yml", "drain_host_after": str(bed.folder / "after.yml"), "drain_host_event_ids": ["E1"]}

@@ -108,6 +108,22 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
 
 
+@pytest.mark.parametrize(
+    "role, variables",
+    [
+        ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
+        # Each role checks its variables in the same way; test_machines_of_role_alone (unit tests) tells for which machines.
+        pytest.param("drain_host", {}, marks=pytest.mark.long),
+        pytest.param("restore_service", {"restore_service_event_ids": ["E1"]}, marks=pytest.mark.long),
+    ],
+)
+def test_a_balancer_is_not_reached_as_the_one_before_it(bed, role, variables):
+    """It does not say how it is reached. In a loop, Ansible 2.21 would act on the controller itself, as at lb1."""
+    run = bed.run((role, {"load_balancer_hosts": ["lb1", "silent"], f"{role}_wait": False, **variables}))
+    assert run.step.result["failed_hosts"] == ["silent"] and not run.step.result["done"], run.output
+    assert "silent cannot be reached" in str(run.step.result)
+
+
 def test_too_few_others_in_service(bed):
     def other(state):
         bed.haproxy["lb1"].ask(f"set server www/web2 state {state}")
@@ -260,6 +276,8 @@ def rounds(log):
     return log.read_text().split()
 
 
+# test_a_provider_of_the_users_own_in_steps has the same files.
+@pytest.mark.long
 def test_a_provider_of_the_users_own_waits_until_it_is_done(bed, custom):
     predicted = bed.run(out(**CUSTOM), check=True)
     assert predicted.status == 0 and rounds(custom) == [] and bed.records("web1") == {}, predicted.output
@@ -283,6 +301,8 @@ def test_a_provider_of_the_users_own_in_steps(bed, custom):
     assert rounds(custom) == ["out", "out", "in", "in"] and bed.records("web1") == {}
 
 
+# The record is in test_task_hold.py.
+@pytest.mark.long
 def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom):
     step = dict(CUSTOM, load_balancer_wait=False)
     # One round of the way in, then another event: out once more, and in when that is over.
@@ -292,6 +312,8 @@ def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom
     assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
 
 
+# The record is in test_task_hold.py.
+@pytest.mark.long
 def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, custom):
     """The other's way out ends before this way in, which has the last word."""
     hold = {"name": "load_balancer_custom", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}

@@ -83,6 +83,8 @@ def test_a_host_that_never_answers_stays_out(bed):
     assert back.result["done"] and bed.admin() == 0
 
 
+# What comes in is in test_drain_steps.py.
+@pytest.mark.long
 def test_services_that_the_inventory_names_no_more(bed):
     steps = [restore(restore_service_wait=False, drain_host_services=[]) for _step in range(3)]
     run = bed.run(*gone(bed), *steps)
@@ -98,6 +100,8 @@ def test_check_mode(bed):
     assert bed.admin() == 8 and not running(bed) and bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"]}
 
 
+# test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued has such a step, too.
+@pytest.mark.long
 def test_steps_with_tasks_of_the_users_own(bed, tasks):
     step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], load_balancer_state="restored", **SERVICES, **FILES)
 
@@ -120,6 +124,8 @@ def test_steps_with_tasks_of_the_users_own(bed, tasks):
     assert bed.admin() == 0 and bed.records("web1") == {}
 
 
+# The record is in test_task_hold.py.
+@pytest.mark.long
 def test_an_event_that_comes_while_the_users_tasks_undo_has_all_done_again(bed):
     """Its run found the tasks of drain_host done, and recorded the host as drained, when they were about to be undone."""
     work = [{"name": "Work", "ansible.builtin.set_fact": {"drain_host_done": True}}]
@@ -175,6 +181,8 @@ def test_a_dead_balancer(bed):
     assert bed.admin() == 0
 
 
+# The judgement is in test_steps.py.
+@pytest.mark.long
 def test_steps_of_a_host_that_cannot_be_reached(bed):
     common = {f"{role}_wait": False for role in ("load_balancer", "drain_host", "approve_event", "restore_service")}
     common.update(

@@ -121,6 +121,8 @@ def test_a_host_that_freezes(host, wait):
     assert done["waited"]["elapsed"] < 50
 
 
+# The wait is in test_scheduled_events_wait.py of the actions.
+@pytest.mark.long
 def test_a_host_that_never_comes_back(host, wait):
     # So many looks are more than the first call takes.
     finish = wait(timeout=16, looks=9)

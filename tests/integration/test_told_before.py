@@ -123,12 +123,16 @@ def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
     assert "Observe the hosts" not in run.output
 
 
+# The settings are in test_settings.py.
+@pytest.mark.long
 def test_an_empty_text_where_nothing_need_be_set(site):
     names = ("load_balancer_server", "restore_service_port", "restore_service_address", "load_balancer_haproxy_absent", "load_balancer_haproxy_backends")
     site.write_inventory(web1=dict.fromkeys(names, ""))
     site.see_a_reboot_through()
 
 
+# The settings are in test_settings.py.
+@pytest.mark.long
 def test_a_balancer_with_a_blank_in_its_name(site):
     """And a host whose server's name is an empty text, which stands for its own."""
     site.write_inventory(balancers=["lb 1"], web1={"load_balancer_server": ""})

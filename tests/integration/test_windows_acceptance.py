@@ -12,6 +12,9 @@ import re
 import subprocess
 
 import pytest
+import yaml
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import HEALTH_ACTIONS
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import MODULES
 
 from tests.support.checkout import BUILD, ROOT
 from tests.support.playbook import ansible_settings
@@ -54,6 +57,7 @@ def _calls(tmp_path_factory):
         output, report = accept(folder, host, simulator)
     assert "Every call did what it should" in output
     assert host.mistakes() == [] and "not run" not in report.values()
+    assert report["health_site"]["answers"][0]["on"] == "graceful-azure-test"
     # It leaves nothing behind.
     assert {key: value for key, value in host.state().items() if key != "booted"} == {key: value for key, value in before.items() if key != "booted"}
     return host.calls()
@@ -68,6 +72,16 @@ def test_it_makes_every_call(calls):
     assert called == told
     scripts = {call["args"]["script"] for call in calls if "script" in call["args"]}
     assert scripts == {script_name(path.read_text(encoding="ascii")) for path in PLATFORMS.glob("scripts/*.ps1")} | {"test_service"}
+
+
+def test_it_calls_every_module_in_every_way():
+    (play,) = yaml.safe_load((ROOT / "playbooks" / "accept_windows.yml").read_text(encoding="utf-8"))
+    told = [(key, value) for task in play["tasks"][0]["block"] for key, value in task.items() if key.startswith("graceful.azure.")]
+    assert {name.rpartition(".")[2] for name, _args in told} == set(MODULES)
+    for module in ("hold", "info"):
+        actions = {args["action"] for name, args in told if name == f"graceful.azure.health_probe_{module}" and args.get("state") != "absent"}
+        # A service is looked at in the same call as a file.
+        assert actions == set(HEALTH_ACTIONS) - ({"service"} if module == "info" else set())
 
 
 def test_it_makes_them_in_every_shape(calls):

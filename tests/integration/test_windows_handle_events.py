@@ -25,7 +25,9 @@ def mixed(tmp_path, monkeypatch):
     found.close()
 
 
+@pytest.mark.long
 def test_an_event_of_both_kinds_of_hosts(mixed):
+    """In make test, a run of tests/chaos/test_chaos.py does so that is killed, and whose metadata service errs."""
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run()
     assert run.status == 0, run.output
@@ -67,6 +69,22 @@ def test_what_the_controller_lacks_is_told_before_the_first_pass(mixed, monkeypa
     assert run.status != 0
     assert "win1, win2: the controller has no ansible.windows" in run.output and "win1, win2: the controller has no microsoft.iis" in run.output
     assert mixed.simulator.requests() == [] and [host.calls() for host in mixed.hosts.values()] == [[], []]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_damaged_record_is_put_aside_by_hand(mixed):
+    """Until then, nothing is done on its host. test_windows.py holds what the module does."""
+    path = r"C:\ProgramData\graceful_azure\service-Cart-0123456789.json"
+    with mixed.hosts["win1"].change() as state:
+        state["folders"]["c:\\programdata\\graceful_azure"] = {}
+        state["files"][path] = "ew=="
+    run = mixed.site.run("holds")
+    assert run.status != 0 and path in run.output, run.output
+    run = mixed.site.run("holds", holds_repair=True)
+    assert run.status == 0 and f"{path}.damaged-" in run.output, run.output
+    assert [name.startswith(f"{path}.damaged-") for name in mixed.hosts["win1"].state()["files"]] == [True]
+    mixed.check_nothing_is_left()
 
 
 LIVES = {
@@ -113,27 +131,57 @@ def test_a_cancelled_event(mixed):
     mixed.check_nothing_is_left()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
-def test_behind_a_health_probe(mixed):
-    """The balancer asks the host itself: a health file."""
+PROBED = {
+    "load_balancer_provider": "health_probe",
+    "load_balancer_hosts": [],
+    "load_balancer_health_probe_interval": 1,
+    "load_balancer_health_probe_threshold": 1,
+    "load_balancer_health_probe_margin": 0,
+}
+ANSWERS = {
+    "file": {"load_balancer_health_probe_action": "file", "load_balancer_health_probe_file": r"C:\inetpub\health\out.txt"},
+    "service": {"load_balancer_health_probe_action": "service", "load_balancer_health_probe_service": "Answer"},
+    "iis_site": {"load_balancer_health_probe_action": "iis_site", "load_balancer_health_probe_iis_site": "Health"},
+}
+
+
+def with_health(mixed):
+    """Each Windows host gets a service and a site that only answer the probe."""
     for host in mixed.hosts.values():
         with host.change() as state:
-            state["folders"]["c:\\inetpub\\health"] = {}
-    mixed.write(
-        load_balancer_provider="health_probe",
-        load_balancer_hosts=[],
-        load_balancer_health_probe_action="file",
-        load_balancer_health_probe_file=r"C:\inetpub\health\out.txt",
-        load_balancer_health_probe_interval=1,
-        load_balancer_health_probe_threshold=1,
-        load_balancer_health_probe_margin=0,
-    )
+            state["services"]["Answer"] = {"status": "Running"}
+            state["sites"]["Health"] = {"state": "Started"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_behind_a_health_probe(mixed, answer):
+    """The balancer asks the host itself. test_windows.py holds each of the answers by itself."""
+    with_health(mixed)
+    mixed.write(**PROBED, **ANSWERS[answer])
+    on_duty = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run()
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-    assert all(not any("health" in path for path in host.state()["files"]) for host in mixed.hosts.values())
-    mixed.check_nothing_is_left()
+    down = {**OFF_DUTY, "Answer": "Stopped" if answer == "service" else "Running", "Health": "Stopped" if answer == "iis_site" else "Started"}
+    assert mixed.seen[event_id, "Started"]["win1"] == down
+    for host in mixed.hosts.values():
+        assert not any("health" in path for path in host.state()["files"]) and host.mistakes() == [] and host.records() == {}
+    assert mixed.duties("win1") == on_duty
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_health_site_that_is_not_there(mixed):
+    """Nothing is changed and nothing is approved; the run says which site it is."""
+    mixed.write(**PROBED, **ANSWERS["iis_site"])
+    before = mixed.duties("win1")
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
+    run = mixed.site.run(handle_events_timeout=100)
+    assert run.status != 0 and "IIS has no site Health (load_balancer_health_probe_iis_site)." in run.output, run.output
+    assert mixed.simulator.event(event_id)["Approvals"] == [] and mixed.duties("win1") == before
+    assert all(host.mistakes() == [] and host.records() == {} for host in mixed.hosts.values())
 
 
 @pytest.mark.long

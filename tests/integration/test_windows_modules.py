@@ -28,7 +28,7 @@ def host(tmp_path):
     return ModelledHost.make(
         tmp_path / "win1",
         services={"W3SVC": {"status": "Running", "dependents": ["Cart"]}, "Cart": {"status": "Running"}},
-        sites={"Shop": {"state": "Started"}},
+        sites={"Shop": {"state": "Started"}, "Health": {"state": "Started"}},
         pools={"ShopPool": {"state": "Started"}},
     )
 
@@ -59,7 +59,12 @@ def test_a_wait_survives_the_reboot(playbook, simulator, host):
 def test_roles_alone(playbook, simulator, host):
     event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
     given = {
-        "load_balancer_provider": "none",
+        "load_balancer_provider": "health_probe",
+        "load_balancer_health_probe_action": "iis_site",
+        "load_balancer_health_probe_iis_site": "Health",
+        "load_balancer_health_probe_interval": 1,
+        "load_balancer_health_probe_threshold": 1,
+        "load_balancer_health_probe_margin": 0,
         "drain_host_ports": [8080],
         "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
         "drain_host_services": ["W3SVC"],
@@ -71,13 +76,18 @@ def test_roles_alone(playbook, simulator, host):
 
     def states():
         state = host.state()
-        return [state["sites"]["Shop"]["state"], state["pools"]["ShopPool"]["state"], *(one["status"] for one in state["services"].values())]
+        return [*(one["state"] for one in state["sites"].values()), state["pools"]["ShopPool"]["state"], *(one["status"] for one in state["services"].values())]
 
-    done = playbook.run([role("drain_host"), role("approve_event")], environment=surroundings())
-    assert done.status == 0, done.output
-    assert states() == ["Stopped", "Stopped", "Stopped", "Stopped"] and len(simulator.event(event_id)["Approvals"]) == 1
+    out = role("load_balancer", load_balancer_state="out")
+    before = host.state()
+    done = playbook.run([out], arguments=["--check"], environment=surroundings())
+    assert "fatal:" not in done.output and host.state() == before, done.output
+    done = playbook.run([out, role("drain_host"), role("approve_event")], environment=surroundings())
+    assert "fatal:" not in done.output, done.output
+    assert states() == ["Stopped", "Stopped", "Stopped", "Stopped", "Stopped"] and len(simulator.event(event_id)["Approvals"]) == 1
     simulator.wait_for(event_id, "Completed", 20)
-    done = playbook.run([role("restore_service")], environment=surroundings())
-    assert done.status == 0, done.output
-    assert states() == ["Started", "Started", "Running", "Running"] and host.records() == {}
+    back = [role("restore_service"), role("load_balancer", load_balancer_state="in")]
+    done = playbook.run(back, environment=surroundings())
+    assert "fatal:" not in done.output, done.output
+    assert states() == ["Started", "Started", "Started", "Running", "Running"] and host.records() == {}
     assert host.mistakes() == []

@@ -12,18 +12,30 @@ import pytest
 
 from tests.matrix import environments
 from tests.support.checkout import ROOT
+from tests.support.nginx import NEEDED, Nginx
 from tests.support.playbook import Playbook
+from tests.support.ports import free_port
+from tests.support.pretended_slurm import idle, pretend
 from tests.support.receiver import TOKEN, Webhook
 from tests.support.roles import SYSTEMCTL
 from tests.support.simulator import Simulator
 from tests.support.site import Site
 from tests.support.watcher import Watcher, noted, noting
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)]
+pytestmark = pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)
 
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
-NOT_ON_HOSTS = {"check_awx_setup", "check_settings", "give_back", "plan", "plan_by_hand", "replay", "turn"}
+NOT_ON_HOSTS = {
+    "azure_event_acknowledge", "azure_load_balancer_hold", "azure_load_balancer_info", "check_awx_setup", "check_settings", "give_back", "history", "iis_hold",
+    "plan", "plan_by_hand", "replay", "report", "turn",
+}
+# These run on hosts and balancers, so each of them must be tried with every Python.
+ON_HOSTS = {
+    "approval_hold", "balancer_observation", "cluster_hold", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold",
+    "health_probe_info", "hold_repair", "host_observation", "nginx_hold", "nginx_info", "scheduled_events_approve", "scheduled_events_info",
+    "scheduled_events_wait", "service_hold", "task_hold", "wait_for_answer",
+}
 
 # Prints what cannot be compiled, and leaves nothing in the checkout.
 COMPILE = """
@@ -33,7 +45,14 @@ for path in sys.argv[2:]:
 print("%d.%d" % sys.version_info[:2])
 """
 
-every_python = pytest.mark.parametrize("version", list(environments.TARGETS))
+
+
+def every_python(test):
+    return pytest.mark.long(pytest.mark.parametrize("version", list(environments.TARGETS))(test))
+
+
+def test_every_module_is_known_here():
+    assert ON_HOSTS | NOT_ON_HOSTS == {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")}
 
 
 @pytest.fixture(name="python")
@@ -104,7 +123,17 @@ def module(module_name, **arguments):
     return {f"graceful.azure.{module_name}": arguments}
 
 
-def tasks_for(tmp_path, site, simulator):
+@pytest.fixture(name="nginx")
+def make_nginx(tmp_path, site):
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    servers = " ".join(f"server 127.0.0.1:{site.listeners[name].port};" for name in site.names)
+    running = Nginx(folder, http=f"  upstream shop {{ {servers} }}\n  server {{ listen 127.0.0.1:{free_port()}; location / {{ proxy_pass http://shop; }} }}")
+    yield running
+    running.stop()
+
+
+def tasks_for(tmp_path, site, simulator, nginx):
     """Every module at work, the tasks in the order in which a host is taken out and back."""
     event_id = simulator.post_event(EventType="Reboot", Resources=["vm-1"], NoticeSeconds=None, **SHORT)
     imds = {"imds_url": simulator.urls["vm-1"]}
@@ -114,6 +143,8 @@ def tasks_for(tmp_path, site, simulator):
     port = site.listeners["web1"].port
     systemctl = {"environment": {"PATH": f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
     services = {"services": ["web", "worker"], "timeout": 10}
+    probe = dict(state, action="file", file=str(tmp_path / "maintenance"))
+    upstream = {"configuration": str(nginx.configuration)}
     return event_id, {
         "facts": {"ansible.builtin.setup": {"gather_subset": ["!all", "!min", "python"]}},
         "info": module("scheduled_events_info", query="[?event_type == 'Reboot']", **imds),
@@ -124,6 +155,14 @@ def tasks_for(tmp_path, site, simulator):
         "looked": module(
             "balancer_observation", provider="haproxy", module="haproxy_info", options={"socket": site.haproxy.socket, "servers": ["web1"], **state}
         ),
+        "handed_over": dict(module("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=10, **held), **systemctl),
+        "taken_back": dict(module("cluster_hold", type="slurm", name="batch", state="absent", timeout=10, **held), **systemctl),
+        "answer_fails": module("health_probe_hold", **probe, event_ids=[event_id]),
+        "probed": module("health_probe_info", **probe, ports=[port], notice=0.1),
+        "answer_passes": module("health_probe_hold", state="absent", state_dir=state["state_dir"], event_ids=[event_id]),
+        "marked_down": module("nginx_hold", server=f"127.0.0.1:{port}", **upstream, **held),
+        "upstream": module("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=10, **upstream, **state),
+        "marked_up": module("nginx_hold", server=f"127.0.0.1:{port}", state="absent", **upstream, **held),
         "connections": module("connections_info", ports=[port], timeout=10),
         "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
         "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
@@ -141,7 +180,8 @@ def tasks_for(tmp_path, site, simulator):
 
 
 @every_python
-def test_every_module_at_work(tmp_path, version, python, programs, site, simulator):
+@NEEDED
+def test_every_module_at_work(tmp_path, version, python, programs, site, simulator, nginx):
     units = tmp_path / "units"
     units.mkdir()
     for name in ("web.service", "worker.service"):
@@ -149,11 +189,15 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=units))
     (tmp_path / "bin" / "systemctl").chmod(0o755)
+    (tmp_path / "slurm").mkdir()
+    pretend(tmp_path / "slurm", tmp_path / "bin")
+    idle(tmp_path / "slurm")
     (tmp_path / "damaged").mkdir(mode=0o700)
     (tmp_path / "damaged" / "task-x.json").write_text("{")
-    event_id, tasks = tasks_for(tmp_path, site, simulator)
+    event_id, tasks = tasks_for(tmp_path, site, simulator, nginx)
+    untouched = nginx.configuration.read_bytes()
     used = {key[len("graceful.azure."):] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
-    assert used == {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")} - NOT_ON_HOSTS
+    assert used == ON_HOSTS
 
     playbook = Playbook(tmp_path, ansible_python_interpreter=str(python))
     done = playbook.run([dict(task, name=name) for name, task in tasks.items()], command=str(programs / "ansible-playbook"))
@@ -169,6 +213,11 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     assert done["taken_out"]["servers"][0]["admin_state"] == "drain"
     assert done["balancer"]["idle"] is True
     assert done["looked"]["reached"] and done["looked"]["holds"][0]["subject"]["server"] == "web1"
+    assert done["handed_over"]["done"] and done["taken_back"]["changed"] and (tmp_path / "slurm" / "log").read_text().split() == ["drain", "resume"]
+    assert done["answer_fails"]["answers"][0]["condition"] == done["probed"]["answer"]["condition"] == "held"
+    assert done["answer_passes"]["changed"] and not (tmp_path / "maintenance").exists()
+    assert done["marked_down"]["servers"][0]["condition"] == "held" and done["upstream"]["idle"] is True
+    assert done["marked_up"]["changed"] and nginx.configuration.read_bytes() == untouched
     assert done["connections"]["idle"] is True
     assert done["noted"]["done"] and done["noted"]["changed"]
     assert done["predicted"]["changed"] and done["stopped"]["changed"] and done["stopped"]["done"]

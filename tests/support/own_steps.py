@@ -49,17 +49,18 @@ class OwnFiles:
         self.folder = folder
         self._playbook = Playbook(folder, hosts, **variables)
 
-    def run(self, way, check=False):
-        """Whether the file says that it is done."""
-        fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
-        tasks = [
-            {"name": "begin", "ansible.builtin.set_fact": {fact: False}},
-            {"name": "files", "ansible.builtin.include_tasks": f"{self.folder}/tasks/{way}.yml"},
-            {"name": "said", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}},
-        ]
-        done = self._playbook.run(tasks, hosts="web1", arguments=["--check"] if check else [])
+    def run(self, *ways, check=False):
+        """Whether each of these files, one after the other, says that it is done."""
+        tasks = []
+        for number, way in enumerate(ways):
+            fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
+            tasks.append({"name": f"begin_{number}", "ansible.builtin.set_fact": {fact: False}})
+            tasks.append({"name": f"files_{number}", "ansible.builtin.include_tasks": f"{self.folder}/tasks/{way}.yml"})
+            tasks.append({"name": f"said_{number}", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}})
+        started = self._playbook.start(tasks, hosts="web1", arguments=["--check"] if check else [])
+        done = self._playbook.finish(started, seconds=300)
         assert done.status == 0 and "fatal:" not in done.output, done.output
-        return done["said"]["msg"] is True
+        return [done[f"said_{number}"]["msg"] is True for number in range(len(ways))]
 
 
 class OwnStep(Site):

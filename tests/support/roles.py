@@ -173,7 +173,8 @@ class RoleBed:
         # A host that has no balancer in the inventory.
         machines["web3"] = {key: machines["web1"][key] for key in ("ansible_connection", "ansible_python_interpreter", "graceful_azure_imds_url")}
         machines["web3"]["graceful_azure_state_dir"] = str(self.state_dir("web3"))
-        machines["dead"] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+        machines["silent"] = {"ansible_host": "127.0.0.1", "ansible_port": free_port()}
+        machines["dead"] = {"ansible_connection": "ssh", **machines["silent"]}
         self.inventory.write_text(json.dumps({"all": {"hosts": machines, "children": {"web": {"hosts": dict.fromkeys(HOSTS)}}}}))
 
     def state_dir(self, name):

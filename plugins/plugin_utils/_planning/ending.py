@@ -251,7 +251,9 @@ def _messages(decided, told, late, time_is_over):
     for event in listed(observed):
         said = [(name, told[name, event.key]) for name in event.hosts]
         messages.extend(f"{name}: {one.reason}" for name, one in said if one.state == "needs_person")
-    return list(dict.fromkeys(messages))
+    # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
+    of_balancers = tuple(f": {machine.result['fatal']}" for machine in observed.document.machines.values() if machine.result.get("fatal"))
+    return [message for message in dict.fromkeys(messages) if message in observed.messages or not message.endswith(of_balancers)]
 
 
 def _given_up(host, observed):

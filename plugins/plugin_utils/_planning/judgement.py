@@ -112,12 +112,12 @@ def _arrivals(host, place, now):
 
 
 def _connections(host):
-    """Sentences about the connections that are counted on the host itself, without those that a balancer keeps in its pool."""
+    """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers."""
     if not host.ports:
         return []
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
-    pools = {place.pool_address for place in host.places}
+    pools = {address for place in host.places for address in place.pool_addresses}
     return [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
         for connection in host.observation.connections

@@ -61,7 +61,7 @@ class Place:
     owner: str | None = None          # the other target whose name it has
     group: Group | None = None        # the servers with which it shares its requests
     member: str = ""                  # its name in the group
-    pool_address: str | None = None   # the address from which the balancer keeps idle connections to the host
+    pool_addresses: tuple = ()        # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
     checked: bool = True              # whether the balancer itself checks that the host serves again
     returns: str = ""                 # phrase: how it comes back into rotation by itself
     conflict: str = ""                # sentence: what somebody else did to it

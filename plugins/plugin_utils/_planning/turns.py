@@ -176,7 +176,7 @@ def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
-        pools = sorted({place.pool_address for place in host.places if place.pool_address})
+        pools = sorted({address for place in host.places for address in place.pool_addresses})
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
         more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools}

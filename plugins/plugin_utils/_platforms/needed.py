@@ -19,7 +19,17 @@ COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
 """The collections whose modules run on Windows hosts, and the oldest versions with which that was tried."""
 OF_STEPS = {"iis": "microsoft.iis"}
 """Types of drain steps that need another one."""
+OF_ACTIONS = {"iis_site": "microsoft.iis"}
+"""Ways to make a health answer fail that need another one."""
+HEALTH_ACTIONS = ("file", "service", "iis_site")
+"""The ways to make a health answer fail that Windows hosts have."""
 VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_type")
+
+
+def impossible(action):
+    """The sentence about another way."""
+    *others, last = HEALTH_ACTIONS
+    return f"load_balancer_health_probe_action: {action} is not possible on a Windows host; there are {', '.join(others)} and {last}."
 
 
 def needs(collection):
@@ -44,13 +54,19 @@ def installed(collection):
 
 
 def lacking(hosts, settings, version_of=installed):
-    """Sentences about what the controller lacks for its Windows hosts, and about what these cannot have. C(hosts): per name the values of C(VARIABLES)."""
+    """Sentences about what Windows hosts do not have, and about what the controller lacks for them. C(hosts): per name the values of C(VARIABLES)."""
     wanted = {}
     for name in sorted(name for name, variables in hosts.items() if told_by(variables) == WINDOWS):
-        steps = settings[name]["drain_host"]["steps"]
-        yield from (f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
-                    for step in steps if not KINDS[step["type"]].windows)
-        for collection in ["ansible.windows", *sorted({OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS})]:
+        balancers, steps = settings[name]["load_balancers"], settings[name]["drain_host"]["steps"]
+        for balancer in balancers:
+            if balancer["provider"] == "health_probe" and balancer["action"] and balancer["action"] not in HEALTH_ACTIONS:
+                yield f"{name}: {impossible(balancer['action'])}"
+        for step in steps:
+            if not KINDS[step["type"]].windows:
+                yield f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
+        of_steps = {OF_STEPS.get(step["type"]) for step in steps}
+        of_actions = {OF_ACTIONS.get(balancer.get("action")) for balancer in balancers}
+        for collection in ["ansible.windows", *sorted((of_steps | of_actions) - {None})]:
             wanted.setdefault(collection, []).append(name)
     for collection, names in wanted.items():
         found = version_of(collection)

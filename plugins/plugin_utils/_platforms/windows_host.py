@@ -11,12 +11,25 @@ import hashlib
 import ipaddress
 import time
 
+from ansible_collections.graceful.azure.plugins.module_utils import _iis
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    IN,
+    KEPT,
+    MARK,
+    OUT,
+    ProbeError,
+    Refused,
+    Seen,
+    Service,
+    await_answer,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import impossible
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 
@@ -255,6 +268,59 @@ def _is_ours(entry):
     return entry.kind == "file" and entry.content == MARK.encode()
 
 
+class Site:
+    """A site of IIS that answers the probe, and is stopped."""
+
+    name = "iis_site"
+
+    def __init__(self, site, iis, monotonic, sleep):
+        self.on = site
+        self.more = {}
+        self._iis = iis
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def check(self):
+        if self._show().state == _iis.MISSING:
+            raise ProbeError(f"IIS has no site {self.on} (load_balancer_health_probe_iis_site).")
+
+    def look(self, record, boot_id):
+        site = self._show()
+        moves = site.state in (_iis.STARTING, _iis.STOPPING)
+        # A site that was removed while it was held answers nobody.
+        return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
+
+    def out_for(self):
+        """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
+        return 0.0
+
+    def fail(self):
+        self._tell(self._iis.stop, True)
+
+    def complete(self):
+        """A site that is stopped is stopped."""
+
+    def pass_again(self):
+        site = self._show()
+        if site.state == _iis.MISSING:
+            return f"{_iis.Things.label(site)} was stopped and is not there any more: it was not started."
+        self._tell(self._iis.start, False)
+        return None
+
+    def forget(self):
+        return ""
+
+    def _tell(self, command, fails):
+        try:
+            command(self._show())
+        except _iis.Refused as error:
+            raise Refused(str(error)) from error
+        await_answer(self, fails, self._monotonic, self._sleep)
+
+    def _show(self):
+        return self._iis.show([(_iis.SITE, self.on)])[0]
+
+
 class Machine:
     """What holds of health answers and looks at them need of a Windows host, in place of C(ThisMachine)."""
 
@@ -269,8 +335,7 @@ class Machine:
     def action_from(self, params):
         if params["action"] is None:
             return None
-        on = {"file": params["file"], "service": params["service"]}.get(params["action"])
-        return self._action(params["action"], on, params["file_means"])
+        return self._action(params["action"], params.get(params["action"]), params["file_means"])
 
     def action_of(self, record):
         return self._action(record["subject"]["action"], record["subject"]["on"], record.get("means", OUT))
@@ -280,7 +345,9 @@ class Machine:
             return File(self._windows, self._state_dir, on, means)
         if name == "service":
             return Service(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
-        raise ProbeError(f"load_balancer_health_probe_action: {name} is not possible on a Windows host; there are file and service.")
+        if name == "iis_site":
+            return Site(on, WindowsIis(self._windows), self._windows.monotonic, self._windows.pause)
+        raise ProbeError(impossible(name))
 
     def boot_id(self):
         return self._windows.look(max_age=60.0).boot

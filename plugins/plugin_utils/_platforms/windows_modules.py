@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.modules import (
     connections_info,
     health_probe_hold,
     health_probe_info,
+    hold_repair,
     host_observation,
     iis_hold,
     scheduled_events_approve,
@@ -36,7 +37,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows 
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, Machine, ask, clock_of, established
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 
 ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
@@ -128,6 +129,10 @@ def _probe_info(windows, params):
     return dict(seen, changed=False)
 
 
+def _repair(windows, params):
+    return anew(lambda: hold_repair.run(params, windows.check_mode, lambda state_dir, dry: put_aside(windows, state_dir, dry)))
+
+
 def _connections(windows, params):
     return dict(connections_info.run(params, windows.check_mode, lambda ports: established(windows, ports)), changed=False)
 
@@ -146,6 +151,7 @@ MODULES = {
     "connections_info": (connections_info, {}, _connections),
     "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),
     "health_probe_info": (health_probe_info, {"required_if": REQUIRED}, _probe_info),
+    "hold_repair": (hold_repair, {}, _repair),
     "host_observation": (host_observation, {}, _observe),
     "iis_hold": (iis_hold, {"required_if": iis_hold.REQUIRED_IF}, _iis),
     "scheduled_events_approve": (scheduled_events_approve, {}, _approve),

@@ -18,9 +18,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     NOTHING_TOUCHED,
     SIZE_LIMIT,
     SUFFIX,
+    DamagedRecordError,
     HoldError,
     Store,
     parse_record,
+    path_aside,
     record_name,
     to_bytes,
 )
@@ -160,18 +162,48 @@ class Records(Store):
         return self._files
 
 
-def read_files(seen):
-    """The records that a look has told, as bytes by the names of their files. Raises HoldError for the first that cannot be read."""
-    found = {}
+def _entries(seen):
+    """What a look has told of the folder's records."""
     for entry in sorted(seen.records):
         name = ntpath.basename(entry.path)
-        if not name.lower().endswith(SUFFIX) or name.startswith(".") or entry.kind == "missing":
-            continue
-        if entry.kind != "file":
-            why = {"link": "it is a link", "folder": "it is a folder", "large": f"it is larger than {SIZE_LIMIT} bytes"}.get(entry.kind, entry.error)
-            raise HoldError(f"The record {entry.path} cannot be read: {why}. {NOTHING_TOUCHED}", entry.path)
-        found[name] = entry.content
-    return found
+        if name.lower().endswith(SUFFIX) and not name.startswith(".") and entry.kind != "missing":
+            yield entry
+
+
+def _content(entry):
+    if entry.kind != "file":
+        why = {"link": "it is a link", "folder": "it is a folder", "large": f"it is larger than {SIZE_LIMIT} bytes"}.get(entry.kind, entry.error)
+        raise HoldError(f"The record {entry.path} cannot be read: {why}. {NOTHING_TOUCHED}", entry.path)
+    return entry.content
+
+
+def read_files(seen):
+    """The records that a look has told, as bytes by the names of their files. Raises HoldError for the first that cannot be read."""
+    return {ntpath.basename(entry.path): _content(entry) for entry in _entries(seen)}
+
+
+def put_aside(windows, state_dir, dry=False):
+    """Rename every damaged record, as C(put_aside) of other hosts does. What is no file is left where it is."""
+    aside, left = [], []
+    Records(windows, state_dir)  # checks the path, and has the looks tell what is there
+    seen = windows.look(files=True)
+    check_folder(seen)
+    for entry in _entries(seen):
+        try:
+            _parse(_content(entry), entry.path)
+        except DamagedRecordError as problem:
+            to = path_aside(entry.path)
+            if not dry:
+                try:
+                    moved = windows.write(seen.folder.path, entry.path, entry.content, move_to=to)
+                except WindowsError as error:
+                    raise HoldError(f"The record {entry.path} cannot be renamed: {error}", entry.path) from error
+                if not moved:
+                    raise MeanwhileError(f"The record {entry.path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", entry.path) from None
+            aside.append({"path": entry.path, "to": to, "problem": str(problem)})
+        except HoldError as problem:
+            left.append(problem)
+    return aside, left
 
 
 def records_in(files, folder):

@@ -119,7 +119,7 @@ def _place(settings, machine, address):
         ),
         member=address["name"],
         # The probe's own connections are no requests.
-        pool_address=words.PEER,
+        pool_addresses=(words.PEER,),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != "Up",
         conflict=f"somebody else set {label} to {address['admin_state']}: left as it is" if condition == CHANGED else "",

@@ -30,11 +30,23 @@ def _is_named(settings, server):
     return server["server"] == settings["server"] and (not settings["backends"] or server["backend"] in settings["backends"])
 
 
-def _is_held_for(settings, record):
-    """Whether a record is about a host's server, or about one of another name that was taken out with it."""
+def _is_held_for(settings, record, addresses):
+    """Whether a record is about a host's server, or about one of another name that was taken out with it.
+
+    When the hold was put, the settings may have named more backends. There, another machine may have the name, so the record must name one of the
+    addresses of the host's servers (C(addresses)).
+    """
+    if (record.for_server or record.subject.get("server")) != settings["server"]:
+        return False
     backends = settings["backends"]
-    name = record.for_server or record.subject.get("server")
-    return name == settings["server"] and (not backends or record.subject.get("backend") in backends)
+    return not backends or record.subject.get("backend") in backends or (record.leads_to or {}).get("address") in addresses
+
+
+def _addresses(settings, machine):
+    """The addresses to which a host's servers lead, and led when they were taken out."""
+    now = {server.get("address") for server in _servers(machine) or () if _is_named(settings, server)}
+    led = {record.leads_to.get("address") for record in machine.records or () if record.leads_to and _is_named(settings, record.subject)}
+    return (now | led) - {None}
 
 
 def _carries_nothing(settings, machine):
@@ -85,14 +97,15 @@ class Haproxy(Provider):
         keys = {key for _name, key in _keys(settings)}
         for key in (key for key in machines if key in keys):
             machine = machines[key]
-            named = {(server["backend"], server["server"]) for server in _servers(machine) or () if _is_named(settings, server)}
+            there = {(server["backend"], server["server"]) for server in _servers(machine) or ()}
+            addresses = _addresses(settings, machine)
             for record in machine.records or ():
                 name = record.subject.get("server")
-                if record.for_server:
-                    is_mine = _is_held_for(settings, record)
+                if record.for_server or (record.subject.get("backend"), name) in there:
+                    is_mine = _is_held_for(settings, record, addresses)
                 else:
                     # If no HAProxy runs, a hold from before must be released.
-                    is_mine = (record.subject.get("backend"), name) in named or _carries_nothing(settings, machine) and name == settings["server"]
+                    is_mine = _carries_nothing(settings, machine) and name == settings["server"]
                 if is_mine:
                     yield record, machine
 
@@ -196,7 +209,8 @@ def _places(settings, host, hosts, name, machine, addresses):
     """
     servers = _servers(machine)
     places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
-    led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record)]
+    known = _addresses(settings, machine)
+    led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
     named = {server.get("address") for server in servers if _is_named(settings, server)}
     for server in servers:
         if _is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
@@ -247,7 +261,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
             tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
-        pool_address=server.get("source_address"),
+        pool_addresses=(server["source_address"],) if server.get("source_address") else (),
         checked=server.get("checked", True),  # results of older releases do not have it
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",

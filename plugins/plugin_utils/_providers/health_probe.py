@@ -109,8 +109,8 @@ def _place(settings, machine):
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(answer, condition),
         member=settings["server"],
-        # The probe's own connections are no requests.
-        pool_address=settings["peer"],
+        # The connections of those who only check are no requests.
+        pool_addresses=tuple(settings["peer"]),
         # The balancer probes it: it gets nothing before its answer passes.
         checked=settings["action"] != "command",
         conflict=f"somebody else let {label} pass again: left as it is" if condition == CHANGED else "",

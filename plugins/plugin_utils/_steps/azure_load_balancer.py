@@ -60,10 +60,15 @@ def mistakes_in(settings, result):
     if len(mine) > 1:
         yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in load_balancer_azure_address"
     if not mine:
-        there = ", ".join(each["name"] for each in result["addresses"] if each["pool"].lower() == settings["pool"].lower()) or "none"
+        by_ip = is_ip_address(settings["server"])
+        there = ", ".join(
+            f"{each['name']} ({each['ip_address'] or 'IP address not known'})" if by_ip else each["name"]
+            for each in result["addresses"]
+            if each["pool"].lower() == settings["pool"].lower()
+        )
         yield (
-            f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address);"
-            f" its addresses are {there[:1000]}"
+            f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address, otherwise"
+            f" ansible_host if it is an IP address, otherwise the inventory name); its addresses are {there[:1000] or 'none'}"
             + "".join(f"; a member may be it whose network interface cannot be read: {said}" for said in (result.get("unread") or ())[:3])
         )
 
@@ -74,16 +79,17 @@ class AzureLoadBalancer(Balancer):
         return {
             "hosts": [],
             "host": host,
-            "server": address or ip_address or host,
+            "server": address or ip_address,
             "pool": str(entry.get("azure_pool") or ""),
             "known_as": {"address": address} if address else {"ip_address": ip_address},
             "access": access_of(entry),
         }
 
-    def completed(self, entry, address):
-        if entry.get("azure_address") or entry.get("azure_ip_address") or not is_ip_address(address):
+    def completed(self, entry, host, address):
+        if entry.get("azure_address") or entry.get("azure_ip_address"):
             return entry
-        return dict(entry, azure_ip_address=str(address))
+        known = next((str(name) for name in (address, host) if is_ip_address(name)), None)
+        return dict(entry, azure_ip_address=known) if known else dict(entry, azure_address=host)
 
     def paths(self, entry):
         return ("azure_ca_file",)
@@ -94,11 +100,6 @@ class AzureLoadBalancer(Balancer):
             yield "load_balancer_azure_pool: not set; provider azure_load_balancer needs the resource id of the backend address pool"
         elif not POOL.match(str(pool)):
             yield f"load_balancer_azure_pool: {pool!r} is not a resource id such as {POOL_EXAMPLE}"
-        if not address and not ip_address:
-            yield (
-                "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address, and ansible_host is no IP address; give the name of this"
-                " host's address in the pool, or its private IP address"
-            )
         if address and ip_address:
             yield "load_balancer_azure_address: excludes load_balancer_azure_ip_address; give one of them"
         if ip_address and not is_ip_address(ip_address):
@@ -111,6 +112,9 @@ class AzureLoadBalancer(Balancer):
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"
                 " connections are left, so they are counted on the host"
             )
+
+    def known_by(self, settings):
+        return "azure_" + next(iter(settings["known_as"]))
 
     def claims(self, settings):
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None

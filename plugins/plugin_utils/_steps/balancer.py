@@ -27,8 +27,11 @@ class Balancer:
         """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
         return {}
 
-    def completed(self, entry, address):
-        """The entry, with what is known of the host where it is not set. C(address): the host's C(ansible_host), or None."""
+    def completed(self, entry, host, address):
+        """The entry, with what is known of the host where it is not set.
+
+        C(host): the host's name in the inventory. C(address): its C(ansible_host), or None.
+        """
         return entry
 
     def paths(self, entry):
@@ -49,6 +52,10 @@ class Balancer:
     def with_ports(self, settings, ports):
         """Its settings, with what it needs of the role drain_host."""
         return settings
+
+    def known_by(self, settings):
+        """The option that tells which one of the balancer's servers the host is."""
+        return "server"
 
     def claims(self, settings):
         """What belongs to this host alone, so that no other host may have it.

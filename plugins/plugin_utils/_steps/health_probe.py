@@ -32,6 +32,7 @@ NEEDS = {
     "service": ("health_probe_service",),
     "command": ("health_probe_command_out", "health_probe_command_in"),
     "responder": ("health_probe_responder_port", "health_probe_responder_url"),
+    "iis_site": ("health_probe_iis_site",),
 }
 """What each action needs, by the options without their prefix."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
@@ -93,6 +94,7 @@ class HealthProbe(Balancer):
             "service": {"service": str(entry.get("health_probe_service") or "")},
             "command": of_command,
             "responder": {"responder_port": port},
+            "iis_site": {"iis_site": str(entry.get("health_probe_iis_site") or "")},
         }.get(action, {})
         url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
@@ -101,7 +103,7 @@ class HealthProbe(Balancer):
             "given": given,
             "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
             "url": url and str(url),
-            "peer": str(entry.get("health_probe_peer") or PEER),
+            "peer": _peers(entry),
             "untouched_port": entry.get("health_probe_responder_untouched_port") or None,
             "notice": round(interval * threshold + _number(entry, "margin", MARGIN), 3),
             "ports": [],
@@ -147,10 +149,11 @@ class HealthProbe(Balancer):
                 "load_balancer_health_probe_url: not set; with load_balancer_health_probe_file_means: in, a wrong path would look like an operator's"
                 " maintenance, so the answer itself must be asked"
             )
-        try:
-            ipaddress.ip_address(str(entry.get("health_probe_peer") or PEER))
-        except ValueError:
-            yield f"load_balancer_health_probe_peer: {entry['health_probe_peer']!r} is not an IP address"
+        for address in _peers(entry):
+            try:
+                ipaddress.ip_address(address)
+            except ValueError:
+                yield f"load_balancer_health_probe_peer: {address!r} is not an IP address"
 
     def beside(self, settings, ports=None, asked=None, timeout=None):
         if ports is not None and not ports:
@@ -179,7 +182,7 @@ class HealthProbe(Balancer):
             )
 
         port = (asked or {}).get("port")
-        if port and settings["action"] == "service" and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
+        if port and settings["action"] in ("service", "iis_site") and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
                 f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
                 " the host would never come back. Give another port that tells whether the application works"
@@ -216,7 +219,7 @@ class HealthProbe(Balancer):
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
     def pool_addresses(self, settings, looks):
-        return [settings["peer"]]
+        return settings["peer"]
 
 
 def _busy(settings, look):
@@ -242,6 +245,12 @@ def _state(answers, out):
     if out and not held:
         return f"the health answer fails already ({'; '.join(said)})"
     return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
+
+
+def _peers(entry):
+    """The addresses of those who only check the host."""
+    peers = entry.get("health_probe_peer") or [PEER]
+    return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
 
 
 def _number(entry, name, default):
@@ -300,8 +309,8 @@ def _is_made_to_fail(url, settings):
         return True
     if not settings["url"] or not _is_url(settings["url"]):
         return False
-    # The responder answers 503 on every path, and a unit that is stopped answers on none.
-    parts = 2 if settings["action"] in ("responder", "service") else None
+    # The responder answers 503 on every path, and a unit or a site that is stopped answers on none.
+    parts = 2 if settings["action"] in ("responder", "service", "iis_site") else None
     return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 

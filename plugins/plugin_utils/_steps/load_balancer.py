@@ -82,7 +82,7 @@ def settings_of(entry, host, address=None):
     C(address): its C(ansible_host), if it has one.
     """
     provider = entry.get("provider") or "none"
-    entry = BALANCERS[provider].completed(entry, address)
+    entry = BALANCERS[provider].completed(entry, host, address)
     return {
         "provider": provider,
         "hosts": [str(machine) for machine in entry.get("hosts") or ()],
@@ -97,13 +97,15 @@ def progress(host, entry, direction, acts=(), before=None, check_mode=False, add
     C(entry): the balancer, by the options of the role without their prefix. C(before): the result of the balancers before it in C(load_balancer_list).
     C(address): the host's C(ansible_host).
 
-    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks must run),
-    C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on) (whether the next balancer may be changed).
+    Returns C(settings) (those of C(settings_of)), C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks)
+    (whether the user's own tasks must run), C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on)
+    (whether the next balancer may be changed).
     """
     settings = settings_of(entry, host, address)
     result = judge(settings, direction, acts, check_mode, **more)
     refused = not check_mode and bool(gathered(acts, "refused"))
     return {
+        "settings": settings,
         "own": result,
         "result": _after(before, result) if before else result,
         "needs_tasks": BALANCERS[settings["provider"]].needs_tasks(direction, acts),

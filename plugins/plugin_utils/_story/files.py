@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a report: JSON for programs and HTML for people. Private to the collection. Touches the folder of the reports."""
+"""The files of a report, JSON for programs and HTML for people, and the file of the metrics. Private to the collection. Touches these files alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import json
 import os
 import time
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import metrics
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import as_report
+
+METRICS_ENDING = ".prom"
+"""The textfile collector reads no other files."""
 
 
 def name_of(story):
@@ -30,13 +34,31 @@ def write(folder, story):
     return base + ".html", _replace(base + ".html", page(report)) or is_new
 
 
+def group_of(path):
+    """What tells the metrics in this file from those in another one beside it: its name without the ending."""
+    return os.path.basename(path)[: -len(METRICS_ENDING)]
+
+
+def read_metrics(path):
+    """What the file of the metrics says, or nothing if it is not there."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return metrics.read(stream.read())
+    except FileNotFoundError:
+        return {}
+
+
+def write_metrics(path, text):
+    _replace(path, text, mode=0o644)
+
+
 def write_history(path, found, reports):
     """Write the page about many reports; returns whether it is another one than before."""
     return _replace(path, history_page(found, reports))
 
 
-def _replace(path, text):
-    """Returns whether the file had another content before."""
+def _replace(path, text, mode=None):
+    """Returns whether the file had another content before. C(mode): who may read it, whatever the umask says."""
     content = text.encode("utf-8", "backslashreplace")
     try:
         with open(path, "rb") as stream:
@@ -44,7 +66,11 @@ def _replace(path, text):
                 return False
     except FileNotFoundError:
         pass
-    with open(f"{path}.new", "wb") as stream:
+    # Two runs may write the same file at the same time.
+    new = f"{path}.{os.getpid()}.new"
+    with open(new, "wb") as stream:
         stream.write(content)
-    os.replace(f"{path}.new", path)
+    if mode is not None:
+        os.chmod(new, mode)
+    os.replace(new, path)
     return True

@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps imp
 
 VERSION = 1
 SERVING = ("in_service", "restored")
+UNFINISHED = "in_progress"
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
 OF_MEMORY = {
@@ -64,7 +65,7 @@ def add(story, passed, memory):
         host["resource_name"] = of_host.get("resource_name") or host["resource_name"]
         _add_act(story, name, results.get(name) or {}, passed)
         _add_state(story, name, host, decision, now)
-        _add_out(host, decision, of_host.get("held_since") or {}, now)
+        _add_out(host, decision, held_since(name, passed, memory), now)
     _add_events(story, passed, memory.get("events") or {})
     return len(story["entries"]) > before
 
@@ -72,6 +73,13 @@ def add(story, passed, memory):
 def end(story, finished, failed, messages):
     """Note how the run stands. C(messages): why it would fail if it ended now."""
     story["run"].update(finished=finished, failed=failed, messages=list(messages))
+
+
+def held_since(name, passed, memory):
+    """Per event for which a host is out, since when it is. The plan also remembers the events that are over."""
+    unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED and name in told["hosts"]}
+    known = ((memory.get("hosts") or {}).get(name) or {}).get("held_since") or {}
+    return {key: since for key, since in known.items() if key in unfinished}
 
 
 def _entry(story, at, kind, text, host=None, event_id=None):
@@ -110,11 +118,11 @@ def _add_state(story, name, host, decision, now):
             kind = "person" if decision["state"] == "needs_person" else "state"
             _entry(story, now, kind, f"{decision['state']}: {decision['reason']}", name, event_id)
     reasons = states[-1]["reasons"]
-    if (not reasons or _shape(reasons[-1]["reason"]) != _shape(decision["reason"])) and len(reasons) < MOST_REASONS:
+    if (not reasons or shape(reasons[-1]["reason"]) != shape(decision["reason"])) and len(reasons) < MOST_REASONS:
         reasons.append({"at": now, "reason": decision["reason"]})
 
 
-def _shape(reason):
+def shape(reason):
     """A reason without its numbers: a count that goes down is no new reason."""
     return DIGITS.sub("#", reason)
 
@@ -139,12 +147,12 @@ def _add_events(story, passed, remembered):
         known = {field: event[field] for field in TOLD}
         event.update({field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None})
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
-        if event["gone"] is None and told["outcome"] != "in_progress":
+        if event["gone"] is None and told["outcome"] != UNFINISHED:
             event["gone"] = now
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
                 _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {words}", None, event_id)
-        if told["outcome"] != "in_progress" and event["outcome"] != told["outcome"]:
+        if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
             _entry(story, now, "outcome", f"{event['event_type'] or 'event'} {event_id}: {told['outcome']}", None, event_id)
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 

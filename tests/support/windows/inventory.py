@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def shape(call):
             return (module, "look", *(f"{key}: {bool(given[key])}" for key in ("Files", "Services", "Ports")))
         return (module, args["script"], given.get("Verb", ""))
     return (module, args.get("url_method") or args.get("state") or "", *sorted(key for key in args if key in ("body", "port")))
+
+
+def words(call):
+    """A call on one line, with the name of what it is about."""
+    args = call["args"]
+    given = args.get("parameters") or args
+    about = ntpath.basename(given.get("Path", "")) or given.get("Name") or given.get("name") or args.get("url", "")
+    return " ".join(map(str, [call["module"].rpartition(".")[2], *shape(call)[1:], about]))
 
 
 def variables(host, url):

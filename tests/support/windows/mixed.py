@@ -18,25 +18,36 @@ ON_DUTY = {"W3SVC": "Running", "Cart": "Running", "Spooler": "Stopped", "Shop": 
 OFF_DUTY = {"W3SVC": "Stopped", "Cart": "Stopped", "Spooler": "Stopped", "Shop": "Stopped", "ShopPool": "Stopped"}
 
 
+def make_host(folder):
+    """A modelled host that has these duties."""
+    return ModelledHost.make(
+        folder,
+        services={
+            "W3SVC": {"status": "Running", "dependents": ["Cart"]},
+            "Cart": {"status": "Running"},
+            "Spooler": {"status": "Stopped", "start": "Manual"},
+        },
+        sites={"Shop": {"state": "Started"}},
+        pools={"ShopPool": {"state": "Started"}},
+    )
+
+
+def settings(host, url):
+    """The variables of such a host. ``url``: its metadata service."""
+    return {
+        **variables(host, url),
+        "graceful_azure_state_dir": STATE_DIR,
+        "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
+        "drain_host_services": ["w3svc", "Spooler"],
+    }
+
+
 class Mixed:
     """The site, its Windows hosts, and what Azure does to them when an event starts."""
 
     def __init__(self, folder, **of_site):
         self.site = Site(folder, NAMES, **of_site)
-        self.hosts = {
-            name: ModelledHost.make(
-                folder / name,
-                services={
-                    "W3SVC": {"status": "Running", "dependents": ["Cart"]},
-                    "Cart": {"status": "Running"},
-                    "Spooler": {"status": "Stopped", "start": "Manual"},
-                },
-                sites={"Shop": {"state": "Started"}},
-                pools={"ShopPool": {"state": "Started"}},
-            )
-            for name in NAMES
-            if name.startswith("win")
-        }
+        self.hosts = {name: make_host(folder / name) for name in NAMES if name.startswith("win")}
         self.simulator = self.site.simulator
         self.write()
         self.over = threading.Event()
@@ -45,16 +56,7 @@ class Mixed:
         self.thread.start()
 
     def write(self, **of_windows):
-        of_hosts = {
-            name: {
-                **variables(host, self.simulator.urls[name]),
-                "graceful_azure_state_dir": STATE_DIR,
-                "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
-                "drain_host_services": ["w3svc", "Spooler"],
-                **of_windows,
-            }
-            for name, host in self.hosts.items()
-        }
+        of_hosts = {name: {**settings(host, self.simulator.urls[name]), **of_windows} for name, host in self.hosts.items()}
         self.site.write_inventory({}, **of_hosts)
 
     def _hit(self):
@@ -68,10 +70,7 @@ class Mixed:
                             self.hosts[name].reboot(0.5)
 
     def duties(self, name):
-        """The services, sites and pools of a host, with their states."""
-        state = self.hosts[name].state()
-        services = {one: said["status"] for one, said in state["services"].items()}
-        return {**services, **{one: said["state"] for kind in ("sites", "pools") for one, said in state[kind].items()}}
+        return self.hosts[name].duties()
 
     def count_calls(self):
         return sum(len(host.calls()) for host in self.hosts.values())

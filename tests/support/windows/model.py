@@ -110,6 +110,17 @@ class ModelledHost:
             for thing in [*state["sites"].values(), *state["pools"].values()]:
                 thing.update(state="Started", then=None)
 
+    def freeze(self, seconds):
+        """The host answers nobody for a while, and goes on."""
+        with self.change() as state:
+            state["down_until"] = max(state["down_until"], time.time() + seconds)
+
+    def duties(self):
+        """The services, sites and pools, with their states."""
+        state = self.state()
+        services = {name: one["status"] for name, one in state["services"].items()}
+        return {**services, **{name: one["state"] for kind in ("sites", "pools") for name, one in state[kind].items()}}
+
     def note(self, call):
         with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(call) + "\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.chaos import fronts, killer
-from tests.chaos.points import POINTS
+from tests.chaos.points import POINTS, WINDOWS
 from tests.chaos.scenarios import ALL
 
 PORTS = {"web1": 8001, "web2": 8002}
@@ -75,6 +76,68 @@ def test_each_point_of_a_provider_is_a_case(front):
     assert {ALL[case.scenario].front for case in cases.values()} == {front}
     assert {case.company for case in cases.values()} == {"none", "after", "along"}
     assert len({case.seed for case in cases.values()}) == len(cases)
+
+
+# What changes something on a Windows host, from out to back after a Freeze, as a run made it.
+CHANGES = """
+write writes False iis-site-Shop-fefa8f6f50.json
+write writes False iis-pool-ShopPool-171db85505.json
+website stopped Shop
+write writes True iis-site-Shop-fefa8f6f50.json
+web_app_pool stopped ShopPool
+write writes True iis-pool-ShopPool-171db85505.json
+write writes False service-Cart-d3eb6e8e4f.json
+write writes False service-W3SVC-b91d01db65.json
+service stop Cart
+write writes True service-Cart-d3eb6e8e4f.json
+service stop W3SVC
+write writes True service-W3SVC-b91d01db65.json
+write writes False task-drained-24c53d8b74.json
+write writes False task-approved-b41bd9329c.json
+win_uri POST body http://127.0.0.1:44245/metadata/scheduledevents?api-version=2020-07-01
+write writes True task-approved-b41bd9329c.json
+write writes True service-W3SVC-b91d01db65.json
+service start W3SVC
+write deletes True service-W3SVC-b91d01db65.json
+write writes True service-Cart-d3eb6e8e4f.json
+service start Cart
+write deletes True service-Cart-d3eb6e8e4f.json
+write writes True iis-pool-ShopPool-171db85505.json
+web_app_pool started ShopPool
+write deletes True iis-pool-ShopPool-171db85505.json
+write writes True iis-site-Shop-fefa8f6f50.json
+website started Shop
+write deletes True iis-site-Shop-fefa8f6f50.json
+write deletes True task-approved-b41bd9329c.json
+write deletes True task-drained-24c53d8b74.json
+""".split("\n")[1:-1]
+
+
+def test_each_call_that_changes_something_on_a_windows_host_is_a_point():
+    calls = [repr(("win1", call if call.startswith(("we", "win_uri")) else f"win_powershell {call}")) for call in CHANGES]
+    found = []
+    for _event, pattern, nth in WINDOWS.values():
+        numbers = [number for number, call in enumerate(calls) if re.search(pattern, call)]
+        found.append(numbers[nth - 1])
+    # Each once, and in this order.
+    assert found == list(range(len(calls)))
+    assert not any(re.search(pattern, call.replace("win1", "win2")) for _event, pattern, _nth in WINDOWS.values() for call in calls)
+
+
+def test_each_of_these_points_is_a_case():
+    cases = dict(killer.of_windows("1"))
+    assert [case.point for case in cases.values() if case.point] == list(WINDOWS)
+    assert {ALL[case.scenario].front for case in cases.values()} == {"windows"}
+    assert {case.company for case in cases.values()} == {"none", "after", "along"} and {case.who for case in cases.values()} == {"all", "alone"}
+    assert len({case.seed for case in cases.values()}) == len(cases)
+
+
+def test_a_run_with_windows_hosts_is_killed_at_each_task():
+    tasks = {"Check": 1, killer.TURN: 7, "Plan": 7, "End": 6}
+    cases = [killer.task_of_windows(number, "1", {"trace": tasks}) for number in range(killer.WINDOWS_KILLS)]
+    places = [(case.task, case.occurrence) for case in cases]
+    assert set(places) == {("Check", 1), ("Plan", 1), ("Plan", 7), ("End", 1), ("End", 6), *((killer.TURN, number) for number in range(2, 8))}
+    assert len(set(cases)) == len(cases)
 
 
 # Renames two files after the other, in two processes, as a controller and its module do.

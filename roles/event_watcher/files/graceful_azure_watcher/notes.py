@@ -49,8 +49,10 @@ def metrics(state):
         ("info", "gauge", "The watcher's version and action", {(("action", state["action"]), ("version", state["version"])): 1}),
         ("events", "gauge", "Events that stand and name this host", {(("status", s), ("type", t)): n for (t, s), n in standing.items()}),
         ("seconds_until_not_before", "gauge", "Until the first of them may begin", _one(state["seconds_until_not_before"])),
+        ("not_before_timestamp_seconds", "gauge", "When the first of them may begin, by this machine's clock", _one(_not_before(state))),
         ("last_answer_age_seconds", "gauge", "Since the metadata service last answered", _one(state["last_answer_age"])),
         ("last_answer_timestamp_seconds", "gauge", "When it did, in Unix time; 0: not yet", {(): _answered_at(state)}),
+        ("written_timestamp_seconds", "gauge", "When the watcher wrote this file, as it does every 10 s", {(): round(state["written"], 3)}),
         ("answers_total", "counter", "Answers of the metadata service", _one(state["answers"])),
         ("errors_total", "counter", "Requests to the metadata service that failed", _one(state["errors"])),
         ("actions_started_total", "counter", "Actions started", {(("kind", state["action"]),): state["actions_started"]}),
@@ -79,6 +81,12 @@ def _answered_at(state):
     """Unlike an age this goes on telling the truth when nobody rewrites the file."""
     age = state["last_answer_age"]
     return 0 if age is None else round(state["written"] - age, 3)
+
+
+def _not_before(state):
+    """Counted from the answer that told how many seconds are left."""
+    seconds, age = state["seconds_until_not_before"], state["last_answer_age"]
+    return None if seconds is None or age is None else round(state["written"] - age + seconds, 3)
 
 
 def _escaped(text):

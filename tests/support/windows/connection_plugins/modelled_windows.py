@@ -35,6 +35,7 @@ options:
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
 from tests.support.windows.documented import mistakes_in, options_of  # noqa: E402
+from tests.support.windows.inventory import words  # noqa: E402
 from tests.support.windows.model import ModelledHost, Unreachable, answer, script_name  # noqa: E402
 
 SEPARATOR = b"\0\0\0\0"
@@ -74,7 +75,10 @@ class Connection(ConnectionBase):
         given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
         mistakes = [f"{module}: {mistake}" for mistake in mistakes_in(options_of(os.environ["MODELLED_WINDOWS_COLLECTIONS"], module), given)]
         told = {**given, "script": script_name(given["script"])} if "script" in given else given
-        host.note({"module": module, "args": told, "check_mode": check_mode, "mistakes": mistakes})
+        call = {"module": module, "args": told, "check_mode": check_mode, "mistakes": mistakes}
+        # For whoever kills the controller before a certain call (tests/chaos/points.py).
+        sys.audit("modelled_windows.call", host.folder.name, words(call))
+        host.note(call)
         try:
             result = {"failed": True, "msg": "; ".join(mistakes)} if mistakes else answer(host, module, given, check_mode)
         except Unreachable:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.action import check_settings
 from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import machines_of_role, read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
 ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
@@ -47,6 +49,38 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert is_partial(settings, everybody)
     assert is_partial(settings, Hostvars(web1={}, web2={"load_balancer_list": [{"provider": "none"}]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
+
+
+@pytest.mark.parametrize(
+    "role, variables, machines",
+    [
+        ("load_balancer", {"load_balancer_hosts": ["lb1", "lb2"]}, ["lb1", "lb2"]),
+        ("restore_service", {"load_balancer_list": [{"hosts": ["lb1"]}, {"provider": "none"}, {"hosts": ["lb2"]}]}, ["lb1", "lb2"]),
+        ("drain_host", {"drain_host_state": "drained", "load_balancer_hosts": ["lb1"]}, ["lb1"]),
+        ("drain_host", {"drain_host_state": "running", "load_balancer_list": "is not read"}, []),
+        ("approve_event", {"load_balancer_hosts": ["lb1"]}, []),
+        ("load_balancer", {}, []),
+    ],
+)
+def test_machines_of_role_alone(role, variables, machines):
+    assert machines_of_role(role, variables) == machines
+
+
+def test_how_machines_of_a_role_alone_are_reached():
+    """The play says how all are reached, or one says it of itself. What the play sets counts, too."""
+
+    class Play:
+        connection = "paramiko"
+
+    action = ActionModule.__new__(ActionModule)
+    action._task = type("Task", (), {"get_play": staticmethod(Play)})
+    action._templar, action._loader = None, DataLoader()
+    action._variables = lambda names, _hostvars: {name: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name] for name in names}
+    known = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1", "lb2"], "load_balancer_state": "out"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check_settings, "resolve", lambda _templar, _names, variables: (known, {}))
+        checked, _warnings, mistakes = action._check_role("load_balancer", {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/"})
+    assert (checked, mistakes) == ({"connection": "paramiko", "unsaid_connections": ["lb2"]}, [])
 
 
 def test_a_socket_that_is_set_for_the_balancer_alone():

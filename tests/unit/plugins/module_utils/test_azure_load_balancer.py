@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from email.utils import formatdate
 
 import pytest
 import requests
+import urllib3
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
@@ -21,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_b
 
 from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
 from tests.support.azure_here import Here
+from tests.support.service import Clock
 
 
 @pytest.fixture(name="azure")
@@ -238,6 +241,40 @@ def test_a_managed_identity_gives_the_token(azure):
     assert azure.hold(auth_source="msi", client_id=None, secret=None, tenant=None)["done"]
     with pytest.raises(arm.AuthenticationError, match="no such managed identity"):
         azure.release(auth_source="msi", client_id="other")
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({}, "none of them is set"),
+        ({"AZURE_CLIENT_ID": "app", "AZURE_CLIENT_SECRET": "x"}, "not set: AZURE_TENANT"),
+        ({"AZURE_TENANT": "t"}, "not set: AZURE_CLIENT_ID, AZURE_SECRET"),
+    ],
+)
+def test_without_credentials_it_is_told_what_to_set(monkeypatch, given, said):
+    clock = Clock()
+
+    class Nowhere(requests.adapters.BaseAdapter):
+        def send(self, request, **options):
+            connection = urllib3.connection.HTTPConnection("169.254.169.254")
+            reason = urllib3.exceptions.NewConnectionError(connection, "Failed to establish a new connection: [Errno 101] Network is unreachable")
+            raise requests.exceptions.ConnectionError(urllib3.exceptions.MaxRetryError(None, request.url, reason))
+
+        def close(self):
+            """There is nothing to close."""
+
+    monkeypatch.setattr(requests.sessions, "HTTPAdapter", Nowhere)
+    monkeypatch.setitem(sys.modules, "azure.identity", None)
+    monkeypatch.setenv("HOME", "/nowhere")
+    params = {"auth_source": "auto", "cloud_environment": "AzureCloud", "profile": "shop"}
+    client = arm.Client(params, 5.0, clock.monotonic, clock.sleep, environ=given)
+    with pytest.raises(arm.AuthenticationError) as told:
+        client.get("/subscriptions/s", "2024-05-01")
+    assert str(told.value) == (
+        f"There are no credentials. Set AZURE_CLIENT_ID, AZURE_SECRET, AZURE_TENANT ({said}), or write a section [shop] with client_id, secret and tenant"
+        " into ~/.azure/credentials, or install azure-identity. No managed identity answers: GET http://169.254.169.254/metadata/identity/oauth2/token"
+        " was not answered in time: Failed to establish a new connection: [Errno 101] Network is unreachable."
+    )
 
 
 def test_the_address_is_found_by_its_ip_also_when_it_is_gone(azure):

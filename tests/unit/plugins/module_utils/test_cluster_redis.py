@@ -308,7 +308,7 @@ def test_passwords_are_read_from_files_and_never_told(model):
         (("CONFIG", "GET"), Complains("ERR unknown command 'CONFIG'"), "refused CONFIG GET: ERR unknown command 'CONFIG'."),
         (("SENTINEL", "GET-MASTER-ADDR-BY-NAME"), ["10.0.0.1"], "does not tell the address of the master shop: ['10.0.0.1']."),
         (("SENTINEL",), Complains("ERR unknown command 'SENTINEL'"), "Sentinel at 127.0.0.1:26379 refused SENTINEL GET-MASTER-ADDR-BY-NAME: ERR unknown"),
-        (("INFO",), "nothing", "Redis at 10.0.0.1:6379 does not tell its run_id in INFO server."),
+        (("INFO",), "nothing", "Redis at 127.0.0.1:6379 does not tell its run_id in INFO server."),
         (HERE, ConnectionRefusedError(111, "Connection refused"), "Redis at 127.0.0.1:6379 cannot be reached: Connection refused."),
         (SENTINEL, TimeoutError("timed out"), "Sentinel at 127.0.0.1:26379 cannot be reached: timed out."),
         (ONE, OSError(113, "No route to host"), "Redis at 10.0.0.1:6379 cannot be reached: No route to host."),
@@ -600,22 +600,31 @@ def test_a_priority_that_somebody_else_set_is_left_alone(model, tmp_path):
     assert model.nodes[ONE].priority == "50"
 
 
-def test_a_priority_of_zero_is_held_and_stays(model, tmp_path):
+def test_a_priority_of_zero_that_somebody_else_set_needs_no_hold(model, tmp_path):
     be_replica(model)
     model.nodes[ONE].priority = "0"
-    assert hold(model, tmp_path)["done"]
+    taken = hold(model, tmp_path)
+    assert taken["done"] and not taken["changed"] and taken["members"][0]["condition"] == "taken_out_by_others"
+    given = hold(model, tmp_path, "absent")
+    assert given["done"] and given["conflicts"] == [] and model.told == []
+
+
+def test_a_master_whose_priority_is_zero_hands_over_and_keeps_it(model, tmp_path):
+    model.nodes[ONE].priority = "0"
+    assert hold(model, tmp_path)["members"][0]["condition"] == "held"
     given = hold(model, tmp_path, "absent")
     assert given["done"] and given["conflicts"] == [] and model.nodes[ONE].priority == "0"
 
 
-def test_redis_forgets_the_priority_when_the_host_boots(model, tmp_path):
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_redis_forgets_the_priority_when_it_starts_anew(model, tmp_path, boot):
+    """With the host, or without."""
     hold(model, tmp_path)
-    model.nodes[ONE].priority = "100"
-    model.boot_id = lambda: "boot-2"
+    model.nodes[ONE].priority, model.nodes[ONE].run_id = "100", "ddd"
+    model.boot_id = lambda: boot
     told = hold(model, tmp_path)
     assert told["done"] and told["conflicts"] == [] and model.nodes[ONE].priority == "0"
-    model.nodes[ONE].priority = "100"
-    model.boot_id = lambda: "boot-3"
+    model.nodes[ONE].priority, model.nodes[ONE].run_id = "100", "eee"
     told = hold(model, tmp_path, "absent")
     assert told["done"] and told["conflicts"] == [] and model.nodes[ONE].priority == "100"
 

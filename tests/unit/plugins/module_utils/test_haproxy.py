@@ -64,6 +64,7 @@ class Model:
         self.configured = dict(servers)
         self.flags = dict(servers)
         self.weights = dict.fromkeys(servers, 10)
+        self.addresses = {}
         self.pid = 100
         self.sticky = set(sticky)
         self.checked = set()  # by HAProxy
@@ -83,7 +84,7 @@ class Model:
             {
                 "be_name": backend,
                 "srv_name": server,
-                "srv_addr": "192.0.2.1",
+                "srv_addr": self.addresses.get((backend, server), "192.0.2.1"),
                 "srv_op_state": "0" if (backend, server) in self.down else "2",
                 "srv_check_state": "6" if (backend, server) in self.checked else "0",
                 "srv_check_health": "0" if (backend, server) in self.down else "4",
@@ -140,12 +141,12 @@ class Outcome:
         return getattr(self._hold, name)
 
 
-def hold(model, store, ids=("A",), present=True, server="web1", backends=None, out_state=None, dry=False):
+def hold(model, store, ids=("A",), present=True, server="web1", backends=None, out_state=None, dry=False, places=()):
     request = Request(present, None if ids is None else list(ids), "why", now="T")
     haproxy = DryHaproxy(model) if dry else model
     if dry:
         store = Store(store.state_dir, dry=True)
-    engine = Engine(Servers(haproxy, store, request, server, backends, out_state), store, request)
+    engine = Engine(Servers(haproxy, store, request, server, backends, out_state, places=places), store, request)
     engine.run()
     return {hold.name.partition("/")[0]: Outcome(engine, hold) for hold in engine.current}
 
@@ -189,6 +190,29 @@ class TestHold:
     def test_only_the_backends_named(self, model, store):
         assert list(hold(model, store, backends=["api"])) == ["api"]
         assert model.flags["www", "web1"] == 0
+
+    def test_released_in_backends_that_are_no_longer_named(self, model, store):
+        hold(model, store, ["A"])
+        hold(model, store, ["B"], backends=["api"])
+        assert shown(release(model, store, ["A"], backends=["www"])) == {"www": (NONE, [], True), "api": (HELD, ["B"], True)}
+        assert model.flags["www", "web1"] == 0 and model.flags["api", "web1"] == F_DRAIN
+        assert list(release(model, store, ["A"], backends=["www"])) == ["www"], "its events hold nothing in others"
+        assert list(release(model, store, backends=["www"])) == ["www"], "without events, only the backends that are named"
+        assert shown(release(model, store, ["B"], backends=["www"])) == {"www": (NONE, [], False), "api": (NONE, [], True)}
+        assert store.records() == [] and set(model.flags.values()) == {0}
+
+    def test_what_was_taken_out_with_it_is_released_in_backends_that_are_no_longer_named(self, store):
+        model = Model({("www", "web1"): 0, ("api", "slot7"): 0})
+        hold(model, store, ["A"], places=[("192.0.2.1", None)])
+        assert model.flags["api", "slot7"] == F_DRAIN
+        release(model, store, ["A"], backends=["www"])
+        assert store.records() == [] and set(model.flags.values()) == {0}
+
+    def test_in_other_backends_another_machine_may_have_the_name(self, model, store):
+        model.addresses["api", "web1"] = "192.0.2.2"
+        hold(model, store, ["A"])
+        assert list(release(model, store, ["A"], backends=["www"])) == ["www"]
+        assert model.flags["api", "web1"] == F_DRAIN and [record["subject"]["backend"] for record in store.records()] == ["api"]
 
     def test_maint_where_sessions_stick(self, model, store):
         model.sticky = {"api"}

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -92,7 +94,7 @@ class Host:
     def see(self, **more):
         """What health_probe_info tells, with a notice of 12 s."""
         known = dict.fromkeys(("service", "responder_port", "url"), None)
-        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer="168.63.129.16")
+        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer=["168.63.129.16"])
         known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_in=None)
         os.makedirs(self.state_dir, 0o700, exist_ok=True)
         return health_probe_info.run(dict(known, **more), run_command)
@@ -209,6 +211,19 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
     host.hold("A")
     told = host.see(url="http://localhost/health", ports=[80])
     assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2}]
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_several_may_only_check(host):
+    """Their connections are no requests."""
+    host.hold("A")
+    sources = ("127.0.0.7", "127.0.0.8", "127.0.0.9")
+    with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as clients:
+        at = listener.getsockname()
+        for source in sources:
+            clients.enter_context(socket.create_connection(at, source_address=(source, 0)))
+        told = host.see(ports=[at[1]], peer=["127.0.0.8", "127.0.0.9"])
+    assert [entry["peer"] for entry in told["connections"]] == ["127.0.0.7"]
 
 
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
@@ -371,6 +386,13 @@ def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
         responder.check()
     (tmp_path / "responder-8079.socket").touch()
     responder.check()
+
+
+def test_a_site_of_iis_is_for_windows_hosts_alone(host):
+    with pytest.raises(ProbeError, match="iis_site is only possible on a Windows host"):
+        _health_probe.action_from({"action": "iis_site", "iis_site": "Health"}, None, run_command)
+    seen = host.see(action="iis_site", iis_site="Health")
+    assert "iis_site is only possible on a Windows host" in seen["problem"] and seen["answer"] is None and not seen["idle"]
 
 
 def test_a_command_that_fails_is_run_again_and_undone(tmp_path):

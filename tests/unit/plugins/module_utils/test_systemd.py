@@ -26,7 +26,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     Unit,
     unit_names,
 )
-from ansible_collections.graceful.azure.plugins.modules.service_hold import result_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -154,7 +153,7 @@ def hold(model, store, services=("shop", "db", "cache"), ids=("A",), present=Tru
     driver = Services(DrySystemd(model) if dry else model, store, request, None if services is None else list(services), timeout, **clock)
     engine = Engine(driver, store, request, **clock)
     engine.run(timeout)
-    return result_of(engine)
+    return engine.result("services")
 
 
 def release(model, store, ids=None, services=None, **more):

@@ -12,8 +12,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import drain_host
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, progress, settings_of
 
 POOL = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/web"
 PROVIDER = PROVIDERS["azure_load_balancer"]
@@ -64,22 +65,33 @@ def test_a_host_may_be_known_by_its_ip_address():
     assert not twice.places and "2 addresses have it (x, y)" in twice.mistakes[0]
 
 
-@pytest.mark.parametrize("host, known", [("10.0.0.4", True), ("fd00::4", True), ("web1.example", False), (None, False)])
+@pytest.mark.parametrize(
+    "name, ansible_host, known_as",
+    [
+        ("web1", "10.0.0.4", {"ip_address": "10.0.0.4"}),
+        ("web1", "fd00::4", {"ip_address": "fd00::4"}),
+        ("10.0.0.9", "10.0.0.4", {"ip_address": "10.0.0.4"}),
+        ("10.0.0.9", None, {"ip_address": "10.0.0.9"}),
+        ("web1", "web1.example", {"address": "web1"}),
+        ("web1", None, {"address": "web1"}),
+    ],
+)
 @pytest.mark.parametrize("with_list", [False, True])
-def test_a_host_is_known_by_its_ansible_host_if_nothing_else_is_set(host, known, with_list):
+def test_how_a_host_is_known_if_nothing_else_is_set(name, ansible_host, known_as, with_list):
     where = {"provider": "azure_load_balancer", "azure_pool": POOL}
     variables = {"load_balancer_list": [where]} if with_list else {f"load_balancer_{key}": value for key, value in where.items()}
-    variables.update({"drain_host_ports": [80], **({"ansible_host": host} if host else {})})
-    settings, mistakes = read_settings({"web1": variables}, {"web1"})
-    assert (mistakes == []) == known
-    assert (check_role("load_balancer", {**variables, "load_balancer_state": "out"}, {"web1"}) == []) == known
-    if known:
-        (balancer,) = settings["web1"]["load_balancers"]
-        assert (balancer["server"], balancer["known_as"]) == (host, {"ip_address": host})
-        (machine,) = drain_host.progress("web1", "idle", [where], [], {}, [], {}, address=host)["machines"]
-        assert machine["server"] == host
-        ((place,), _mistakes) = read_places("web1", variables)
-        assert place["options"]["servers"] == [host]
+    variables.update({"drain_host_ports": [80], **({"ansible_host": ansible_host} if ansible_host else {})})
+    settings, mistakes = read_settings({name: variables}, {name})
+    assert mistakes == []
+    assert check_role("load_balancer", {**variables, "load_balancer_state": "out"}, {name}) == []
+    (balancer,) = settings[name]["load_balancers"]
+    (known,) = known_as.values()
+    assert (balancer["server"], balancer["known_as"]) == (known, known_as)
+    assert progress(name, where, "out", address=ansible_host)["settings"]["known_as"] == known_as
+    (machine,) = drain_host.progress(name, "idle", [where], [], {}, [], {}, address=ansible_host)["machines"]
+    assert machine["server"] == known
+    ((place,), _mistakes) = read_places(name, variables)
+    assert place["options"]["servers"] == [known]
 
 
 def test_what_is_set_counts_before_the_ansible_host():
@@ -90,9 +102,24 @@ def test_what_is_set_counts_before_the_ansible_host():
 def test_an_address_that_is_not_there_forbids_every_step():
     told = traffic(address("b"))
     assert told.mistakes == (
-        "the pool web has no address 'a' (load_balancer_azure_address or load_balancer_azure_ip_address); its addresses are b",
+        "the pool web has no address 'a' (load_balancer_azure_address or load_balancer_azure_ip_address, otherwise ansible_host if it is an IP address,"
+        " otherwise the inventory name); its addresses are b",
     )
     assert not told.serves
+
+
+def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
+    settings = settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.9"), "web1", None)
+    result = {"addresses": [dict(address("b"), ip_address="10.0.0.5"), dict(address("c"), ip_address=None)]}
+    (said,) = words.mistakes_in(settings, result)
+    assert said.endswith("its addresses are b (10.0.0.5), c (IP address not known)")
+
+
+@pytest.mark.parametrize("known_by, value", [("azure_address", "a"), ("azure_ip_address", "10.0.0.4")])
+def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_by, value):
+    own = {f"load_balancer_{key}": given for key, given in {**ENTRY, "azure_address": "", known_by: value}.items()}
+    hosts = {name: {**own, "drain_host_ports": [80]} for name in ("web1", "web2")}
+    assert read_settings(hosts, set(hosts))[1] == [f"web2: load_balancer_{known_by}: {value!r} on pool web is web1's server already"]
 
 
 @pytest.mark.parametrize("passing", [False, True])
@@ -153,7 +180,6 @@ def test_the_result_of_the_role(direction, act, done, reason):
         ({"azure_pool": ""}, "load_balancer_azure_pool: not set"),
         ({"azure_pool": "web"}, "load_balancer_azure_pool: 'web' is not a resource id such as"),
         ({"azure_pool": POOL + "?x"}, "is not a resource id such as"),
-        ({"azure_address": ""}, "load_balancer_azure_address: not set, nor is load_balancer_azure_ip_address, and ansible_host is no IP address"),
         ({"azure_ip_address": "10.0.0.4"}, "load_balancer_azure_address: excludes load_balancer_azure_ip_address"),
         ({"azure_address": "", "azure_ip_address": "web1"}, "load_balancer_azure_ip_address: 'web1' is not an IP address"),
         ({"azure_arm_url": "http://arm.example"}, "load_balancer_azure_arm_url: 'http://arm.example' does not begin with https://"),

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
 
+PROVIDER = PROVIDERS["health_probe"]
 FILE = {"health_probe_action": "file", "health_probe_file": "/run/maintenance"}
 HOST = {
     "load_balancer_provider": "health_probe",
@@ -34,8 +37,23 @@ def test_what_is_right():
     assert mistakes() == []
     settings, _none = read_settings({"web1": HOST}, {"web1"})
     (balancer,) = settings["web1"]["load_balancers"]
-    assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], "168.63.129.16", "web1")
+    assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], ["168.63.129.16"], "web1")
     assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
+
+
+@pytest.mark.parametrize("peers", [["168.63.129.16", "10.0.0.10"], "168.63.129.16, 10.0.0.10"])
+def test_several_may_only_check(peers):
+    """Such as HAProxy between the balancer and the application. None of their connections is a request."""
+    given = {"load_balancer_health_probe_peer": peers}
+    assert mistakes(**given) == []
+    settings, _none = read_settings({"web1": {**HOST, **given}}, {"web1"})
+    (balancer,) = settings["web1"]["load_balancers"]
+    (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
+    seen = MachineObservation(next_look.key, {**look(), "quiet_for": 5.0, "closed_ago": 60.0, "clock": 1.0}, None)
+    (place,) = PROVIDER.traffic(balancer, None, {}, {next_look.key: seen}, None).places
+    known = ["168.63.129.16", "10.0.0.10"]
+    assert (balancer["peer"], list(place.pool_addresses), next_look.options["peer"]) == (known, known, known)
+    assert BALANCERS["health_probe"].pool_addresses(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == known
 
 
 def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
@@ -50,11 +68,13 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
         ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; load_balancer_health_probe_action: file needs it"),
         ({"load_balancer_health_probe_file": "maintenance"}, "load_balancer_health_probe_file: 'maintenance' is not an absolute path"),
         ({"load_balancer_health_probe_action": "command"}, "load_balancer_health_probe_command_out: not set"),
+        ({"load_balancer_health_probe_action": "iis_site"}, "load_balancer_health_probe_iis_site: not set; load_balancer_health_probe_action: iis_site"),
         ({"load_balancer_health_probe_interval": 0}, "load_balancer_health_probe_interval: 0 is not a number of seconds greater than 0"),
         ({"load_balancer_health_probe_interval": "often"}, "load_balancer_health_probe_interval: 'often' is not a number of seconds"),
         ({"load_balancer_health_probe_threshold": 0}, "load_balancer_health_probe_threshold: 0 is not a whole number from 1 up"),
         ({"load_balancer_health_probe_margin": -1}, "load_balancer_health_probe_margin: -1 is not a number of seconds from 0 up"),
         ({"load_balancer_health_probe_peer": "azure"}, "load_balancer_health_probe_peer: 'azure' is not an IP address"),
+        ({"load_balancer_health_probe_peer": ["10.0.0.9", "haproxy1"]}, "load_balancer_health_probe_peer: 'haproxy1' is not an IP address"),
         ({"load_balancer_health_probe_file_means": "in"}, "load_balancer_health_probe_url: not set"),
         ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
         ({"load_balancer_health_probe_interval": 59}, "drain_host_timeout: 120 s, but the balancer notices only after 120 s"),
@@ -72,6 +92,16 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
                 "restore_service_url": "http://localhost:8079",
             },
             "restore_service_url: 'http://localhost:8079' is the health answer that is made to fail",
+        ),
+        (
+            # No page of a site answers while it is stopped.
+            {
+                "load_balancer_health_probe_action": "iis_site",
+                "load_balancer_health_probe_iis_site": "Health",
+                "load_balancer_health_probe_url": "http://localhost:8081/health",
+                "restore_service_url": "http://localhost:8081/ready",
+            },
+            "restore_service_url: 'http://localhost:8081/ready' is the health answer that is made to fail",
         ),
         (
             {

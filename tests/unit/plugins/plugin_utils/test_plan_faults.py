@@ -66,6 +66,8 @@ def test_a_balancer_that_stays_away_is_borne_for_half_a_minute():
     lasted, outcome = seconds_to_the_end(model)
     assert outcome["failed_run"] and 30 <= lasted < 40 and model.posted == []
     assert outcome["hosts"]["web1"]["state"] == "needs_person"
+    # It is told once, not once more for each host behind it.
+    assert outcome["messages"] == ["balancer lb1: no socket"]
 
 
 def test_an_event_that_names_a_sound_host_and_one_that_a_person_must_mend():

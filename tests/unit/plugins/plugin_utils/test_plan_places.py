@@ -198,6 +198,27 @@ def test_only_in_the_backends_that_the_user_named():
     assert [place.member for place in observed.hosts["web1"].places] == ["web1"]
 
 
+@pytest.mark.parametrize(
+    ("led", "for_server", "is_mine"),
+    [("10.0.0.1", None, True), ("10.0.0.1", "web1", True), ("10.0.0.8", None, False), ("10.0.0.8", "web1", False), (None, None, False)],
+)
+def test_what_is_held_in_a_backend_that_is_no_longer_named(led, for_server, is_mine):
+    """It is the host's if it led to the host's address. In another backend, another machine may have the name."""
+    model = Moving(load_balancer={"backends": ["www"]})
+    seen = model.observe_balancer("lb1")
+    held = next(server for server in seen["servers"] if server["server"] == "web1")
+    name = "slot7" if for_server else "web1"
+    seen["servers"].append(dict(held, backend="api", server=name, admin_state="drain", condition="held", held_by=["E1"]))
+    details = {"event_type": "Reboot", "resources": ["web1"], "action": "prepare"}
+    subject = {"socket": "/s", "backend": "api", "server": name}
+    record = {"kind": "haproxy_server", "subject": subject, "for_server": for_server, "leads_to": led and {"address": led, "port": 8080}}
+    seen["holds"] = [dict(record, events={"E1": {"details": details}})]
+    model.observe_balancer = lambda lb: copy.deepcopy(seen)
+    observed = observe(read_document(model.world()))
+    assert observed.hosts["web1"].held_ids == ({"e1"} if is_mine else set())
+    assert observed.hosts["web2"].held_ids == set()
+
+
 class TestAnAddressOfSeveral:
     """A server leads to the frontend address of a balancer of Azure, which every VM behind that has, or to one that another VM takes over."""
 

@@ -94,6 +94,7 @@ class TestLoadBalancer:
         said = {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
         assert load_balancer.judge(NOBODY, "out") == said
         told = load_balancer.progress("web1", {"provider": "none"}, "in")
+        assert told.pop("settings")["server"] == "web1"
         assert told == {"own": said, "result": said, "needs_tasks": False, "refused": False, "goes_on": True}
 
     def test_several_balancers(self):

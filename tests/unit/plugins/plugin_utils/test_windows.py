@@ -16,7 +16,7 @@ import types
 import jsonschema
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.module_utils import _iis, _systemd
+from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_host, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
@@ -37,7 +37,7 @@ SERVICES = {
     "Cart": {"status": "Running", **AT_ONCE},
     "Spooler": {"status": "Stopped", **AT_ONCE},
 }
-IIS = {"sites": {"Shop": {"state": "Started"}}, "pools": {"ShopPool": {"state": "Started", **AT_ONCE}}}
+IIS = {"sites": {"Shop": {"state": "Started"}, "Health": {"state": "Started"}}, "pools": {"ShopPool": {"state": "Started", **AT_ONCE}}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,8 +47,8 @@ def _collections():
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    for module in (_iis, _systemd):
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    for driver in (_iis.Things, _systemd.Services):
+        monkeypatch.setattr(driver, "pause", 0.01)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "terse"])
@@ -146,7 +146,7 @@ class TestIis:
         assert (states(host)["Shop"], states(host)["ShopPool"]) == ("Started", "Started")
 
     def test_a_pool_with_requests_under_way_is_waited_for(self, host, monkeypatch):
-        monkeypatch.setattr(_iis, "STEP_SECONDS", 0.0)
+        monkeypatch.setattr(_stopped_in_order, "STEP_SECONDS", 0.0)
         with host.change() as state:
             state["pools"]["ShopPool"]["stop_seconds"] = 60
         action = Action(host)
@@ -185,15 +185,17 @@ HOLDS = {
     "iis_hold": {"sites": ["Shop"], "pools": ["ShopPool"]},
     "task_hold": {"name": ["drained"], "done": True},
     "health_probe_hold": {"action": "file", "file": HEALTH},
+    "health_probe_hold of a site": {"action": "iis_site", "iis_site": "Health"},
 }
+"""What each module is told, by its name and what else there is to say."""
 
 
 class TestKilled:
     """The controller dies before any call that it makes on the host. The next run does the rest."""
 
-    @pytest.mark.parametrize("module", [pytest.param(name, marks=pytest.mark.long) if name == "iis_hold" else name for name in HOLDS])
-    def test_out_and_back(self, tmp_path, module):
-        hosts = iter(range(1000))
+    @pytest.mark.parametrize("case", [pytest.param(name, marks=pytest.mark.long) if name == "iis_hold" else name for name in HOLDS])
+    def test_out_and_back(self, tmp_path, case):
+        hosts, module, told = iter(range(1000)), case.partition(" ")[0], HOLDS[case]
 
         def fresh():
             return ModelledHost.make(tmp_path / str(next(hosts)), services=json.loads(json.dumps(SERVICES)), **json.loads(json.dumps(IIS)))
@@ -204,12 +206,12 @@ class TestKilled:
             while True:
                 host = fresh()
                 if way == "absent":
-                    until_done(Action(host), module, event_ids=["E1"], **HOLDS[module])
+                    until_done(Action(host), module, event_ids=["E1"], **told)
                 out = states(host)
                 given = {"state": way, "event_ids": ["E1"]}
                 killed = Action(host, dies_before=number)
                 try:
-                    until_done(killed, module, **given, **HOLDS[module])
+                    until_done(killed, module, **given, **told)
                 except Killed:
                     pass
                 else:
@@ -217,11 +219,11 @@ class TestKilled:
                 # What was changed is on record: whoever is out is held.
                 if states(host) != start:
                     assert host.records(), number
-                until_done(Action(host), module, **given, **HOLDS[module])
+                until_done(Action(host), module, **given, **told)
                 if way == "present":
-                    assert host.records() and (states(host) != start or module in ("task_hold", "health_probe_hold"))
+                    assert host.records() and (states(host) != start or case in ("task_hold", "health_probe_hold"))
                     out = states(host)
-                    until_done(Action(host), module, state="absent", event_ids=["E1"], **HOLDS[module])
+                    until_done(Action(host), module, state="absent", event_ids=["E1"], **told)
                 assert (states(host), host.records()) == (start, {}), (way, number, out)
                 number += 1
             assert number >= 2
@@ -254,12 +256,47 @@ class TestRecords:
         look = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
         assert look["holds"] is None and path in look["fatal"] and look["events"] == []
 
+    @pytest.mark.parametrize("check_mode", [True, False])
+    def test_damaged_ones_are_put_aside(self, host, check_mode):
+        self.hold(host)
+        Action(host).run("task_hold", name=["y", "z"], event_ids=["E1"])
+        with host.change() as state:
+            damaged, newer, whole = sorted(state["files"])
+            state["files"].update({damaged: base64.b64encode(b"{").decode(), newer: base64.b64encode(b'{"version": 9}').decode()})
+        before = host.state()["files"]
+        result = Action(host, check_mode=check_mode).run("hold_repair")
+        (told,) = result["put_aside"]
+        assert result["changed"] and told["path"] == damaged and re.fullmatch(re.escape(damaged) + r"\.damaged-[0-9TZ-]+", told["to"])
+        assert "is not complete JSON" in told["problem"] and "newer release" in result["left"][0] and len(result["left"]) == 1
+        if check_mode:
+            assert host.state()["files"] == before
+            return
+        assert host.state()["files"] == {told["to"]: before[damaged], newer: before[newer], whole: before[whole]}
+        # It holds nothing any more, and what was not damaged is still read.
+        again = Action(host).run("hold_repair")
+        assert not again["changed"] and again["put_aside"] == [] and again["left"] == result["left"]
+
+    def test_what_is_put_aside_is_not_read_again(self, host):
+        self.hold(host)
+        with host.change() as state:
+            state["files"] = dict.fromkeys(state["files"], "")
+        assert Action(host).run("hold_repair")["changed"]
+        assert self.hold(host)["changed"] and len(host.records()) == 1
+
+    def test_a_folder_that_cannot_be_trusted_is_not_repaired(self, host):
+        with host.change() as state:
+            state["folders"][FOLDER.lower()] = {"rights": {EVERYBODY: FULL, "S-1-5-18": FULL}}
+            state["files"][FOLDER + r"\task-x-0123456789.json"] = ""
+        assert "may be written by S-1-1-0" in Action(host).run("hold_repair")["msg"] and len(host.state()["files"]) == 1
+        assert Action(host).run("hold_repair", state_dir="/srv/x")["failed"]
+
     def test_they_are_of_the_published_schema(self, host):
         schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text(encoding="utf-8"))
-        for module, args in HOLDS.items():
-            until_done(Action(host), module, event_ids=["E1"], **args)
+        for case, args in HOLDS.items():
+            until_done(Action(host), case.partition(" ")[0], event_ids=["E1"], **args)
         records = host.records()
         assert {record["kind"] for record in records.values()} == {"service", "iis", "task", "health_probe"}
+        assert {record["subject"].get("action") for record in records.values()} == {None, "file", "iis_site"}
         for record in records.values():
             jsonschema.validate(record, schema)
 
@@ -635,9 +672,107 @@ class TestHealthFile:
         def said(**args):
             return Action(host).run("health_probe_hold", event_ids=["E1"], **args)["msg"]
 
-        assert "is not possible on a Windows host" in said(action="command", command_out="a", command_in="b")
+        assert "command is not possible on a Windows host; there are file, service and iis_site." in said(action="command", command_out="a", command_in="b")
+        assert "action is iis_site but all of the following are missing: iis_site" in said(action="iis_site")
         assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
         assert "not an absolute path" in said(action="file", file="/srv/f")
+
+
+class TestHealthSite:
+    """A site of IIS answers the probe."""
+
+    OUT = {"action": "iis_site", "iis_site": "Health"}
+
+    def hold(self, host, **more):
+        return Action(host).run("health_probe_hold", pause=time.sleep, event_ids=["E1"], **{**self.OUT, **more})
+
+    def look(self, host, **more):
+        return Action(host).run("health_probe_info", **{"ports": [80], **self.OUT, **more})
+
+    def change(self, host, state):
+        with host.change() as found:
+            found["sites"]["Health"]["state"] = state
+
+    def test_it_is_stopped_and_started(self, host):
+        before = states(host)
+        result = self.hold(host)
+        assert result["done"] and result["changed"] and result["answers"][0]["condition"] == "held"
+        assert result["answers"][0]["told"] == "site Health is stopped" and states(host) == dict(before, Health="Stopped")
+        assert not self.hold(host)["changed"]
+        look = self.look(host)
+        assert look["answer"]["condition"] == "held" and look["idle"] and look["problem"] is None
+        assert self.look(host, notice=12)["notice_left"] == pytest.approx(12, abs=2)
+        result = Action(host).run("health_probe_hold", state="absent")
+        assert result["done"] and result["changed"] and states(host) == before and host.records() == {}
+        assert not Action(host).run("health_probe_hold", state="absent")["changed"]
+
+    def test_check_mode(self, host):
+        before = host.state()
+        action = Action(host, check_mode=True)
+        result = action.run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        assert result["changed"] and host.state() == before
+        assert {name for name, _args in action.calls} == {"ansible.windows.win_powershell", "microsoft.iis.website_info"}
+        (after,) = [diff["after"] for diff in result["diff"]] if isinstance(result["diff"], list) else [result["diff"]["after"]]
+        assert "failing" in str(after)
+
+    def test_one_that_an_operator_has_stopped_stays(self, host):
+        self.change(host, "Stopped")
+        assert self.hold(host)["answers"][0]["condition"] == "already_out" and host.records() == {}
+        # IIS does not tell since when, so the time counts from the look.
+        look = self.look(host, notice=12)
+        assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(12, abs=2)
+        Action(host).run("health_probe_hold", state="absent")
+        assert states(host)["Health"] == "Stopped"
+
+    def test_somebody_else_has_started_it(self, host):
+        self.hold(host)
+        self.change(host, "Started")
+        assert self.look(host)["answer"]["condition"] == "changed_meanwhile"
+        result = Action(host).run("health_probe_hold", state="absent")
+        assert "somebody else changed it" in result["conflicts"][0] and states(host)["Health"] == "Started" and host.records() == {}
+
+    @pytest.mark.parametrize("stays_stopped", [True, False])
+    def test_a_reboot(self, host, stays_stopped):
+        before = states(host)
+        self.hold(host)
+        host.reboot(0.0)
+        if stays_stopped:
+            self.change(host, "Stopped")
+        assert self.look(host)["answer"]["condition"] == ("held" if stays_stopped else "lost")
+        assert self.hold(host)["answers"][0]["condition"] == "held" and states(host)["Health"] == "Stopped"
+        Action(host).run("health_probe_hold", state="absent")
+        assert states(host)["Health"] == before["Health"] and host.records() == {}
+
+    def test_its_state_on_the_way(self, host):
+        """IIS tells a site's state also by its number."""
+        self.hold(host)
+        for state, condition in (("Stopping", "changed_meanwhile"), ("2", "changed_meanwhile"), ("Stopped", "held"), ("3", "held")):
+            self.change(host, state)
+            assert self.look(host)["answer"]["condition"] == condition
+
+    def test_one_that_is_not_there(self, host):
+        result = self.hold(host, iis_site="Nowhere")
+        assert result["failed"] and "IIS has no site Nowhere (load_balancer_health_probe_iis_site)." in result["msg"] and host.records() == {}
+        look = self.look(host, iis_site="Nowhere")
+        assert look["problem"] == "IIS has no site Nowhere (load_balancer_health_probe_iis_site)." and not look["idle"] and look["answer"] is None
+        self.hold(host)
+        with host.change() as state:
+            del state["sites"]["Health"]
+        result = Action(host).run("health_probe_hold", state="absent")
+        assert "is not there any more: it was not started" in result["conflicts"][0] and host.records() == {}
+
+    def test_an_iis_that_does_not_obey(self, host):
+        with host.change() as state:
+            state["denied"] = ["microsoft.iis.website"]
+        result = self.hold(host)
+        assert "The site Health was not stopped: Access is denied" in str(result) and states(host)["Health"] == "Started"
+        with host.change() as state:
+            state["denied"] = ["microsoft.iis.website_info"]
+        assert "The site Health cannot be looked at: Access is denied" in self.look(host)["msg"]
+
+    def test_an_action_that_no_windows_host_has_is_a_problem_of_the_look(self, host):
+        look = self.look(host, action="responder", responder_port=8079)
+        assert look["problem"] and "responder is not possible on a Windows host" in look["problem"]
 
 
 class TestDocumented:
@@ -717,7 +852,8 @@ class TestPlatform:
         assert not any(map(is_absolute, ["srv", r"x\y", "C:x", "%ProgramData%"]))
 
     def test_what_the_controller_lacks(self):
-        settings = {name: {"drain_host": {"steps": [] if name == "win2" else [{"type": "iis"}]}} for name in ("win1", "win2", "web1")}
+        steps = {"win1": [{"type": "iis"}], "win2": [], "web1": [{"type": "iis"}]}
+        settings = {name: {"drain_host": {"steps": steps[name]}, "load_balancers": [{"provider": "haproxy"}]} for name in steps}
         hosts = {"win1": {"ansible_connection": "psrp"}, "win2": {"ansible_shell_type": "cmd"}, "web1": {}}
         assert [told_by(variables) for variables in hosts.values()] == ["windows", "windows", "linux"]
         assert list(lacking(hosts, settings, lambda name: "99.0")) == []
@@ -725,3 +861,15 @@ class TestPlatform:
         assert told[0].startswith("win1, win2: the controller has an old ansible.windows (2.5.0)")
         assert told[1].startswith("win1: the controller has no microsoft.iis") and len(told) == 2
         assert list(lacking({"web1": {}}, settings, lambda name: None)) == []
+
+    def test_a_health_answer(self):
+        def told(action, versions):
+            settings = {"win1": {"drain_host": {"steps": []}, "load_balancers": [{"provider": "health_probe", "action": action}]}}
+            return list(lacking({"win1": {"graceful_azure_platform": "windows"}}, settings, versions.get))
+
+        assert told("file", {"ansible.windows": "3.8.0"}) == []
+        assert told("iis_site", {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}) == []
+        (said,) = told("iis_site", {"ansible.windows": "3.8.0"})
+        assert said.startswith("win1: the controller has no microsoft.iis")
+        (said,) = told("command", {"ansible.windows": "3.8.0"})
+        assert said == "win1: load_balancer_health_probe_action: command is not possible on a Windows host; there are file, service and iis_site."

@@ -49,6 +49,8 @@ def test_metrics():
     assert 'graceful_azure_watcher_events{status="Scheduled",type="Reboot"} 1' in rows
     assert 'graceful_azure_watcher_events{status="",type="odd\\"\\n"} 1' in rows
     assert "graceful_azure_watcher_seconds_until_not_before 12.5" in rows
+    assert "graceful_azure_watcher_not_before_timestamp_seconds 1795273212.6" in rows
+    assert "graceful_azure_watcher_written_timestamp_seconds 1795273200.5" in rows
     assert 'graceful_azure_watcher_actions_failed_total{kind="awx"} 1' in rows
     assert "graceful_azure_watcher_last_answer_age_seconds 0.4" in rows
     assert "graceful_azure_watcher_last_answer_timestamp_seconds 1795273200.1" in rows
@@ -58,7 +60,7 @@ def test_metrics():
 
 def test_what_is_not_known_is_no_number_but_no_answer_yet_is_one_very_long_ago():
     lines = notes.metrics(dict(STATE, events=[], last_answer_age=None, seconds_until_not_before=None)).splitlines()
-    unknown = ("graceful_azure_watcher_last_answer_age", "graceful_azure_watcher_seconds", "graceful_azure_watcher_events")
+    unknown = ("graceful_azure_watcher_last_answer_age", "graceful_azure_watcher_not_before", "graceful_azure_watcher_seconds", "graceful_azure_watcher_events")
     assert not [line for line in lines if line.startswith(unknown)]
     assert "graceful_azure_watcher_last_answer_timestamp_seconds 0" in lines
 

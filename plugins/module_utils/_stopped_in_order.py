@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Holds on what runs, such as services: each is stopped when the one before it is down, and they are started in reverse. The base of such drivers."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+
+# Conditions, besides those of every thing.
+NOT_RUNNING = "not_running"
+STOPPING = "stopping"
+STARTING = "starting"
+REBOOTED = "rebooted"
+# Seconds for which one step waits for what goes down or comes up quickly.
+STEP_SECONDS = 2.0
+
+
+class StoppedInOrder(Driver):
+    """``manager``: what is asked and told about the things. It shows those of some keys, and knows the boot."""
+
+    in_order = True
+    kind = None
+
+    def __init__(self, manager, store, request, timeout=0.0, monotonic=time.monotonic, sleep=time.sleep):
+        self._manager = manager
+        self._store = store
+        self._request = request
+        self._deadline = monotonic() + timeout if timeout else None
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._boot_id = None
+        # The keys of the things of all steps so far.
+        self._known = []
+
+    def targets(self, records):
+        """The keys of the things of this call, in order. ``records``: all there are, in the order in which the things were stopped."""
+        raise NotImplementedError
+
+    def missing(self, seen):
+        """The error if there is no such thing; None if there is."""
+        raise NotImplementedError
+
+    # What a thing is: its key, how a record names it, its name and state in sentences, what the module returns of it, and how it is.
+    # A subclass has ``key``, ``subject``, ``label``, ``state``, ``shown``, ``is_up``, ``is_down`` and ``is_back`` for this.
+
+    def check(self):
+        self._show()
+
+    def look(self):
+        now = self._monotonic()
+        self._step_ends = now + STEP_SECONDS if self._deadline is None else min(now + STEP_SECONDS, self._deadline)
+        found = self._show()
+        if found and self._boot_id is None:
+            self._boot_id = self._manager.boot_id()
+        self._known += [self.key(seen) for seen in found if self.key(seen) not in self._known]
+        return [(self.label(seen), seen, self._read(self.key(seen))) for seen in found]
+
+    def condition(self, record, seen):
+        """What became of a hold.
+
+        none               runs, and nobody says that it should not
+        not_running        was not running when it was found: nothing to stop, nothing to start again
+        stopping           is to be stopped, or on its way down
+        held               is down, as we left it
+        starting           is to be started again, or on its way up
+        rebooted           runs again because the host was booted anew
+        changed_meanwhile  runs again in the same boot: somebody else acted
+        """
+        if record is None:
+            return NOT_RUNNING if self.is_down(seen) else NONE if self.is_up(seen) else STOPPING
+        if record["phase"] == RESTORING:
+            return NONE if self.is_back(record, seen) else STARTING
+        if self.is_up(seen) and record["boot_id"] != self._boot_id:
+            return REBOOTED
+        if record["phase"] == CHANGING:
+            return HELD if self.is_down(seen) else STOPPING
+        return CHANGED_MEANWHILE if self.is_up(seen) else HELD
+
+    def describe(self, hold):
+        """What the module returns of a thing."""
+        return dict(
+            self.shown(hold.seen),
+            found=hold.shown["found"] if hold.shown else None,
+            held_by=holders(hold.record),
+            condition=CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+        )
+
+    def untouched(self, hold):
+        # If the start is refused, the record stays, because the thing must still be started.
+        return self._request.present and self.is_up(hold.seen)
+
+    def _show(self):
+        records = sorted(self._store.records(self.kind), key=lambda record: record["order"])
+        self._next_order = records[-1]["order"] + 1 if records else 0
+        found = self._manager.show(self.targets(records))
+        for seen in found:
+            error = self.missing(seen)
+            # What has no record needs nothing when it is released.
+            if error and self._request.present and self.key(seen) not in self._known:
+                raise error
+        return found
+
+    def _new_record(self, seen, found, left, events, **more):
+        order, self._next_order = self._next_order, self._next_order + 1
+        return new_record(self.kind, self.subject(self.key(seen)), found, left, events, boot_id=self._boot_id, order=order, **more)
+
+    def _await(self, hold, condition):
+        """Look until the condition is met or the time of the step is over. Returns whether it is met."""
+        while True:
+            hold.seen = self._manager.show([self.key(hold.seen)])[0]
+            if condition(hold.seen):
+                return True
+            left = self._step_ends - self._monotonic()
+            if left <= 0:
+                self._wait_for(hold)
+                return False
+            self._sleep(min(self.pause, left))
+
+    def _wait_for(self, hold):
+        hold.waiting_for = "%s is %s" % (self.label(hold.seen), self.state(hold.seen))
+
+    def _tell_conflict(self, hold):
+        hold.tell(
+            "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
+            % (self.label(hold.seen), self.state(hold.seen))
+        )
+
+    def _read(self, key):
+        return self._store.read(self.kind, self.subject(key))

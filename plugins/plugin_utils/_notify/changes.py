@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The changes that people are told of. Private to the collection; pure.
+
+Each has a key. What is in the list of the keys that were told is not told again, so that runs which find the same do not say it again and again.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, held_since, shape
+
+STATES = ("draining", "approved", "restored", "needs_person", "failed")
+"""What a change can be, as in the option C(states)."""
+DAY = 86400.0
+KEPT = {"needs_person": DAY, "failed": DAY}
+"""For how long such a change is not told again. What still needs a person a day later is."""
+KEPT_EVENTS = 30 * DAY
+MOST_HOSTS = 10
+"""How many hosts a sentence names."""
+
+
+def changes(story, passed, memory, told):
+    """What is new in a pass, as C((key, change)). C(told): per key of what was told, when."""
+    found = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
+    return [(key, dict(change, time=passed["time"])) for key, change in found if key not in told]
+
+
+def still(told, now):
+    """What was told recently enough not to be told again."""
+    return {key: at for key, at in told.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
+
+
+def notification(found):
+    """What the templates of the user see: all changes of a pass in one text, and each by itself."""
+    texts = [change["text"] for change in found]
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return {"title": f"{texts[0]}{more}", "text": "\n".join(texts), "changes": list(found)}
+
+
+def names(hosts):
+    hosts = list(hosts)
+    left = len(hosts) - MOST_HOSTS
+    return ", ".join(hosts[:MOST_HOSTS]) + (f" and {left} more" if left > 0 else "")
+
+
+def _change(state, text, hosts, event=None):
+    event = event or {}
+    return {
+        "state": state, "text": text, "hosts": list(hosts), "event_id": event.get("event_id"), "event_type": event.get("event_type"),
+        "resources": event.get("resources") or [], "not_before": event.get("not_before"),
+    }  # fmt: skip
+
+
+def _label(event):
+    return f"{event['event_type'] or 'event'} {event['event_id']}"
+
+
+def _of_events(story, passed, memory):
+    held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
+    for told in passed["events"]:
+        event = story["events"][told["event_id"]]
+        key = told["event_id"].lower()
+        # A run that takes one step does not see any more that the host is out.
+        out = [name for name, host in told["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
+        if out:
+            when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
+            yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out, event)
+        if event["approved"] is not None and told["outcome"] == UNFINISHED:
+            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(told['hosts'])}", told["hosts"], event)
+        back = [name for name, host in told["hosts"].items() if host["state"] == "restored"]
+        if told["outcome"] != UNFINISHED and back:
+            yield f"restored {key}", _change("restored", f"{_label(event)}: {told['outcome']}; {names(back)} back in service", back, event)
+
+
+def _of_persons(story, passed):
+    groups = {}
+    for name, decision in passed["hosts"].items():
+        if decision["state"] == "needs_person":
+            event_id = (decision["events"] or [None])[0]
+            groups.setdefault((event_id, decision["reason"]), []).append(name)
+    for (event_id, reason), hosts in groups.items():
+        event = story["events"].get(event_id)
+        label = f" ({_label(event)})" if event else ""
+        text = f"{names(hosts)} {'needs' if len(hosts) == 1 else 'need'} a person{label}: {reason}"
+        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts, event)
+
+
+def _of_run(story, passed):
+    """That a run failed, unless all that it would say is said of its hosts."""
+    run = story["run"]
+    if not (run["finished"] and run["failed"]):
+        return
+    said = {f"{name}: {decision['reason']}" for name, decision in passed["hosts"].items() if decision["state"] == "needs_person"}
+    left = [message for message in run["messages"] if message not in said]
+    if left:
+        text = "; ".join(left)
+        yield f"failed {shape(text)}", _change("failed", f"The run failed: {text}", [])

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The entries of C(handle_events_notify): what is wrong with them, and what each of them sends. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import STATES
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+
+OF_TEMPLATES = "graceful_azure_notification"
+"""The variable that templates of the user read."""
+COLLECTION = "community.general"
+COMMON = ("type", "states", "template")
+WEBHOOK = "webhook"
+REQUIRED = {WEBHOOK: "url", "mail": "to", "slack": "token", "teams": "webhook"}
+"""Per type the option that must be given."""
+OPTIONS = {
+    WEBHOOK: ("url", "headers"),
+    "mail": ("to", "cc", "sender", "host", "port", "username", "password", "secure"),
+    "slack": ("token", "channel", "domain"),
+    "teams": ("webhook",),
+}
+"""Per type its own options. But for those of a webhook, they are options of the module below."""
+MODULES = {"mail": "mail", "slack": "slack", "teams": "office_365_connector_card"}
+JSON = "application/json"
+
+
+def mistakes_in(entries, is_installed):
+    """What is wrong with the entries, as sentences. C(is_installed): whether the collection that has the modules is there."""
+    if not isinstance(entries, list):
+        return [f"{NOTIFY}: it must be a list of dictionaries, each with a type"]
+    mistakes = []
+    for number, entry in enumerate(entries):
+        mistakes.extend(f"{NOTIFY}[{number}]: {mistake}" for mistake in _mistakes_in(entry, is_installed))
+    return mistakes
+
+
+def _mistakes_in(entry, is_installed):
+    if not isinstance(entry, dict):
+        return ["it is not a dictionary"]
+    kind = entry.get("type")
+    if kind not in OPTIONS:
+        return [f"type: {kind!r} is none of {', '.join(OPTIONS)}"]
+    known = (*COMMON, *OPTIONS[kind])
+    mistakes = [f"{kind} has no option {key}; there are {', '.join(known)}" for key in entry if key not in known]
+    if not entry.get(REQUIRED[kind]):
+        mistakes.append(f"{kind} needs {REQUIRED[kind]}")
+    states = entry.get("states", list(STATES))
+    if not isinstance(states, list) or not states or [state for state in states if state not in STATES]:
+        mistakes.append(f"states: {states!r} must be a list of some of {', '.join(STATES)}")
+    if kind in MODULES and not is_installed:
+        mistakes.append(f"{kind} needs the collection {COLLECTION} on the controller (ansible-galaxy collection install {COLLECTION})")
+    address = entry.get("url") if kind == WEBHOOK else entry.get("webhook")
+    if address and not _is_url(address):
+        mistakes.append(f"{REQUIRED[kind]}: {_host(address)!r} must begin with https:// or http:// and a name")
+    if kind == WEBHOOK and not mistakes:
+        mistakes.extend(_webhook_mistakes(entry))
+    return mistakes
+
+
+def _webhook_mistakes(entry):
+    headers = entry.get("headers") or {}
+    if not isinstance(headers, dict):
+        yield "headers: it must be a dictionary of texts"
+        return
+    for name, value in headers.items():
+        if any(not str(text).isprintable() for text in (name, value)) or not str(name) or set(str(name)) & set(": "):
+            yield f"headers: {name!r} is no name of a header, or its value is more than one line"
+    if _content_type(headers) == JSON and "template" in entry:
+        try:
+            json.loads(_text(entry["template"]))
+        except ValueError as error:
+            hint = f"write texts as {{{{ {OF_TEMPLATES}.text | to_json }}}}, without quotes, or set headers.Content-Type"
+            yield f"template: it does not yield JSON ({error}); {hint}"
+
+
+def states_of(entry):
+    return entry.get("states", STATES)
+
+
+def message(entry, notification):
+    """What is sent for an entry whose templates saw this notification, as C(send.py) takes it."""
+    kind = entry["type"]
+    about = {"label": _label(entry)}
+    text = _text(entry["template"]) if "template" in entry else notification["text"]
+    if kind == WEBHOOK:
+        body = text if "template" in entry else json.dumps({"source": "graceful.azure", **notification})
+        headers = {str(name): str(value) for name, value in (entry.get("headers") or {}).items()}
+        headers = {**{name: value for name, value in headers.items() if name.lower() != "content-type"}, "Content-Type": _content_type(headers)}
+        return dict(about, url=str(entry["url"]), headers=headers, body=body)
+    options = {key: value for key, value in entry.items() if key not in COMMON}
+    if kind == "mail":
+        options.update(subject=" ".join(notification["title"].split()), body=text)
+    elif kind == "slack":
+        options.update(msg=text)
+    else:
+        options.update(title=notification["title"], text=text, summary=notification["title"])
+    return dict(about, module=f"{COLLECTION}.{MODULES[kind]}", options=options)
+
+
+def _label(entry):
+    """How it is called in warnings. An address may hold a secret, so only its host is told."""
+    where = {WEBHOOK: lambda: _host(entry["url"]), "mail": lambda: entry["to"], "slack": lambda: entry.get("channel"), "teams": lambda: None}[entry["type"]]()
+    return f"{entry['type']} to {', '.join(where) if isinstance(where, list) else where}" if where else entry["type"]
+
+
+def _content_type(headers):
+    return next((str(value) for name, value in headers.items() if str(name).lower() == "content-type"), JSON)
+
+
+def _text(value):
+    """A template may yield more than text."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_url(address):
+    try:
+        parts = urllib.parse.urlsplit(str(address))
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and str(address).isprintable() and " " not in str(address)
+    except ValueError:
+        return False
+
+
+def _host(address):
+    try:
+        parts = urllib.parse.urlsplit(str(address))
+        return parts.hostname or str(address)[:12]
+    except ValueError:
+        return str(address)[:12]

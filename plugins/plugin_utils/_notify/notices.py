@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run has told people, has yet to tell them, and is telling them. Private to the collection. Touches one file of the controller, and processes.
+
+One process at a time sends (C(send.py)), and nobody waits for it but the end of the run. What happens meanwhile is told together, once it has ended. What
+was told is kept in a file, because the next run finds the same events and hosts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from ansible import constants as C
+from ansible.utils.unsafe_proxy import wrap_var
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import changes, notification, still
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages import COLLECTION, OF_TEMPLATES, message, mistakes_in, states_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import installed
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+
+SEND = os.path.join(os.path.dirname(__file__), "send.py")
+SECONDS = 60
+"""How long one process may send."""
+PATIENCE = 10.0
+"""How long the end of a run waits for the last one."""
+TICK = 0.05
+EXAMPLE = {
+    "state": "draining", "text": 'Reboot 602d9444: "web1" goes out of service', "hosts": ["web1"], "event_id": "602d9444", "event_type": "Reboot",
+    "resources": ["vm_web1"], "not_before": "2026-11-24T20:30:00Z", "time": 1795552200.0,
+}  # fmt: skip
+"""What the templates are tried with. A text may have quotes and several lines."""
+
+
+def begin():
+    """What a run remembers from pass to pass. C(queue): changes that are not sent yet. C(told): per key of a change, when it was told."""
+    return {"queue": [], "told": {}, "sender": None, "warned": []}
+
+
+def mistakes(templar, variables):
+    """What is wrong with the variable, before anything is done."""
+    entries, unresolved = _entries(templar, variables, notification([EXAMPLE, EXAMPLE]))
+    if unresolved:
+        return [unresolved]
+    return mistakes_in(entries, installed(COLLECTION) is not None)
+
+
+def tell(notices, told_story, passed, memory, templar, variables):
+    """Add what is new in a pass, and begin to send it. Returns warnings."""
+    warnings = _collect(notices)
+    for key, change in changes(told_story, passed, memory, still({**_read(), **notices["told"]}, passed["time"])):
+        notices["told"][key] = passed["time"]
+        notices["queue"].append(printable(change))
+    return warnings + _send(notices, templar, variables)
+
+
+def end(notices, templar, variables):
+    """Have what is left sent, and wait for it, but not for long. Returns warnings."""
+    deadline = time.monotonic() + PATIENCE
+    warnings = []
+    while notices["queue"] or notices["sender"]:
+        warnings += _collect(notices) + _send(notices, templar, variables)
+        if time.monotonic() > deadline:
+            return [*warnings, f"{NOTIFY}: some notifications may not have been sent, because they take longer than {PATIENCE:g} s"]
+        if notices["sender"]:
+            time.sleep(TICK)
+    return warnings
+
+
+def _entries(templar, variables, told):
+    values, unresolved = resolve(templar, [NOTIFY], dict(variables, **{OF_TEMPLATES: wrap_var(told)}))
+    # The value itself may hold secrets, so it is not told.
+    why = unresolved.get(NOTIFY, "").rpartition("cannot be resolved: ")[2]
+    return values.get(NOTIFY), why and f"{NOTIFY}: it cannot be resolved: {why}"
+
+
+def _send(notices, templar, variables):
+    if notices["sender"] or not notices["queue"]:
+        return []
+    queue, notices["queue"] = notices["queue"], []
+    messages, warnings = [], []
+    entries, unresolved = _entries(templar, variables, notification(queue))
+    for number, entry in enumerate(entries or ()):
+        wanted = [change for change in queue if change["state"] in states_of(entry)]
+        if wanted:
+            told = notification(wanted)
+            if len(wanted) < len(queue):
+                again, unresolved = _entries(templar, variables, told)
+                entry = again[number] if again else entry
+            messages.append(message(entry, told))
+            messages[-1]["label"] = f"{NOTIFY}[{number}] ({messages[-1]['label']})"
+    try:
+        if messages:
+            notices["sender"] = _start(messages)
+        _keep(notices["told"])
+    except OSError as error:
+        warnings.append(f"{NOTIFY}: {error.strerror}: {error.filename}" if error.filename else f"{NOTIFY}: {error.strerror}")
+    return _once(notices, [unresolved, *warnings] if unresolved else warnings)
+
+
+def _start(messages):
+    """Start the process that sends these; returns where it says how that went, and when it must have ended."""
+    result = os.path.join(tempfile.mkdtemp(prefix="graceful-azure-notify-"), "failed.json")
+    environment = dict(os.environ, ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, C.COLLECTIONS_PATHS)))
+    if C.CONFIG_FILE:
+        environment["ANSIBLE_CONFIG"] = C.CONFIG_FILE
+    process = subprocess.Popen(
+        [sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+    )
+    with process.stdin as stream, contextlib.suppress(BrokenPipeError):
+        stream.write(json.dumps({"messages": messages, "seconds": SECONDS, "result": result}, default=str).encode())
+    return {"result": result, "until": time.time() + SECONDS + 5}
+
+
+def _collect(notices):
+    """What the process said that has ended, as warnings."""
+    sender = notices["sender"]
+    if not sender:
+        return []
+    try:
+        with open(sender["result"], encoding="utf-8") as stream:
+            failed = json.load(stream)
+    except FileNotFoundError:
+        if time.time() < sender["until"]:
+            return []
+        failed = [[NOTIFY, "the process that sends notifications has ended without a word"]]
+    notices["sender"] = None
+    with contextlib.suppress(OSError):
+        os.remove(sender["result"])
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(sender["result"]))
+    return _once(notices, [f"{label}: not sent: {why}" for label, why in failed])
+
+
+def _once(notices, warnings):
+    """Each warning is given once in a run."""
+    fresh = [warning for warning in dict.fromkeys(warnings) if warning not in notices["warned"]]
+    notices["warned"].extend(fresh)
+    return printable(fresh)
+
+
+def _path():
+    return os.path.join(C.ANSIBLE_HOME, "graceful_azure_told.json")
+
+
+def _read():
+    """What former runs have told. A file that cannot be read tells nothing."""
+    try:
+        with open(_path(), encoding="utf-8") as stream:
+            found = json.load(stream)
+        return {str(key): float(at) for key, at in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _keep(told):
+    """Add what this run has told to the file, while no other run does."""
+    os.makedirs(C.ANSIBLE_HOME, exist_ok=True)
+    with open(f"{_path()}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new = f"{_path()}.new"
+        with open(new, "w", encoding="utf-8") as stream:
+            json.dump(still({**_read(), **told}, time.time()), stream)
+        os.replace(new, _path())

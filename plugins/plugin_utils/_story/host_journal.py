@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is written to the journal of systemd on each host: its new state. Private to the collection; pure.
+
+A look at the host or an act on it carries the entry, so it costs no module of its own.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+
+WARNING, INFO = 4, 6
+LAST = "forgotten"
+"""The act by which a host that is back deletes its last records."""
+
+
+def with_entries(outcome, written):
+    """The turns of the next pass, with an entry where a host has another state than its journal says.
+
+    C(outcome): that of the plan. C(written): per host the state that was written last, and its events.
+    """
+    told = {name: _Told(name, decision, outcome["events"]) for name, decision in outcome["hosts"].items()}
+    return {
+        name: [turn if "machine" in turn else told[name].with_entry(turn, written.get(name)) for turn in mine] for name, mine in outcome["turns"].items()
+    }
+
+
+def now_written(results, written):
+    """What is written now. C(results): per host the results of its turns."""
+    found = dict(written)
+    for name, mine in results.items():
+        for result in mine:
+            turn = result.get("turn") or {}
+            if "machine" in turn:
+                continue
+            # A look that news have ended had begun, and the entry comes first.
+            entries = [turn["options"].get("journal")] if "options" in turn and (result.get("reached") or result.get("ended")) else []
+            went_well = {act["part"] for act in result.get("acts") or () if not (act.get("failed") or act.get("unreachable"))}
+            entries += [act["args"].get("journal") for act in turn.get("acts") or () if act["part"] == LAST and LAST in went_well]
+            for entry in filter(None, entries):
+                found[name] = [entry["STATE"], entry["EVENT_ID"]]
+    return found
+
+
+class _Told:
+    """What the plan tells of a host, as entries."""
+
+    def __init__(self, name, decision, events):
+        self.decision = decision
+        # The decision names no events that are gone.
+        self.ids = sorted(event["event_id"] for event in events if event["hosts"].get(name, {}).get("state") == decision["state"])
+
+    def with_entry(self, turn, last):
+        added = dict(turn)
+        if "options" in turn and self._is_new(last):
+            added["options"] = dict(turn["options"], journal=self._entry(self.decision["state"], self.decision["reason"], self.ids))
+        if "acts" in turn:
+            added["acts"] = [self._with_last(act) for act in turn["acts"]]
+        return added
+
+    def _with_last(self, act):
+        released = sorted(act["args"].get("event_ids") or ())
+        if act["part"] != LAST or {event_id.lower() for event_id in self.decision["events"]} - {event_id.lower() for event_id in released}:
+            return act
+        return dict(act, args=dict(act["args"], journal=self._entry("restored", "is back in service", released)))
+
+    def _is_new(self, last):
+        if self.decision["state"] == "in_service":
+            return last is not None and last[0] not in SERVING
+        return last != [self.decision["state"], self.ids]
+
+    def _entry(self, state, reason, ids):
+        event = f" ({self.decision['event']})" if self.decision["event"] else ""
+        return {
+            "MESSAGE": printable(f"{state}: {reason}{event}"),
+            "PRIORITY": WARNING if state in ("needs_person", "unobserved") else INFO,
+            "STATE": state,
+            "EVENT_ID": ids,
+        }

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics of a run, as the text that the textfile collector of Prometheus' node_exporter reads. Private to the collection; pure.
+
+A run ends, but a counter must not begin again with the next run. So a run adds to what the file said when it began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, held_since
+
+PREFIX = "graceful_azure_"
+STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
+SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}) (-?[0-9.]+)")
+ANSWERED = "host_last_answer_timestamp_seconds"
+FAILED = "last_run_failed"
+
+
+def read(text):
+    """The values in a file that a former run wrote, by name and labels. What is no line of ours is left out."""
+    return {found[1]: float(found[2]) for found in map(SAMPLE.fullmatch, text.splitlines()) if found}
+
+
+def metrics(group, story, passed, memory, before):
+    """The text of the file after a pass.
+
+    C(group): tells runs apart that write different files on the same machine. C(passed): the pass as a line of the journal has it. C(memory): what the plan
+    remembers after it. C(before): what C(read) found when the run began; when a service answered last is noted there.
+    """
+    families = Families(group, before)
+    run, hosts, events = story["run"], memory.get("hosts") or {}, memory.get("events") or {}
+    _add_run(families, story, run)
+    _add_events(families, story, passed, events)
+    states = Counter(decision["state"] for decision in passed["hosts"].values())
+    families.add("hosts", "gauge", "Targets in each state", [({"state": state}, states[state]) for state in STATES])
+    families.add(
+        "host_state", "gauge", "The state of each target; the one series with the state that it is in", [
+            ({"host": name, "state": decision["state"]}, 1) for name, decision in passed["hosts"].items()
+        ],
+    )  # fmt: skip
+    held = {name: list(held_since(name, passed, memory).values()) for name in passed["hosts"]}
+    families.add("hosts_out", "gauge", "Targets that are out of their load balancers", [({}, sum(map(bool, held.values())))])
+    families.add("holds", "gauge", "Targets that are out, counted once for each event for which they are", [({}, sum(map(len, held.values())))])
+    families.add(
+        "host_held_since_timestamp_seconds", "gauge", "Since when a target has been out of its load balancers",
+        [({"host": name}, min(since)) for name, since in held.items() if since],
+    )  # fmt: skip
+    settings = passed["world"].get("settings") or {}
+    families.add(
+        ANSWERED, "gauge", "When the metadata service of a target last answered; 0: never", list(_answers(families, run, hosts, settings)),
+    )  # fmt: skip
+    return families.text()
+
+
+def _add_run(families, story, run):
+    failed = int(run["failed"]) if run["finished"] else 0
+    failures = {(entry["time"], entry["host"]) for entry in story["entries"] if entry["kind"] == "failure"}
+    families.count("runs_total", "Runs that began", [({}, 1)])
+    families.count("runs_failed_total", "Runs that ended with a failure", [({}, failed)])
+    families.count("steps_failed_total", "Steps on a target that failed", [({}, len(failures))])
+    families.add("run_in_progress", "gauge", "1 while a run goes on; a run that is killed leaves it so", [({}, int(not run["finished"]))])
+    last = failed if run["finished"] else families.known(FAILED)
+    families.add(FAILED, "gauge", "1 if the last run that ended did so with a failure", [({}, last)])
+    families.add("last_run_start_timestamp_seconds", "gauge", "When the last run began", [({}, run["started"])])
+    families.add("last_pass_timestamp_seconds", "gauge", "When the last pass of a run was planned; all other metrics are of this time", [({}, run["updated"])])
+
+
+def _add_events(families, story, passed, events):
+    unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED}
+    standing = [event for key, event in events.items() if key in unfinished and event.get("gone_at") is None]
+    kinds = Counter((event.get("event_type") or "", event.get("status") or "") for event in standing)
+    families.add(
+        "events", "gauge", "Events that stand and name a target", [({"status": status, "type": kind}, count) for (kind, status), count in kinds.items()]
+    )
+    over = Counter((event["event_type"] or "", event["outcome"]) for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED))
+    counted = [({"outcome": outcome, "type": kind}, count) for (kind, outcome), count in over.items()]
+    families.count("events_over_total", "Events that are over, by what became of them", counted)
+    begins = {}
+    for event in standing:
+        # An event that a rule leaves alone is no deadline.
+        if event.get("not_before_at") is not None and event.get("seen_started") is None and event.get("action") != "ignore":
+            for name in event.get("hosts") or ():
+                begins[name] = min(begins.get(name, event["not_before_at"]), event["not_before_at"])
+    families.add(
+        "host_not_before_timestamp_seconds", "gauge", "When the first event that names a target may start; not if it has started or is left alone",
+        [({"host": name}, at) for name, at in begins.items()],
+    )  # fmt: skip
+
+
+def _answers(families, run, hosts, settings):
+    for name, host in hosts.items():
+        silent = host.get("silent_since") is not None
+        if not silent:
+            families.note(ANSWERED, {"host": name}, run["updated"])
+        if not (silent and (settings.get(name) or {}).get("may_be_off")):
+            yield {"host": name}, families.known(ANSWERED, {"host": name})
+
+
+class Families:
+    """The metrics, in the order in which they are written."""
+
+    def __init__(self, group, before):
+        self._group = group
+        self._before = before
+        self._lines = []
+
+    def known(self, name, labels=None):
+        """What was noted last, in this run or a former one, or 0."""
+        return self._before.get(self._series(name, labels or {}), 0)
+
+    def note(self, name, labels, value):
+        self._before[self._series(name, labels)] = value
+
+    def add(self, name, kind, words, samples):
+        self._write(name, kind, words, {self._series(name, labels): value for labels, value in samples})
+
+    def count(self, name, words, samples):
+        """A counter: to these of the run is added what former runs counted."""
+        counted = {series: value for series, value in self._before.items() if series.startswith(f"{PREFIX}{name}{{")}
+        for labels, value in samples:
+            series = self._series(name, labels)
+            counted[series] = counted.get(series, 0) + value
+        self._write(name, "counter", words, counted)
+
+    def text(self):
+        return "\n".join(self._lines) + "\n"
+
+    def _write(self, name, kind, words, values):
+        if values:
+            self._lines += [f"# HELP {PREFIX}{name} {words}.", f"# TYPE {PREFIX}{name} {kind}"]
+            self._lines += [f"{series} {_number(value)}" for series, value in sorted(values.items())]
+
+    def _series(self, name, labels):
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in sorted({**labels, "group": self._group}.items()))
+        return f"{PREFIX}{name}{{{shown}}}"
+
+
+def _number(value):
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _escaped(text):
+    return str(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
