@@ -8,7 +8,7 @@
 """A node of RabbitMQ. What takes it out is RabbitMQ's maintenance mode.
 
 In maintenance mode a node closes the connections of its clients and takes no new ones, and hands over what leads quorum queues. Nothing tells who put it
-into that mode: only the record knows whether it was us. The mode ends whenever RabbitMQ starts, so it is set again then.
+into that mode: only the record knows whether it was us. The mode ends whenever RabbitMQ starts.
 """
 
 from __future__ import annotations
