@@ -536,6 +536,8 @@ class TestBadInput:
         assert "127.0.0.1:9" in output
 
 
+# The plan is in test_plan_faults.py.
+@pytest.mark.long
 def test_a_mistake_on_one_machine_leaves_the_others_alone(site):
     folder = site.folder / "state" / "web1"
     folder.mkdir(parents=True, mode=0o700)

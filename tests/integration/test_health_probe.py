@@ -227,6 +227,8 @@ def test_a_run_that_was_killed_is_continued(make_site):
     assert not site.fails("web1") and site.records() == []
 
 
+# test_roles_nginx.py and test_roles_azure.py have the roles alone behind other balancers.
+@pytest.mark.long
 def test_the_roles_alone(make_site):
     site = make_site()
     playbook = site.folder / "roles.yml"

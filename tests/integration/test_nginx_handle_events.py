@@ -61,6 +61,8 @@ def test_a_reboot_is_seen_through(site):
     assert site.records() == []
 
 
+# A killed module is in test_nginx_hold.py.
+@pytest.mark.long
 def test_a_run_that_was_killed_is_continued_and_the_playbook_holds_shows_and_releases(site):
     site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=600)
     process = site.start("handle_events")

@@ -37,6 +37,8 @@ def approve(azure, **variables):
     return "approve_event", {**known, **azure.options("approve_event_"), "graceful_azure_resource_name": "web1", **variables}
 
 
+# test_what_is_refused and test_a_metadata_service_that_does_not_answer take the same way.
+@pytest.mark.long
 def test_a_host_that_cannot_be_reached(bed, azure):
     mine = bed.event("web1")
     predicted = bed.run(approve(azure), check=True, host="dead")

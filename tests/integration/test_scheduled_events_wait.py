@@ -92,6 +92,8 @@ def test_a_host_that_reboots(host, wait):
     assert "the host cannot be reached" in done.output
 
 
+# The wait is in test_scheduled_events_wait.py of the actions.
+@pytest.mark.long
 def test_a_host_that_is_silent(host, wait):
     finish = wait(timeout=60)
     host.silence()

@@ -57,6 +57,8 @@ def test_a_host_that_would_not_come_back(site, closed):
     assert site.admin_states()["web1"] == "drain"
 
 
+# The settings are in test_settings.py.
+@pytest.mark.long
 def test_holds_takes_nothing_for_false(site):
     run = site.run("holds", holds_release="maybe")
     assert run.status == 2 and "holds_release" in run.output and "maybe" in run.output, run.output
