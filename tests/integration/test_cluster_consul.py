@@ -24,7 +24,6 @@ from tests.support.nodes import until
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
-# The life of such a hold is in tests/unit/plugins/module_utils/test_cluster.py, its requests in test_cluster_consul.py beside it.
 pytestmark = [NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"

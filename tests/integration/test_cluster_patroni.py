@@ -220,14 +220,5 @@ class TestEvents:
         nothing_lost(cluster, writers)
 
     def test_a_run_that_is_killed_is_continued(self, cluster, leader, site, writers):
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=[leader.name], ImpactSeconds=None, SettleSeconds=1)
-        process = site.start("handle_events")
-        wait_until(lambda: any("cluster" in path.name for path in site.records()), 100, "there is a record")
-        site.kill(process)
-        process = site.start("handle_events", handle_events_timeout=150)
-        site.simulator.wait_for(event_id, "Started", 120)
-        site.reboot(leader.name)
-        site.simulator.complete(event_id)
-        run = site.finish(process)
-        assert run.status == 0 and run.event(event_id)["hosts"][leader.name]["state"] == "restored", run.output
+        site.see_killed_and_continued(leader.name)
         nothing_lost(cluster, writers)

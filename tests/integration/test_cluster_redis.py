@@ -231,16 +231,7 @@ class TestEvents:
         nothing_lost(writers)
 
     def test_a_run_that_is_killed_is_continued(self, cluster, site, writers):
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["redis1"], ImpactSeconds=None, SettleSeconds=1)
-        process = site.start("handle_events")
-        wait_until(lambda: any("cluster" in path.name for path in site.records()), 60, "there is a record")
-        site.kill(process)
-        process = site.start("handle_events", handle_events_timeout=150)
-        site.simulator.wait_for(event_id, "Started", 100)
-        site.reboot("redis1")
-        site.simulator.complete(event_id)
-        run = site.finish(process)
-        assert run.status == 0 and run.event(event_id)["hosts"]["redis1"]["state"] == "restored", run.output
+        site.see_killed_and_continued("redis1", recorded=60, started=100)
         self.as_found(cluster)
         nothing_lost(writers)
 

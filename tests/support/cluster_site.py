@@ -116,6 +116,20 @@ class ClusterSite(Site):
         assert self.records() == []
         return run
 
+    def see_killed_and_continued(self, name, recorded=100, started=120):
+        """A Reboot whose run is killed as soon as there is a record, and that the next run sees through. ``recorded``, ``started``: seconds to wait."""
+        event_id = self.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=None, SettleSeconds=1)
+        process = self.start("handle_events")
+        wait_until(lambda: any("cluster" in path.name for path in self.records()), recorded, "there is a record")
+        self.kill(process)
+        process = self.start("handle_events", handle_events_timeout=150)
+        self.simulator.wait_for(event_id, "Started", started)
+        self.reboot(name)
+        self.simulator.complete(event_id)
+        run = self.finish(process)
+        assert run.status == 0 and run.event(event_id)["hosts"][name]["state"] == "restored", run.output
+        assert self.records() == []
+
     def see_cancelled(self, name, is_out, **more):
         """An event that is cancelled when the host is out."""
         event_id = self.simulator.post_event(EventType="Reboot", Resources=[name])
