@@ -26,7 +26,7 @@ from tests.support.processes import Processes
 from tests.support.web import Web
 
 PROGRAM = shutil.which("consul") or str(BUILD / "unpacked/usr/bin/consul")
-NEEDS = pytest.mark.skipif(not Path(PROGRAM).exists(), reason="no consul in the PATH, and tests/setup.sh test could not unpack Debian's")
+NEEDS = pytest.mark.skipif(not Path(PROGRAM).exists(), reason="no consul in the PATH, and tests/setup.sh long could not unpack Debian's")
 
 
 class Agent:

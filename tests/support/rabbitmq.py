@@ -28,7 +28,7 @@ except ImportError:
 UNPACKED = BUILD / "unpacked/usr/lib"
 HOME = next((path for path in (Path("/usr/lib/rabbitmq"), UNPACKED / "rabbitmq") if (path / "bin/rabbitmq-server").exists()), None)
 NEEDS = [
-    pytest.mark.skipif(not HOME, reason="no RabbitMQ in /usr/lib, and tests/setup.sh test could not unpack Debian's"),
+    pytest.mark.skipif(not HOME, reason="no RabbitMQ in /usr/lib, and tests/setup.sh long could not unpack Debian's"),
     pytest.mark.skipif(not pika, reason="no pika: pip install pika"),
 ]
 START_SECONDS = 300
