@@ -168,9 +168,14 @@ class ActionModule(ActionBase):
                     # With the options of the look, because a look that waited for a server counts twice.
                     found.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
                 former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
-                # A look that news have ended returned nothing, so the observation before it stays.
-                group[key] = dict(former, ended=True, watched=found.get("watched")) if found.get("ended") else dict(found, rested=False)
+                group[key] = cls._still(former, found) if found.get("ended") else dict(found, rested=False)
         return {"hosts": hosts, "balancers": balancers}
+
+    @staticmethod
+    def _still(former, ended):
+        """The observation before a look that news have ended, since that look returned nothing."""
+        since = former.get("watched") or former.get("at") or ended["began"]
+        return dict(former, ended=True, watched=ended.get("watched"), unwatched=former.get("unwatched", 0.0) + max(0.0, ended["began"] - since))
 
     @classmethod
     def _acted(cls, known, last):

@@ -237,7 +237,7 @@ class Model:
                 self.seen[name] = dict(last, holds=self.observe_host(name).get("holds", last.get("holds")))
                 return copy.deepcopy(self.seen[name])
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
-                return dict(copy.deepcopy(last), ended=True, watched=self.now)
+                return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])
         self.seen[name] = dict(self.observe_host(name), began=self.now)
         return copy.deepcopy(self.seen[name])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, is_done_with, is_ready, judge_drain, unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, is_done_with, is_outdated, is_ready, judge_drain, unanswered
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
@@ -76,6 +76,7 @@ def decide(observed):
     # take long, or fail each time.
     if any(not hosts[name].leaves_again for name in out):
         steps = {name: found for name, found in steps.items() if name in out or _is_beside(found, hosts[name], observed)}
+    steps = {name: found for name, found in steps.items() if not is_outdated(hosts[name])}
     return Decided(
         observed=observed,
         drains=drains,

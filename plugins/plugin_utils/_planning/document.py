@@ -156,6 +156,7 @@ class HostObservation:
     cut_off: float = 0.0          # the time limit in seconds that ended the look, if one did
     ended: bool = False           # whether news of another look ended it; then this is the observation before
     watched: float | None = None  # until when that look would have told news of its own, by the controller's clock
+    unwatched: float = 0.0        # seconds between the observation and the begin of the look that was ended
     rested: bool = False          # whether there was no look in this pass; then, too, this is an earlier observation
     fingerprint: str = ""         # a digest of the events that it showed
     age: float = 0.0              # seconds between the host's clock and the end of the look

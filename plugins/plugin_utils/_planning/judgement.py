@@ -18,6 +18,8 @@ LOOKS = 2
 """Idle looks in a row after which a host is drained, if also no request came for the seconds of C(load_balancer_quiet)."""
 FRESH = 10.0
 """Seconds for which an observation counts as current."""
+UNWATCHED = 5.0
+"""Seconds for which nobody may have read a host before a look that news ended. After a longer time, no step rests on the observation before it."""
 PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 DELETED = ("Preempt", "Terminate")
@@ -66,6 +68,11 @@ def judge_drain(host, now):
             looks_outside = min(looks_outside, LOOKS - 1)
     left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
+
+
+def is_outdated(host):
+    """Whether nobody read the host for a while before its look was ended, as after the controller stood still. Another one may have gone on meanwhile."""
+    return host.observation.ended and host.observation.unwatched > UNWATCHED
 
 
 def is_fresh(host, now):

@@ -172,6 +172,25 @@ class TestLooksThatAreOlderThanActs:
         assert result["acted"]["web0"]["failure"] == {"pass": 4, "message": "lb1: no socket"}
 
 
+class TestEndedByNews:
+    """A look that news of another host ended returned nothing."""
+
+    @staticmethod
+    def seen(former, **ended):
+        item = {"turn": {"name": "web1", "options": {}}, "ended": True, **ended}
+        known = {"web1": {"graceful_azure_turns": {"results": [item]}}}
+        return ActionModule._seen(known, {"hosts": {"web1": former}, "balancers": {}})["hosts"]["web1"]
+
+    def test_the_observation_before_it_stays(self):
+        former = {"reached": True, "at": 100.0, "events": []}
+        assert self.seen(former, began=101.0, watched=130.0) == dict(former, ended=True, watched=130.0, unwatched=1.0)
+
+    def test_the_time_in_which_nobody_read_the_host_adds_up(self):
+        once = self.seen({"reached": True, "at": 100.0}, began=120.0, watched=121.0)
+        assert once["unwatched"] == 20.0
+        assert self.seen(once, began=122.0, watched=123.0)["unwatched"] == 21.0
+
+
 class TestBroughtBack:
     """Whoever is back was not looked at since, nor were its balancers."""
 

@@ -1270,6 +1270,21 @@ class TestMinimumInService:
         assert one.in_rotation("web2") == ["lb1"] and one.in_rotation("web1") == []
         assert {event_id for _at, event_id, _by in one.posted} == {"e1", "e2"}
 
+    def test_a_controller_that_stood_still_takes_nobody_out_for_what_it_saw_before(self):
+        """Another controller has brought the host back meanwhile, the event is over, and news end the first look after that."""
+        model = Model(hosts=2)
+        model.announce("e1", "web1", notice=20)
+        model.until(lambda outcome: state(outcome, "web1") == "approved")
+        other = model.another()
+        model.over("e1")
+        other.until(lambda outcome: other.in_rotation("web1"))
+        model.now += 20.0
+        model.news_for = 60.0
+        model.go()
+        assert model.in_rotation("web1") == ["lb1"]
+        assert state(model.finish(), "web1") == "restored"
+        assert model.in_rotation("web1") == ["lb1"]
+
     def test_a_late_step_of_a_run_that_was_killed(self):
         late = Model(hosts=2)
         late.announce("e2", "web2", notice=800)
