@@ -107,7 +107,8 @@ def _hint(text: str) -> str:
 
 def _source(node: Node) -> str:
     """The source text of a node, shortened if it is long."""
-    kind, value = node["type"], node.get("value")
+    kind: str = node["type"]
+    value: Any = node.get("value")
     if kind == "literal":
         text = f"'{value}'" if isinstance(value, str) else f"`{json.dumps(value)}`"
     else:
@@ -242,9 +243,9 @@ class _Checker(TreeInterpreter):
         elif truth_only and (kind.startswith("multi_select") or kind == "literal" and node["value"] is not True and is_true(node["value"])):
             words, meant = _constants(node), "join conditions with && or ||"
             if words and len(words) >= len(node["children"]) and all(isinstance(word, str) for word in words):
-                names, words = zip(*(_KEY_OF_WORD.get(word.strip().lower(), ("event_type", word)) for word in words))
-                listed = ", ".join(f"'{word}'" for word in words)
-                meant = "say what it is compared with, such as " + (f"{names[0]} == {listed}" if _is_text(node) else f"contains([{listed}], {names[0]})")
+                known = [_KEY_OF_WORD.get(word.strip().lower(), ("event_type", word)) for word in words]
+                name, listed = known[0][0], ", ".join(f"'{word}'" for _name, word in known)
+                meant = "say what it is compared with, such as " + (f"{name} == {listed}" if _is_text(node) else f"contains([{listed}], {name})")
             yield f"{_source(node)} stands alone and is always true; {meant}"
 
     def _field(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
@@ -285,8 +286,8 @@ class _Checker(TreeInterpreter):
         sides, sign, always = node["children"], node["value"], "is always true" if node["value"] == "ne" else "is never true"
         mine, its = (self._known_types(side) for side in sides)
         if mine and its and not mine & its & (set(_TYPES) if sign in ("eq", "ne") else {"number", "string"}):
-            why = self._suggestion(sign, *sides) or self._suggestion(sign, *reversed(sides)) or self._types_of(*sides)
-            yield f"{_source(node)} {always}: {why}"
+            meant = self._suggestion(sign, *sides) or self._suggestion(sign, *reversed(sides)) or self._types_of(*sides)
+            yield f"{_source(node)} {always}: {meant}"
             return
         entries = [_types(self._entries(side)) - {"null"} for side in sides]
         if all(entries) and not entries[0] & entries[1]:

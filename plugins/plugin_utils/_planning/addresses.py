@@ -28,7 +28,7 @@ def address_text(address: str, port: int | None) -> str:
 def addresses_of(hosts: Collection[Host], partial: bool = False) -> Addresses:
     """The C(Addresses) of all targets. C(partial): other hosts behind the same balancers are no targets, and nobody knows their addresses."""
     owners: dict[str, set[str]] = {}
-    claims: dict[tuple[str | None, int], set[str]] = {}
+    claims: dict[tuple[str | None, int | None], set[str]] = {}
     for host in hosts:
         for address in host.addresses or ():
             owners.setdefault(address, set()).add(host.name)
@@ -43,10 +43,10 @@ class Addresses:
     """What leads to a host, and to nobody else."""
 
     owners: dict[str, set[str]]  # names of the targets, by address
-    claims: dict[tuple[str | None, int], set[str]]  # names of the targets whose connections are counted, by network and port
+    claims: dict[tuple[str | None, int | None], set[str]]  # names of the targets whose connections are counted, by network and port
     all_known: bool
 
-    def leads_to(self, host: Host, at: tuple[str | None, int | None], led: Iterable[Json | None], named: Collection[str], machine: Json) -> bool:
+    def leads_to(self, host: Host, at: tuple[str | None, int | None], led: Collection[Json | None], named: Collection[str | None], machine: Json) -> bool:
         """Whether an address and port lead to the host, and to no other target, as far as can be told.
 
         C(led): where the host's places led when they were taken out. C(named): the addresses to which the places of its own name lead.

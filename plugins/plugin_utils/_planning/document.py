@@ -106,7 +106,8 @@ class Settings:
     @property
     def quiet(self) -> float:
         """Seconds without a new request after which a host that is out counts as idle."""
-        return max(balancer.get("quiet", 0.0) for balancer in self.load_balancers)
+        longest: float = max(balancer.get("quiet", 0.0) for balancer in self.load_balancers)
+        return longest
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,10 @@ class Record:
     for_server: str | None = None
 
     @property
-    def name(self) -> str | None:
-        return self.subject.get("name")
+    def name(self) -> str:
+        """The name of what is held; empty if it has none."""
+        name: str | None = self.subject.get("name")
+        return name or ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,8 @@ class MachineObservation:
 
     def seen_at(self, now: float) -> float:
         """When the machine's clock showed the time that the look returned."""
-        return now if self.is_new else float(self.result.get("at", now))
+        at: float = self.result.get("at", now)
+        return now if self.is_new else at
 
 
 Machines = dict[str, MachineObservation]

@@ -115,7 +115,7 @@ class Event(EventMemory):
     def details(self) -> Json:
         """The details of the event that a record keeps, for people and for runs that have not seen the event."""
         kept = {key: getattr(self, key) for key in ("event_type", "resources", "not_before", "action", "targets")}
-        return dict(kept, rule=(self.rule or {}).get("name"))
+        return dict(kept, rule=self.rule["name"] if self.rule else None)
 
 
 def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now: float) -> dict[str, Event]:

@@ -21,7 +21,7 @@ WHOLE = 2.0
 
 def _told_by(record: Record) -> str:
     if record.kind == "task":
-        return str(record.name)
+        return record.name
     return f"{record.kind}_{record.subject.get('type')}" if record.kind == "cluster" else record.kind
 
 

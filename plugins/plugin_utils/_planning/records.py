@@ -141,7 +141,7 @@ def _note_since(host: Host, event: Event, record: Record, entry: Entry, clock: C
     """Note since when the host is out for the event, as the record tells. So the time does not begin again after a run was killed."""
     told = ((provider, provider.out_since(record, entry, event.first_seen == clock.now)) for provider, _balancer in host.balancers)
     provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))
-    if provider is None:
+    if provider is None or dates is None:
         return
     out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
     known = host.held_since.setdefault(event.key, out)

@@ -238,7 +238,9 @@ def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed) -> Turns
     turns = dict(turns)
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
-        mine = [dict({"machine": machine} if machine else {}, name=machine or name, acts=todo, balancers=balancers) for machine, todo in found if todo]
+        mine: list[Turn] = [
+            {**({"machine": machine} if machine else {}), "name": machine or name, "acts": todo, "balancers": balancers} for machine, todo in found if todo
+        ]
         for turn in mine:
             if any(act["part"] == "seen" for act in turn["acts"]):
                 turn["asks"] = True
@@ -312,8 +314,10 @@ def _is_spared(observation: HostObservation, now: float) -> bool:
 
 def _machine_rests(machine: MachineObservation | None, rest: float, now: float) -> bool:
     """Whether the last observation of a machine is new enough, or the last look at it was cut off."""
-    result = machine.result if machine else {}
-    at = result.get("at", result.get("began"))
+    if machine is None:
+        return False
+    result = machine.result
+    at: float | None = result.get("at", result.get("began"))
     if not at:
         return False
     can_be_read = machine.records is not None and not result.get("error") and not result.get("fatal")

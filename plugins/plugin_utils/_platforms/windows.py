@@ -156,8 +156,8 @@ class Windows:
         args = {"script": script(name), "parameters": parameters, "error_action": "stop"}
         result = self.module("ansible.windows.win_powershell", args)
         if result.get("failed"):
-            told = as_list(result.get("error"))
-            exception = (told[0].get("exception") or {}) if told and isinstance(told[0], dict) else {}
+            errors = as_list(result.get("error"))
+            exception = (errors[0].get("exception") or {}) if errors and isinstance(errors[0], dict) else {}
             raise WindowsError(f"{name}.ps1 failed on the host: {first_line(exception.get('message') or result.get('msg'))}")
         output = "".join(as_text(line) for line in as_list(result.get("output"))).lstrip("\ufeff").strip()
         try:

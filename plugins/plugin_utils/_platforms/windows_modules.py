@@ -106,13 +106,10 @@ def _wait(windows: Windows, params: Options) -> Json:
 
 
 def _approval(windows: Windows, params: Options) -> Json:
-    def step() -> tuple[list[str], list[Json], list[str]]:
-        store = Records(windows, params["state_dir"])
-        client = Client(windows, params)
-        return approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
-
+    store = Records(windows, params["state_dir"])
+    client = Client(windows, params)
     # An approval is never begun anew: whether the request was sent is on record.
-    approved, not_approved, warnings = step()
+    approved, not_approved, warnings = approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
     return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
 
 
@@ -147,7 +144,8 @@ def _connections(windows: Windows, params: Options) -> Json:
 
 
 def _answer(windows: Windows, params: Options) -> Json:
-    return wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
+    result: Json = wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
+    return result
 
 
 def _observe(windows: Windows, params: Options) -> Json:

@@ -53,7 +53,7 @@ def _addresses(settings: BalancerSettings, machine: MachineObservation) -> set[s
     """The addresses to which a host's servers lead, and led when they were taken out."""
     now = {server.get("address") for server in _servers(machine) or () if _is_named(settings, server)}
     led = {record.leads_to.get("address") for record in machine.records or () if record.leads_to and _is_named(settings, record.subject)}
-    return (now | led) - {None}
+    return {address for address in now | led if address is not None}
 
 
 def _carries_nothing(settings: BalancerSettings, machine: MachineObservation) -> bool:

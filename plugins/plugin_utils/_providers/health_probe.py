@@ -78,8 +78,10 @@ class HealthProbe(Provider):
 
     def shows(self, result: Json, act: Json) -> bool:
         answers, seen = act.get("answers") or (), result.get("answer")
+        if not seen or not answers:
+            return False
         held_by = {fold(event_id) for answer in answers for event_id in answer["held_by"]}
-        return bool(seen) and bool(answers) and {fold(event_id) for event_id in seen["held_by"]} == held_by
+        return {fold(event_id) for event_id in seen["held_by"]} == held_by
 
     def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
         told = next((answer for answer in act.get("answers") or () if result.get("answer") and answer["on"] == result["answer"]["on"]), None)

@@ -15,6 +15,5 @@ class NoBalancer(Provider):
     name = "none"
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        name = record.name or ""
-        is_task = record.kind == "task" and (name in ("drain_host_before", "drained") or name.startswith(OUT_RECORD))
+        is_task = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
         return (entry.since,) if is_task or record.kind == "cluster" else None

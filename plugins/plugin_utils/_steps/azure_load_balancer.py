@@ -118,7 +118,7 @@ class AzureLoadBalancer(Balancer):
             )
 
     def known_by(self, settings: BalancerSettings) -> str:
-        return "azure_" + next(iter(settings["known_as"]))
+        return "azure_" + str(next(iter(settings["known_as"])))
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None

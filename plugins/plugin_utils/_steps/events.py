@@ -51,6 +51,7 @@ def deadline(now: float, timeout: float, events: Json) -> float:
 
     C(events): what C(events_of_hold) returned.
     """
+    left: list[float]
     if events["events"]:
         left = [event["seconds_until_not_before"] for event in events["events"] if event.get("seconds_until_not_before") is not None]
     else:

@@ -99,7 +99,7 @@ class HealthProbe(Balancer):
             "command": of_command,
             "responder": {"responder_port": port},
             "iis_site": {"iis_site": str(entry.get("health_probe_iis_site") or "")},
-        }.get(action, {})
+        }.get(action or "", {})
         url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
             "host": host,
@@ -121,7 +121,7 @@ class HealthProbe(Balancer):
         if not action:
             yield f"load_balancer_health_probe_action: not set; provider health_probe needs one of {', '.join(NEEDS)}"
         yield from (
-            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it" for name in NEEDS.get(action, ()) if not entry.get(name)
+            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it" for name in NEEDS.get(action or "", ()) if not entry.get(name)
         )
         yield from _wrong_figures(entry)
         unit = str(entry.get("health_probe_service") or "")
@@ -272,7 +272,7 @@ def _number(entry: Options, name: str, default: float) -> float:
 def _wrong_figures(entry: Options) -> Iterator[str]:
     """Sentences about figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
     for name, least, words in (("interval", None, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
-        value = entry.get(f"health_probe_{name}")
+        value: Any = entry.get(f"health_probe_{name}")
         try:
             number = float(value)
         except (TypeError, ValueError):

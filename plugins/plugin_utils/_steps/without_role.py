@@ -22,7 +22,7 @@ UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role d
 
 def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> bool:
     """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
-    part = act["part"]
+    part: str = act["part"]
     steps, answer = _steps(done), _result("answer", done)
     if part == "sent":
         # From outside, an event is approved as it was just read.
