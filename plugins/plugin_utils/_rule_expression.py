@@ -57,7 +57,13 @@ _ALL_WORDS = {*EVENT_TYPES}.union(*_COMPLETE_SETS)
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DATE_BEGINS = re.compile(r"(\d{4}(-\d\d(-\d\d(T[0-9:.]*Z?)?)?)?)?")
 _ALWAYS_NAMED = "a rule is checked only for the hosts that the event names, so affects_host is always true"
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {"eq": operator.eq, "ne": operator.eq, "contains": operator.contains, "starts_with": str.startswith, "ends_with": str.endswith}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq,
+    "ne": operator.eq,
+    "contains": operator.contains,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _SYNTAX = {
     "field": "{value}", "current": "@", "identity": "", "subexpression": "{0}.{1}", "index_expression": "{0}{1}", "index": "[{value}]",

@@ -154,4 +154,9 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts | None:
     return [(None, first), *given_back, (None, last)]
 
 
-_ACTS: dict[str, Callable[[StepJson, Host, Run], Acts | None]] = {"load_balancer": _load_balancer, "approve_event": _approve_event, "drain_host": _drain_host, "restore_service": _restore_service}
+_ACTS: dict[str, Callable[[StepJson, Host, Run], Acts | None]] = {
+    "load_balancer": _load_balancer,
+    "approve_event": _approve_event,
+    "drain_host": _drain_host,
+    "restore_service": _restore_service,
+}

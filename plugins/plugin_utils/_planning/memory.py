@@ -81,7 +81,8 @@ class EventMemory:
     namesakes: list[str] = field(default_factory=list)    # the targets whose own services proved that it names another VM of the same name
     answered_empty: list[str] = field(default_factory=list)  # the targets whose own services have answered with an empty body
     named: dict[str, float] = field(default_factory=dict)    # per lower-case name in Resources: since when it is there
-    without: dict[str, tuple[float, float]] = field(default_factory=dict)  # per host: since when its service gives documents without it, and the last
+    # Per host: since when its service gives documents without it, and when it gave the last.
+    without: dict[str, tuple[float, float]] = field(default_factory=dict)
     targets: list[str | None] | None = None  # the names in Azure of the targets that it names
     action: str | None = None
     rule: Rule | None = None               # the rule that decides

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
+Searched = Callable[[str, str], list[str]]
+"""Returns the addresses of a host, by its name and the key of a look."""
 FREE = "free"
 """Condition of a place on which there is no hold of ours."""
 HELD = "held"
@@ -169,9 +171,7 @@ class Provider:
         """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
         return ""
 
-    def looks(
-        self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Callable[[str, str], list[str]],
-    ) -> Iterable[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
         """A C(NextLook) for each of its machines, for the next pass.
 
         C(settings): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests the look waits for, with the

@@ -38,6 +38,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, Json, Options, Turn
@@ -355,7 +356,7 @@ def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups:
 def _machine_looks(
     balancers: Sequence[tuple[str, BalancerSettings]],
     waits: Mapping[str, float] | None = None,
-    searched: Callable[[str, str], list[str]] = lambda name, key: [],
+    searched: Searched = lambda name, key: [],
     drain_wait: Callable[[float], float] = lambda quiet: 0.0,
 ) -> list[Turn]:
     """The turns that look at machines, one for each HAProxy or other balancer there.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import ntpath
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     NOTHING_TOUCHED,

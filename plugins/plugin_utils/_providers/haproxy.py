@@ -6,13 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    FREE,
+    HELD,
+    Count,
+    Group,
+    NextLook,
+    Place,
+    Provider,
+    Searched,
+    Traffic,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
@@ -125,9 +136,7 @@ class Haproxy(Provider):
     def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         return words.came(settings, place.name, place.state, came, clock(begun))
 
-    def looks(
-        self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Callable[[str, str], list[str]],
-    ) -> Iterator[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
         draining: dict[str, float] = {}
         for name, values in settings:

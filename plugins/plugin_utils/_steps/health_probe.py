@@ -121,7 +121,9 @@ class HealthProbe(Balancer):
         if not action:
             yield f"load_balancer_health_probe_action: not set; provider health_probe needs one of {', '.join(NEEDS)}"
         yield from (
-            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it" for name in NEEDS.get(action or "", ()) if not entry.get(name)
+            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it"
+            for name in NEEDS.get(action or "", ())
+            if not entry.get(name)
         )
         yield from _wrong_figures(entry)
         unit = str(entry.get("health_probe_service") or "")
