@@ -63,6 +63,7 @@ class Document(NamedTuple):
     incarnation: int
     warnings: list[str]
 
+
 _SPELLING = {name.lower(): name for name in EVENT_TYPES + EVENT_STATUSES}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ISO = re.compile(

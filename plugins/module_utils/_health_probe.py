@@ -73,7 +73,6 @@ class Refused(ProbeError):
     """A change was refused."""
 
 
-
 class Seen(NamedTuple):
     """What one look at the thing that is acted on tells."""
 
