@@ -392,7 +392,7 @@ def parse_record(data: bytes, path: str) -> Record:
     return record
 
 
-_SHAPE = (
+_SHAPE: tuple[tuple[str, Types, str], ...] = (
     ("kind", str, "a string"),
     ("subject", dict, "an object"),
     ("found", dict, "an object"),

@@ -16,7 +16,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 
@@ -38,7 +38,7 @@ def minimum(value: int | str, servers: int) -> int:
     return int(value)
 
 
-def shortage(value: int | str, name: str, backend: list[dict[str, Any]], place: str, leaving: Collection[str] = ()) -> str | None:
+def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]], place: str, leaving: Collection[str] = ()) -> str | None:
     """A phrase if too few servers would stay in service without the server of that name; otherwise None.
 
     ``backend`` is all servers of its backend, each with its ``server``, ``in_service`` and ``backup``; those that are

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
         def start(self, __name: str) -> None: ...
 
-        def names(self, names: Iterable[str]) -> list[str]: ...
+        def names(self, names: Collection[str]) -> list[str]: ...
 
         def comes_back(self, name: str) -> bool: ...
 
@@ -236,7 +236,7 @@ class Services(StoppedInOrder[Unit, str]):
         systemd: ServiceManager,
         store: RecordReader,
         request: Request,
-        services: Iterable[str] | None,
+        services: Collection[str] | None,
         timeout: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

@@ -291,7 +291,7 @@ class Site:
         if self._show().state == _iis.MISSING:
             raise ProbeError(f"IIS has no site {self.on} (load_balancer_health_probe_iis_site).")
 
-    def look(self, record: Json | None, boot_id: str) -> Seen:
+    def look(self, record: Json | None, boot_id: str | None) -> Seen:
         site = self._show()
         moves = site.state in (_iis.STARTING, _iis.STOPPING)
         # A site that was removed while it was held answers nobody.
