@@ -34,12 +34,12 @@ STEP_SECONDS = 2.0
 Key = TypeVar("Key")
 
 if TYPE_CHECKING:
-    Asked = TypeVar("Asked", contravariant=True)
+    Key_contra = TypeVar("Key_contra", contravariant=True)
 
-    class Manager(Protocol[State, Asked]):
+    class Manager(Protocol[State, Key_contra]):
         """What is asked about the things."""
 
-        def show(self, __things: Collection[Asked]) -> list[State]: ...
+        def show(self, __things: Collection[Key_contra]) -> list[State]: ...
 
         def boot_id(self) -> str: ...
 
