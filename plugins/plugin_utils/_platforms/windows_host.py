@@ -203,7 +203,7 @@ class File:
         if found.kind in ("folder", "unreadable"):
             raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
 
-    def look(self, record: Json | None, boot_id: str) -> Seen:
+    def look(self, record: Json | None, boot_id: str | None) -> Seen:
         found = self._entries()[0]
         there = found.kind != "missing"
         return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
