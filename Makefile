@@ -31,7 +31,7 @@ help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
 	@echo 'make test       the whole test suite'
 	@echo 'make test-unit  the unit tests alone'
-	@echo 'make lint       ruff, shellcheck, ansible-lint, changelog, documentation, package'
+	@echo 'make lint       ruff, mypy, shellcheck, ansible-lint, changelog, documentation, package'
 	@echo 'make sanity     ansible-test sanity'
 	@echo 'make test-long  chaos, fuzz and version matrix at full length'
 	@echo 'make bench      the benchmarks, each with its peer in the same run'

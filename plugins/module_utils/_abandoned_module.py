@@ -21,7 +21,7 @@ STDOUT = 1
 CLOSED = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET)
 
 
-def end_unless_read(output=STDOUT):
+def end_unless_read(output: int = STDOUT) -> None:
     """End this process if the reader of its output is gone. A module that waits calls this about twice a second.
 
     It writes an empty line, because C(sudo) and C(ssh) only notice a closed connection when they write to it. Ansible skips empty lines before the
@@ -37,7 +37,7 @@ def end_unless_read(output=STDOUT):
             raise SystemExit(1) from None
 
 
-def _is_hung_up(output):
+def _is_hung_up(output: int) -> bool:
     poll = select.poll()
     poll.register(output, 0)  # POLLERR and POLLHUP are told in any case
     return any(events & (select.POLLERR | select.POLLHUP) for _file, events in poll.poll(0))

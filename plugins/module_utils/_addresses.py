@@ -28,7 +28,7 @@ LIST_BYTES = 1 << 16
 LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
-def own_addresses(proc="/proc"):
+def own_addresses(proc: str = "/proc") -> list[str]:
     """The sorted addresses, without loopback and link-local ones. The list is empty if they cannot be read.
 
     The addresses of the loopback interface are left out, even those that a user has added. They need not belong to this machine alone: every VM behind
@@ -47,7 +47,7 @@ def own_addresses(proc="/proc"):
     return sorted(str(address) for address in known if not (address.is_loopback or address.is_link_local))
 
 
-def _on_loopback():
+def _on_loopback() -> set[str]:
     """The IPv4 addresses of the loopback interface, whatever their labels. The set is empty if the kernel does not tell them."""
     answer = array.array("B", bytes(LIST_BYTES))
     try:
@@ -60,7 +60,7 @@ def _on_loopback():
     return {socket.inet_ntoa(entry[20:24]) for entry in entries if entry[:16].split(b"\0")[0].split(b":")[0] == b"lo"}
 
 
-def network_of(proc="/proc"):
+def network_of(proc: str = "/proc") -> str | None:
     """An id of this network namespace, or None if it cannot be found. Other machines, and other containers on this machine, have other ids."""
     boot = _read(proc, "sys", "kernel", "random", "boot_id").strip()
     try:
@@ -70,7 +70,7 @@ def network_of(proc="/proc"):
     return hashlib.sha256((boot + namespace).encode()).hexdigest()[:16] if boot else None
 
 
-def _read(*parts):
+def _read(*parts: str) -> str:
     try:
         with open(os.path.join(*parts), "rb") as stream:
             return stream.read().decode("ascii", "replace")

@@ -10,11 +10,19 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
+    from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reading
 
 # How often the events are read and approved, because the document may change in between.
 ATTEMPTS = 3
@@ -26,9 +34,11 @@ class RefusedError(Exception):
     """The event must not be approved, or not by this host."""
 
 
-def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
+def decide(
+    reading: Reading, event_ids: list[str], allow_other_hosts: bool, ready: list[str] | None = None, types: dict[str, Any] | None = None
+) -> tuple[list[str], list[dict[str, str]]]:
     """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
-    ready = None if ready is None else {name.strip().lower() for name in ready}
+    names_ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
     approve = []
     leave = []
@@ -56,7 +66,7 @@ def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
                 f"event_details: event {clip(event['event_id'])} was to be approved as {clip(planned)} and is {clip(str(event['event_type']))} now. "
                 "Nothing was approved."
             )
-        unready = [] if ready is None else [name for name in event["resources"] if name.lower() not in ready]
+        unready = [] if names_ready is None else [name for name in event["resources"] if name.lower() not in names_ready]
         if unready:
             raise RefusedError(
                 f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
@@ -68,7 +78,15 @@ def decide(reading, event_ids, allow_other_hosts, ready=None, types=None):
 class Approval:
     """Approves some events, all with one request."""
 
-    def __init__(self, client, reader, event_ids, allow_other_hosts=False, ready=None, types=None):
+    def __init__(
+        self,
+        client: ImdsClient,
+        reader: Reader,
+        event_ids: list[str],
+        allow_other_hosts: bool = False,
+        ready: list[str] | None = None,
+        types: dict[str, Any] | None = None,
+    ) -> None:
         self.client = client
         self.reader = reader
         self.event_ids = event_ids
@@ -79,7 +97,7 @@ class Approval:
         self.unsure = False  # whether an earlier try may have been accepted although the last one was refused
 
     @classmethod
-    def from_params(cls, client, params):
+    def from_params(cls, client: ImdsClient, params: Mapping[str, Any]) -> Approval:
         """Make one from the options of a module. Raises SelectionError."""
         unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
@@ -88,19 +106,25 @@ class Approval:
         types = {event_id.lower(): known.get("event_type") for event_id, known in details.items() if isinstance(known, dict)}
         return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types)
 
-    def send(self, check_mode=False, before_post=None, deadline=None, ready_until=None):
+    def send(
+        self,
+        check_mode: bool = False,
+        before_post: Callable[[list[str]], object] | None = None,
+        deadline: float | None = None,
+        ready_until: float | None = None,
+    ) -> tuple[list[str], list[dict[str, str]], list[str]]:
         """Send the approval. Returns what was approved, what was not and why, and the warnings.
 
         ``before_post`` is called with the ids that are about to be sent. ``deadline`` is a time of the client's clock. Nothing is sent in the last
         second before it, and nothing waits beyond it. ``ready_until`` is a time of this machine's clock. Nothing is sent after it.
         """
-        refused = None
+        refused: tuple[ImdsStatusError, dict[str, object]] | None = None
         last_post = None if deadline is None else deadline - POST_SECONDS
         for _dummy in range(ATTEMPTS):
             # An approval cannot be taken back, so the events are read again immediately before it.
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
             approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
-            document = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
+            document: dict[str, object] = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
             if self.client.api_version == PREVIEW:
                 document["DocumentIncarnation"] = str(reading.document_incarnation)
             if approve and not check_mode:
@@ -122,4 +146,5 @@ class Approval:
                     refused = (error, document)
                     continue
             return approve, leave, reading.warnings
+        assert refused is not None  # only a refusal ends the loop without a return
         raise refused[0]

@@ -16,13 +16,13 @@ balancer. So the pool is written only if nobody changed the pool or a record sin
 from __future__ import annotations
 
 import base64
-import collections
 import contextlib
 import copy
 import hashlib
 import json
 import random
 import zlib
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     ENDED,
@@ -44,6 +44,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import Client
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
 KIND = "azure_address"
 NETWORK_VERSION = "2024-05-01"
@@ -80,33 +88,42 @@ REASON_LIMIT = 60
 # After another program's write, the pool is read again. The pause before that, in seconds, grows up to the second figure.
 PAUSE, PAUSE_MOST = 0.2, 2.0
 
-# ``settled``: whether Azure did what it was told last. ``failed``: whether it will not do it any more. With neither, it is still at work.
-Address = collections.namedtuple("Address", "pool name ip state settled failed")
+
+class Address(NamedTuple):
+    pool: str
+    name: str
+    ip: str | None
+    state: str
+    # Whether Azure did what it was told last, and whether it will not do it any more. With neither, it is still at work.
+    settled: bool
+    failed: bool
 
 
 class Pools:
     """The pools of load balancers, as far as holds need them. With ``dry`` changes are kept in memory."""
 
-    def __init__(self, client, dry=False):
+    def __init__(self, client: Client, dry: bool = False) -> None:
         self._client = client
         self._dry = dry
-        self._told = {}
-        self._tags = {}
-        self._ips = {}
+        # In check mode: the states that addresses were told to have, by pool and name, and the tags of load balancers.
+        self._told: dict[tuple[str, str], str] = {}
+        self._tags: dict[str, dict[str, str]] = {}
+        # The private addresses of IP configurations of network interfaces.
+        self._ips: dict[str, str | None] = {}
         # Sentences about the network interfaces that this identity cannot read.
-        self.unread = []
+        self.unread: list[str] = []
 
     @property
-    def left(self):
+    def left(self) -> float:
         return self._client.left
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> None:
         self._client.sleep(seconds)
 
-    def read(self, pool):
+    def read(self, pool: str) -> dict[str, Any]:
         return self._client.get(pool, NETWORK_VERSION)
 
-    def addresses(self, pool, body):
+    def addresses(self, pool: str, body: dict[str, Any]) -> list[Address]:
         """The addresses of a pool that was read."""
         properties = body.get("properties") or {}
         provisioning = properties.get("provisioningState", "Succeeded")
@@ -119,7 +136,7 @@ class Pools:
             found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled, failed))
         return found
 
-    def ip_of_interface(self, entry):
+    def ip_of_interface(self, entry: dict[str, Any]) -> str | None:
         """The private address of a member on a network interface, or None. Azure does not always show it in the pool."""
         configuration = ((entry.get("properties") or {}).get("networkInterfaceIPConfiguration") or {}).get("id")
         if not configuration or "/networkinterfaces/" not in configuration.lower() or "/virtualmachinescalesets/" in configuration.lower():
@@ -138,7 +155,7 @@ class Pools:
                     self._ips[configuration] = (each.get("properties") or {}).get("privateIPAddress")
         return self._ips[configuration]
 
-    def write(self, pool, body, name, state, seconds):
+    def write(self, pool: str, body: dict[str, Any], name: str, state: str, seconds: float) -> bool:
         """Give one address a state, and write back everything else as it was read. Returns whether Azure is done."""
         if self._dry:
             self._told[pool.lower(), name] = state
@@ -155,12 +172,12 @@ class Pools:
         operation = self._client.put(pool, NETWORK_VERSION, changed, body["etag"])
         return operation is None or self._client.follow(operation, pool, seconds)
 
-    def tags(self, balancer):
+    def tags(self, balancer: str) -> dict[str, str]:
         if balancer.lower() in self._tags:
             return self._tags[balancer.lower()]
         return self._client.get(balancer, NETWORK_VERSION).get("tags") or {}
 
-    def change_tags(self, balancer, operation, tags):
+    def change_tags(self, balancer: str, operation: str, tags: dict[str, str]) -> None:
         """Merge or delete these tags and leave all others alone, also those that another host writes now."""
         if self._dry:
             now = dict(self.tags(balancer))
@@ -177,49 +194,51 @@ class Pools:
 class TagStore:
     """The records as tags of the load balancers. Each tag's value has at most 256 characters, so a record may need several."""
 
-    def __init__(self, pools):
+    def __init__(self, pools: Pools) -> None:
         self._pools = pools
 
     @contextlib.contextmanager
-    def locked(self, create=False):
+    def locked(self, create: bool = False) -> Iterator[bool]:
         # The ETag takes the place of a lock: there is no lock that all controllers know.
         yield True
 
-    def read(self, pool, name):
+    def read(self, pool: str, name: str) -> Record | None:
         return record_in(self._pools.tags(balancer_of(pool)), pool, name)
 
-    def records(self, pool):
+    def records(self, pool: str) -> list[Record]:
         """All records about addresses in a pool, each with the place where it lies."""
         tags = self._pools.tags(balancer_of(pool))
         found = []
         for name in self.named(pool):
-            key = key_of(pool, name)
-            if key + "0" in tags:
-                found.append(dict(record_in(tags, pool, name), path="the tags %s* of %s" % (key, balancer_of(pool))))
+            record = record_in(tags, pool, name)
+            if record is not None:
+                found.append(dict(record, path="the tags %s* of %s" % (key_of(pool, name), balancer_of(pool))))
         return found
 
-    def named(self, pool, ip=None):
+    def named(self, pool: str, ip: str | None = None) -> list[str]:
         """The names of the addresses in a pool that have records, or that have records about this IP address."""
         tags = self._pools.tags(balancer_of(pool))
-        names = []
+        names: list[str] = []
         for key in tags:
             if not key.startswith(PREFIX) or not key.endswith("-0"):
                 continue
             content = _content_at(tags, key[:-1], balancer_of(pool))
             if content.get("p", "").lower() == pool.split("/")[-1].lower() and ip in (None, content.get("i")):
-                names.append(content.get("a"))
+                names.append(content.get("a", ""))
         return names
 
-    def replace(self, record, wanted):
+    def replace(self, record: Record | None, wanted: Record | None) -> None:
         if same_content(record, wanted):
             return
-        subject = (wanted or record)["subject"]
+        known = wanted or record
+        assert known is not None  # otherwise both have the same content
+        subject = known["subject"]
         pool, name = subject["pool"], subject["address"]
         balancer, key = balancer_of(pool), key_of(pool, name)
         if wanted is None:
             # Only what was read is deleted. If another run has added an event meanwhile, its record stays.
             now = self._pools.tags(balancer)
-            if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(record))):
+            if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(known))):
                 self._pools.change_tags(balancer, "Delete", {each: value for each, value in now.items() if each.startswith(key)})
             return
         now = self._pools.tags(balancer)
@@ -233,13 +252,13 @@ class TagStore:
         self._pools.change_tags(balancer, "Merge", tags)
 
 
-def _joined(read, wanted, now):
+def _joined(read: Record | None, wanted: Record, now: Record | None) -> Record:
     """What is to be written: the wanted record, with what another run has done to its events since it was read."""
     known, there = ({} if record is None else json.loads(json.dumps(_content_of(record))) for record in (read, now))
     if known == there:
         return wanted
     subject = wanted["subject"]
-    events = {}
+    events: Events = {}
     if now is not None and RESTORING not in (wanted["phase"], now["phase"]):
         before = read["events"] if read else {}
         events = {key: entry for key, entry in now["events"].items() if key in wanted["events"] or key not in before}
@@ -249,17 +268,17 @@ def _joined(read, wanted, now):
     return dict(wanted, events=events)
 
 
-def balancer_of(pool):
+def balancer_of(pool: str) -> str:
     return check_id("pool", pool, POOL, POOL_EXAMPLE)["balancer"]
 
 
-def key_of(pool, name):
+def key_of(pool: str, name: str) -> str:
     """What the names of a record's tags begin with. It has only characters that Azure allows there."""
     identity = json.dumps([pool.lower(), name])
     return "%s%s-" % (PREFIX, hashlib.sha256(identity.encode()).hexdigest()[:12])
 
 
-def _content_of(record):
+def _content_of(record: Record) -> dict[str, Any]:
     return {
         "v": 1,
         "p": record["subject"]["pool"].split("/")[-1],
@@ -271,7 +290,7 @@ def _content_of(record):
     }
 
 
-def tags_of(record, key):
+def tags_of(record: Record, key: str) -> dict[str, str]:
     """The tags of a record, by name. Tags have little room, so the record is compressed."""
     text = base64.b64encode(zlib.compress(json.dumps(_content_of(record), separators=(",", ":")).encode(), 9)).decode()
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -282,7 +301,7 @@ def tags_of(record, key):
     return {"%s%d" % (key, number): piece for number, piece in enumerate(pieces)}
 
 
-def record_in(tags, pool, name):
+def record_in(tags: dict[str, str], pool: str, name: str) -> Record | None:
     """The record of this address in a load balancer's tags, or None."""
     key = key_of(pool, name)
     if key + "0" not in tags:
@@ -293,11 +312,11 @@ def record_in(tags, pool, name):
     return dict(record, phase=content["s"])
 
 
-def _content_at(tags, key, balancer):
+def _content_at(tags: dict[str, str], key: str, balancer: str) -> dict[str, Any]:
     try:
         count, digest, text = tags[key + "0"].split(":", 2)
         text += "".join(tags["%s%d" % (key, number)] for number in range(1, int(count)))
-        content = json.loads(zlib.decompress(base64.b64decode(text)).decode())
+        content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)).decode())
         whole = hashlib.sha256(text.encode()).hexdigest()[:8] == digest
         if whole and content["s"] in PHASES and content["v"] == 1 and isinstance(content["f"], str) and isinstance(content["e"], dict):
             return content
@@ -309,12 +328,14 @@ def _content_at(tags, key, balancer):
     )
 
 
-class Addresses(Driver):
+class Addresses(Driver[Optional[Address]]):
     """One host's addresses, one in each pool. ``name`` or ``ip`` says which."""
 
     Refused = RefusedError
 
-    def __init__(self, pools, store, request, ids, name=None, ip=None, seconds=0.0):
+    def __init__(
+        self, pools: Pools, store: TagStore, request: Request, ids: list[str], name: str | None = None, ip: str | None = None, seconds: float = 0.0
+    ) -> None:
         self._pools = pools
         self._store = store
         self._request = request
@@ -323,11 +344,11 @@ class Addresses(Driver):
         self._ip = ip
         self._seconds = seconds
 
-    def check(self):
+    def check(self) -> None:
         for pool in self._ids:
             balancer_of(pool)
 
-    def look(self):
+    def look(self) -> list[tuple[str, Address | None, Record | None]]:
         found = []
         # Pools of several load balancers may bear one name.
         unique = len({each.split("/")[-1].lower() for each in self._ids}) == len(self._ids)
@@ -344,7 +365,7 @@ class Addresses(Driver):
             found.append(("%s %s" % (short if unique else pool, name), address, record))
         return found
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: Address | None) -> str:
         """What became of a hold.
 
         none               is not held, and nobody took it out
@@ -367,28 +388,29 @@ class Addresses(Driver):
             return HELD if record["phase"] == HELD or seen.settled else TO_CHANGE
         return TO_CHANGE if record["phase"] == CHANGING and _is_state(seen.state, found) else CHANGED_MEANWHILE
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Address | None) -> dict[str, Any]:
         return {"admin_state": seen.state if seen else None, "held_by": holders(record)}
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[Address | None]) -> dict[str, Any]:
         return {
             "pool": self._pool(hold),
-            "name": hold.seen.name if hold.seen else hold.shown["subject"]["address"],
+            "name": hold.seen.name if hold.seen else self._subject(hold)["address"],
             "admin_state": hold.seen.state if hold.seen else None,
             "found": hold.shown["found"] if hold.shown else None,
             "held_by": holders(hold.record),
             "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
         }
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[Address | None]) -> bool:
         return self._request.present
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Address | None], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
+        assert seen is not None  # the engine holds nothing else
         condition = self.condition(record, seen)
         if condition == ALREADY_OUT:
             return
-        if condition == CHANGED_MEANWHILE:
+        if record is not None and condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
             yield dict(record, events=events)
             return
@@ -408,8 +430,9 @@ class Addresses(Driver):
         if not same_content(before, record) and not _is_same_hold(self._store.read(record["subject"]["pool"], record["subject"]["address"]), record):
             hold.waiting_for = "another run changes the hold on %s in %s" % (record["subject"]["address"], record["subject"]["pool"])
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Address | None]) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
+        assert record is not None and seen is not None  # the engine gives back nothing else
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
@@ -425,18 +448,19 @@ class Addresses(Driver):
         if self._change(hold, record, found):
             yield None
 
-    def gone(self, hold):
-        subject = hold.record["subject"]
+    def gone(self, hold: Hold[Address | None]) -> str | None:
+        subject = self._subject(hold)
         return "%s is not in the pool %s any more: there is nothing to give back." % (subject["address"], subject["pool"])
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         return AzureError("The addresses were changed again and again while this ran. Does another program change them?")
 
-    def _change(self, hold, record, state):
+    def _change(self, hold: Hold[Address | None], record: Record, state: str) -> bool:
         """Write the pool. Returns whether the address has this state and Azure is done."""
         pool, name = record["subject"]["pool"], record["subject"]["address"]
         written, pause = 0, PAUSE
         while True:
+            assert hold.seen is not None
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
             if not _is_same_hold(self._store.read(pool, name), record):
@@ -475,7 +499,7 @@ class Addresses(Driver):
                 return False
             # What counts is what Azure shows now.
 
-    def _find(self, pool, body):
+    def _find(self, pool: str, body: dict[str, Any]) -> Address | None:
         addresses = self._pools.addresses(pool, body)
         if self._name is not None:
             found = [each for each in addresses if each.name == self._name]
@@ -488,15 +512,15 @@ class Addresses(Driver):
                 first = next(names, None)
                 found = [each for each in addresses if each.name == first]
         if len(found) > 1:
-            names = ", ".join(each.name for each in found)
-            raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), names))
+            listed = ", ".join(each.name for each in found)
+            raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), listed))
         return found[0] if found else None
 
-    def _recorded(self, pool):
+    def _recorded(self, pool: str) -> str | None:
         names = self._store.named(pool, self._ip)
         return names[0] if len(names) == 1 else None
 
-    def _not_there(self, pool, body):
+    def _not_there(self, pool: str, body: dict[str, Any]) -> str:
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
         unread = "".join(" A member may be it whose network interface cannot be read: %s" % each for each in self._pools.unread[:3])
         what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
@@ -507,19 +531,27 @@ class Addresses(Driver):
             unread,
         )
 
-    def _pool(self, hold):
-        return hold.seen.pool if hold.seen else hold.shown["subject"]["pool"]
+    def _pool(self, hold: Hold[Address | None]) -> str:
+        return hold.seen.pool if hold.seen else str(self._subject(hold)["pool"])
 
-    def _conflict(self, hold):
+    @staticmethod
+    def _subject(hold: Hold[Address | None]) -> dict[str, Any]:
+        """What an address that is gone was: it has a record, or it would be an error."""
+        assert hold.shown is not None
+        subject: dict[str, Any] = hold.shown["subject"]
+        return subject
+
+    def _conflict(self, hold: Hold[Address | None]) -> str:
+        assert hold.seen is not None
         return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
 
 
-def _is_state(one, other):
+def _is_state(one: str, other: str) -> bool:
     """Azure may show a state that is not set as None."""
     return one == other or {one, other} == {NOT_SET, "None"}
 
 
-def _is_same_hold(read, written):
+def _is_same_hold(read: Record | None, written: Record) -> bool:
     if read is None:
         return False
     return (read["phase"], read["found"], set(read["events"])) == (written["phase"], written["found"], set(written["events"]))

@@ -19,10 +19,15 @@ import re
 import time
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._imds import _innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 HAS_REQUESTS = True
 try:
@@ -55,7 +60,7 @@ _LACKING = re.compile(r"perform action '([^']+)'.*? (?:over scope|on the linked 
 class AzureError(Exception):
     """A request failed; the text is one or more full sentences."""
 
-    def __init__(self, message, status=None, code=None):
+    def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
@@ -89,7 +94,7 @@ class TimeOverError(AzureError):
     """The time was over before Azure did what it was asked for. The same request may succeed later."""
 
 
-def azure_argument_spec():
+def azure_argument_spec() -> dict[str, dict[str, Any]]:
     """The options of every module that speaks to Azure, with the names that azure.azcollection uses."""
     return {
         "auth_source": {"type": "str", "choices": list(AUTH_SOURCES), "default": "auto"},
@@ -109,7 +114,14 @@ def azure_argument_spec():
 class Client:
     """Requests to one resource manager. ``seconds``: how long all requests together may take."""
 
-    def __init__(self, params, seconds=60.0, monotonic=time.monotonic, sleep=time.sleep, environ=None):
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        seconds: float = 60.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         if not HAS_REQUESTS:
             raise AzureError(missing_required_lib("requests"))
         arm_url, login_url = CLOUDS[params["cloud_environment"]]
@@ -129,31 +141,34 @@ class Client:
                 )
         login_url = _checked_url("login_url", params.get("login_url") or login_url)
         self._tokens = Tokens(params, login_url, self.arm_url, self._send, os.environ if environ is None else environ)
-        self._token = (None, 0.0)
+        # The token, if there is one, and until when it can be used.
+        self._token: tuple[str | None, float] = (None, 0.0)
 
     @property
-    def left(self):
+    def left(self) -> float:
         return self._deadline - self._monotonic()
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> None:
         self._sleep(seconds)
 
-    def get(self, path, api_version):
-        return self._call("GET", path, api_version).json()
+    def get(self, path: str, api_version: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._call("GET", path, api_version).json()
+        return found
 
-    def patch(self, path, api_version, body):
-        return self._call("PATCH", path, api_version, body).json()
+    def patch(self, path: str, api_version: str, body: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = self._call("PATCH", path, api_version, body).json()
+        return found
 
-    def post(self, path, api_version):
+    def post(self, path: str, api_version: str) -> dict[str, Any]:
         """Ask for an action of a resource. Its answer may be empty."""
         return _json_of(self._call("POST", path, api_version, may_be_empty=True)) or {}
 
-    def put(self, path, api_version, body, etag):
+    def put(self, path: str, api_version: str, body: dict[str, Any], etag: str) -> str | None:
         """Write a resource that was read with this ETag. Returns the address of the operation, or None if it is done."""
         answer = self._call("PUT", path, api_version, body, {"If-Match": etag})
         return answer.headers.get("Azure-AsyncOperation")
 
-    def follow(self, operation, what, seconds):
+    def follow(self, operation: str, what: str, seconds: float) -> bool:
         """Whether the operation succeeded within so many seconds. It is an error if it failed or was cancelled."""
         here, there = urlsplit(self.arm_url), urlsplit(operation)
         if (here.scheme, here.netloc.lower()) != (there.scheme, there.netloc.lower()):
@@ -181,7 +196,15 @@ class Client:
             self._sleep(wait)
             pause = min(pause * 2, max(_retry_after(answer, 2.0), 1.0))
 
-    def _call(self, method, path, api_version, body=None, headers=None, may_be_empty=False):
+    def _call(
+        self,
+        method: str,
+        path: str,
+        api_version: str | None,
+        body: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        may_be_empty: bool = False,
+    ) -> requests.Response:
         url = path if path.startswith("http") else self.arm_url + path
         if api_version:
             url += "?api-version=" + api_version
@@ -199,7 +222,7 @@ class Client:
                 raise AzureError("%s %s was answered with %d and no JSON object. Is this the resource manager?" % (method, url, answer.status_code))
             return answer
 
-    def _bearer(self):
+    def _bearer(self) -> str:
         token, ends = self._token
         if token is None or self._monotonic() >= ends:
             token, seconds = self._tokens.new()
@@ -207,14 +230,15 @@ class Client:
             self._token = (token, ends)
         return token
 
-    def _send(self, method, url, passing=PASSING, session=None, **more):
+    def _send(self, method: str, url: str, passing: tuple[int, ...] = PASSING, session: requests.Session | None = None, **more: Any) -> requests.Response:
         """One request, repeated while a failure may pass and there is time."""
         pause = 0.25
         while True:
             left = self.left
             if left <= 0:
                 raise TimeOverError("The time was over before %s was asked." % url)
-            answer = error = None
+            answer: requests.Response | None = None
+            error: requests.exceptions.RequestException | None = None
             try:
                 answer = (session or self._session).request(
                     method,
@@ -236,6 +260,7 @@ class Client:
             wait = _retry_after(answer, pause * (1 + random.random()))
             if wait >= self.left:
                 if answer is None:
+                    assert error is not None
                     raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _innermost(error)))
                 code, message = _said(answer)
                 raise TimeOverError(
@@ -248,15 +273,16 @@ class Client:
 class Tokens:
     """Where tokens come from: a service principal, azure-identity, or a managed identity."""
 
-    def __init__(self, params, login_url, audience, send, environ):
+    def __init__(self, params: Mapping[str, Any], login_url: str, audience: str, send: Callable[..., requests.Response], environ: Mapping[str, str]) -> None:
         self._params = params
         self._login_url = login_url
         self._audience = audience
         self._send = send
         self._environ = environ
-        self._credential = None
+        # The object of azure-identity that gives tokens.
+        self._credential: Any = None
 
-    def new(self):
+    def new(self) -> tuple[str, float]:
         """A token, and the seconds for which it can be used."""
         source = self._params["auth_source"]
         if source == "msi":
@@ -279,7 +305,7 @@ class Tokens:
                 raise AuthenticationError("There are no credentials. %s %s" % (self._not_found(), error)) from error
         return self._azure_identity("DefaultAzureCredential")
 
-    def _not_found(self):
+    def _not_found(self) -> str:
         """A sentence for people: where no service principal was found, and what to set."""
         names = ("AZURE_CLIENT_ID", "AZURE_SECRET", "AZURE_TENANT")
         missing = [name for name, value in zip(names, self._of_environment().values()) if not value]
@@ -288,7 +314,7 @@ class Tokens:
             ", ".join(names), said, self._profile, CREDENTIALS_FILE
         )  # fmt: skip
 
-    def _of_environment(self):
+    def _of_environment(self) -> dict[str, str | None]:
         environ = self._environ
         return {
             "client_id": environ.get("AZURE_CLIENT_ID"),
@@ -296,23 +322,23 @@ class Tokens:
             "tenant": environ.get("AZURE_TENANT") or environ.get("AZURE_TENANT_ID"),
         }
 
-    def _principal(self, source):
+    def _principal(self, source: str) -> tuple[dict[str, str], list[str]]:
         of_environment = self._of_environment()
         of_options = {key: self._params.get(key) for key in of_environment}
         ways = {"env": [of_environment], "credential_file": [self._of_file()] if source == "credential_file" else []}
-        lacking = None
+        lacking: list[str] = []
         for found in ways.get(source) or [of_options, of_environment, self._of_file()]:
             missing = sorted(key for key, value in found.items() if not value)
             if not missing:
-                return found, []
+                return {key: value for key, value in found.items() if value}, []
             lacking = lacking or missing
         return {}, lacking
 
     @property
-    def _profile(self):
+    def _profile(self) -> str:
         return self._params.get("profile") or self._environ.get("AZURE_PROFILE") or "default"
 
-    def _of_file(self):
+    def _of_file(self) -> dict[str, str | None]:
         parser = configparser.RawConfigParser()
         try:
             parser.read(os.path.expanduser(CREDENTIALS_FILE))
@@ -321,14 +347,14 @@ class Tokens:
         found = dict(parser.items(self._profile)) if parser.has_section(self._profile) else {}
         return {key: found.get(key) for key in ("client_id", "secret", "tenant")}
 
-    def _service_principal(self, client_id, secret, tenant):
+    def _service_principal(self, client_id: str, secret: str, tenant: str) -> tuple[str, float]:
         if not re.match(r"[A-Za-z0-9.-]+\Z", tenant):
             raise AuthenticationError("tenant is %r; it must be the id or the domain of a tenant." % tenant)
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, "scope": self._audience + "/.default"}
         answer = self._send("POST", "%s/%s/oauth2/v2.0/token" % (self._login_url, tenant), data=form)
         return _token_of(answer, "service principal %s of tenant %s" % (client_id, tenant))
 
-    def _managed_identity(self):
+    def _managed_identity(self) -> tuple[str, float]:
         url = _checked_url("identity_url", self._params.get("identity_url") or IDENTITY_URL) + "/metadata/identity/oauth2/token"
         asked = {"api-version": "2018-02-01", "resource": self._audience + "/"}
         if self._params.get("client_id"):
@@ -342,7 +368,7 @@ class Tokens:
                 raise NoIdentityError("No managed identity answers: %s" % error) from error
         return _token_of(answer, "managed identity")
 
-    def _azure_identity(self, kind):
+    def _azure_identity(self, kind: str) -> tuple[str, float]:
         try:
             import azure.identity
         except ImportError as error:
@@ -359,7 +385,7 @@ class Tokens:
         return token.token, token.expires_on - time.time()
 
 
-def check_id(option, value, pattern, example):
+def check_id(option: str, value: str, pattern: str, example: str) -> dict[str, str]:
     """The parts of a resource id, or an error that says what an id looks like. It becomes part of a URL."""
     found = re.match(pattern, value, re.IGNORECASE)
     if not found:
@@ -367,7 +393,7 @@ def check_id(option, value, pattern, example):
     return found.groupdict()
 
 
-def _checked_url(option, url):
+def _checked_url(option: str, url: str) -> str:
     parts = urlsplit(url)
     secure = parts.scheme == "https" or option == "identity_url" and parts.scheme == "http"
     if not secure or not parts.netloc or parts.query or "@" in parts.netloc:
@@ -375,7 +401,7 @@ def _checked_url(option, url):
     return url.rstrip("/")
 
 
-def _token_of(answer, whose):
+def _token_of(answer: requests.Response, whose: str) -> tuple[str, float]:
     body = _json_of(answer)
     if answer.status_code == 200 and isinstance(body, dict) and isinstance(body.get("access_token"), str):
         try:
@@ -395,7 +421,7 @@ def _token_of(answer, whose):
     raise AuthenticationError("The %s gets no token. %s Azure says: %s" % (whose, hint, said[:300]), answer.status_code)
 
 
-def _error_of(method, path, answer):
+def _error_of(method: str, path: str, answer: requests.Response) -> AzureError:
     status = answer.status_code
     code, message = _said(answer)
     if status == 401:
@@ -418,7 +444,7 @@ def _error_of(method, path, answer):
     return kind("%s %s was refused with %d. Azure says: %s: %s" % (method, path, status, code, message), status, code)
 
 
-def _said(answer):
+def _said(answer: requests.Response) -> tuple[str, str]:
     body = _json_of(answer)
     error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, dict):
@@ -426,19 +452,19 @@ def _said(answer):
     return "no code", (answer.text or "")[:200]
 
 
-def _json_of(answer):
+def _json_of(answer: requests.Response) -> Any:
     try:
         return answer.json()
     except ValueError:
         return None
 
 
-def _retry_after(answer, otherwise):
+def _retry_after(answer: requests.Response | None, otherwise: float) -> float:
     """Seconds to wait, by the answer's Retry-After in seconds or as a date."""
     text = "" if answer is None else (answer.headers.get("Retry-After") or "").strip()
     if re.match(r"\d{1,9}\Z", text):
         return max(float(text), otherwise if text == "0" else 0.0)
-    if text:
+    if answer is not None and text:
         try:
             then = parsedate_to_datetime(text)
             # The answer's own clock counts, because ours may be wrong.
@@ -449,5 +475,5 @@ def _retry_after(answer, otherwise):
     return otherwise
 
 
-def _short(error):
+def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:300]

@@ -13,7 +13,6 @@ hold, for all types. A member is drained when its cluster says so, whatever the 
 
 from __future__ import annotations
 
-import collections
 import http.client
 import json
 import os
@@ -24,11 +23,19 @@ import ssl
 import subprocess
 import tempfile
 import threading
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import IO, Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
 KIND = "cluster"
 # The name that whatever we set in a cluster bears.
@@ -44,16 +51,23 @@ RETURNING = "returning"
 TAKEN_OUT = "taken_out_by_others"
 REBOOTED = "rebooted"
 
-# What a look at a member tells.
-#
-# member   its name in the cluster. The record keeps it
-# ours     whether what we set is there, with our name. If it cannot bear a name: whether it is there
-# serves   whether it may serve: nobody has taken it out
-# foreign  a full sentence if somebody else took it out, else None. Then nothing is set and nothing given back. Where what we set bears no name, it also
-#          says so of what is ours: the record decides
-# left     a phrase about what is still on it, such as "2 resources run on web1". None if it is drained
-# state    a flat dictionary of JSON values: what a diff shows, and what the record keeps from before the change
-Seen = collections.namedtuple("Seen", "member ours serves foreign left state")
+
+class Seen(NamedTuple):
+    """What a look at a member tells."""
+
+    # Its name in the cluster. The record keeps it.
+    member: str
+    # Whether what we set is there, with our name. If it cannot bear a name: whether it is there.
+    ours: bool
+    # Whether it may serve: nobody has taken it out.
+    serves: bool
+    # A full sentence if somebody else took it out. Then nothing is set and nothing given back. Where what we set bears no name, it also says so of what is
+    # ours: the record decides.
+    foreign: str | None
+    # A phrase about what is still on it, such as "2 resources run on web1". None if it is drained.
+    left: str | None
+    # JSON values: what a diff shows, and what the record keeps from before the change.
+    state: dict[str, Any]
 
 
 class MemberError(Exception):
@@ -63,7 +77,7 @@ class MemberError(Exception):
 class Tools:
     """What a member asks its cluster with. Each call ends after its seconds."""
 
-    def run(self, argv, seconds=CALL_SECONDS, env=None):
+    def run(self, argv: list[str], seconds: float = CALL_SECONDS, env: dict[str, str] | None = None) -> tuple[int, str, str]:
         """Run a program and return its exit code, its output and its errors. A secret belongs into ``env``: everybody may read ``argv``."""
         told = shlex.quote(os.path.basename(argv[0])) + "".join(" " + shlex.quote(word) for word in argv[1:])
         told = told if len(told) <= 120 else told[:117] + "..."
@@ -86,7 +100,9 @@ class Tools:
                 _end(process)
             return code, _text(out), _text(err)
 
-    def request(self, method, url, body=None, headers=None, seconds=CALL_SECONDS, tls=None):
+    def request(
+        self, method: str, url: str, body: Any = None, headers: dict[str, str] | None = None, seconds: float = CALL_SECONDS, tls: ssl.SSLContext | None = None
+    ) -> tuple[int, str]:
         """Send one HTTP request and return the status and the text of the answer. Proxies and redirects are not followed.
 
         ``body``: text or bytes are sent as they are, anything else as JSON. ``tls``: what ``tls_context`` returned.
@@ -98,7 +114,7 @@ class Tools:
                 headers["Content-Type"] = "application/json"
         if isinstance(body, str):
             body = body.encode("utf-8")
-        answer = []
+        answer: list[tuple[int, str] | Exception] = []
         # The timeout of a socket begins anew with every byte, so a thread bounds the whole exchange.
         thread = threading.Thread(target=_exchange, args=(answer, method, url, body, headers, seconds, tls), daemon=True)
         thread.start()
@@ -110,7 +126,7 @@ class Tools:
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
         return answer[0]
 
-    def accepts(self, host, port, seconds=1.0):
+    def accepts(self, host: str, port: int, seconds: float = 1.0) -> bool:
         """Whether somebody accepts TCP connections there."""
         try:
             socket.create_connection((host, port), seconds).close()
@@ -118,7 +134,7 @@ class Tools:
             return False
         return True
 
-    def secret(self, path):
+    def secret(self, path: str) -> str:
         """The first line of a file of this host. No option has a secret itself: options go into records and journals."""
         try:
             with open(path, encoding="utf-8") as stream:
@@ -129,7 +145,7 @@ class Tools:
             raise MemberError("The first line of the file %s is empty." % path)
         return found
 
-    def boot_id(self):
+    def boot_id(self) -> str:
         try:
             with open(BOOT_ID) as stream:
                 return stream.read().strip()
@@ -137,7 +153,7 @@ class Tools:
             raise MemberError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
 
 
-def tls_context(ca_cert=None, validate_certs=True, client_cert=None, client_key=None):
+def tls_context(ca_cert: str | None = None, validate_certs: bool = True, client_cert: str | None = None, client_key: str | None = None) -> ssl.SSLContext:
     """The context for requests to an ``https`` URL. The arguments are paths, but for ``validate_certs``."""
     try:
         context = ssl.create_default_context(cafile=ca_cert or None)
@@ -159,7 +175,7 @@ class Member:
     # As people call it.
     title = ""
     # The argument specification of its own options. None of them is a secret: an option may name a file of the host that has it.
-    options = {}
+    options: dict[str, Any] = {}
     # Whether what ``out`` sets is there after the host was booted anew.
     survives_reboot = True
     # Whether members of one cluster go out one after the other.
@@ -169,43 +185,43 @@ class Member:
     # Whether ``out`` is called again in every step as long as something is left on it.
     goes_on = False
 
-    def __init__(self, options, tools):
+    def __init__(self, options: dict[str, Any], tools: Tools) -> None:
         self.options = options
         self.tools = tools
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterable[tuple[str, str]]:
         """What is wrong with its options besides their types: pairs of an option and a sentence."""
         return ()
 
-    def look(self):
+    def look(self) -> Seen:
         """Ask the cluster. Returns what is ``Seen``."""
         raise NotImplementedError
 
-    def life(self, boot_id):
+    def life(self, boot_id: str) -> str:
         """What ends when the change of ``out`` may be lost: this boot, or also this process if a program keeps the change in memory. ``look`` comes first."""
         return boot_id
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         """Take it out, with our name, in one call if possible.
 
         It is called again, even if what it sets is there, after a run was killed in it. Then it does what is left to do.
         """
         raise NotImplementedError
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
         raise NotImplementedError
 
-    def is_back(self, seen, found):
+    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
         """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
         return not seen.ours
 
 
-def check_options(member, options):
+def check_options(member: type[Member], options: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
     checked = ArgumentSpecValidator(member.options).validate(options)
     mistakes = [("", message) for message in checked.error_messages]
@@ -217,34 +233,34 @@ class DryMember:
 
     goes_on = False
 
-    def __init__(self, member):
+    def __init__(self, member: Member) -> None:
         self._member = member
-        self._out = None
+        self._out: bool | None = None
         self.title, self.survives_reboot, self.undoes_itself = member.title, member.survives_reboot, member.undoes_itself
 
-    def look(self):
+    def look(self) -> Seen:
         seen = self._member.look()
         if self._out is None:
             return seen
         return seen._replace(ours=self._out, serves=not self._out, left=None if self._out else seen.left)
 
-    def life(self, boot_id):
+    def life(self, boot_id: str) -> str:
         return self._member.life(boot_id)
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         return self._member.spare(seen)
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         self._out = True
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._out = False
 
-    def is_back(self, seen, found):
+    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
         return not self._out
 
 
-def condition_of(record, seen, boot_id, survives_reboot=True):
+def condition_of(record: Record | None, seen: Seen, boot_id: str, survives_reboot: bool = True) -> str:
     """What became of a hold.
 
     none                 nobody says that it should not serve, or what was ours is removed
@@ -266,13 +282,23 @@ def condition_of(record, seen, boot_id, survives_reboot=True):
     return REBOOTED if record["boot_id"] != boot_id and not survives_reboot else CHANGED_MEANWHILE
 
 
-class Members(Driver):
+class Members(Driver[Seen]):
     """The hold on one member. ``options``: those of the member. The record keeps them, so that the member can be given back by the record alone."""
 
     Refused = MemberError
     pause = 1.0
 
-    def __init__(self, member, store, request, type_name, step_name, options, boot_id, force=False):
+    def __init__(
+        self,
+        member: Member | DryMember,
+        store: RecordReader,
+        request: Request,
+        type_name: str,
+        step_name: str,
+        options: dict[str, Any],
+        boot_id: str,
+        force: bool = False,
+    ) -> None:
         self._member = member
         self._store = store
         self._request = request
@@ -282,17 +308,17 @@ class Members(Driver):
         self._boot_id = boot_id
         self._force = force
 
-    def look(self):
+    def look(self) -> list[tuple[str, Seen, Record | None]]:
         seen = self._member.look()
         return [(self._name, seen, self._store.read(KIND, self._subject(seen)))]
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: Seen) -> str:
         return condition_of(record, seen, self._life, self._member.survives_reboot)
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
         return dict(seen.state, held_by=holders(record))
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
         """What the module returns of a member."""
         return {
             "type": self._type,
@@ -306,13 +332,13 @@ class Members(Driver):
             "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
         }
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[Seen]) -> bool:
         try:
             return self._request.present and not self._member.look().ours
         except MemberError:
             return False
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
         is_held = record is not None and record["phase"] == HELD
         if seen.foreign and (record is None or not (seen.ours or is_held)):
@@ -320,7 +346,7 @@ class Members(Driver):
             hold.waiting_for = seen.left
             yield None
             return
-        if is_held and self.condition(record, seen) == CHANGED_MEANWHILE:
+        if record is not None and self.condition(record, seen) == CHANGED_MEANWHILE:
             hold.tell(self._conflict(seen))
             yield dict(record, events=events)
             return
@@ -349,8 +375,9 @@ class Members(Driver):
         if seen.ours and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
+        assert record is not None  # the engine gives back nothing else
         if self.condition(record, seen) == CHANGED_MEANWHILE:
             hold.tell(self._conflict(seen))
         elif seen.ours and not self._member.undoes_itself:
@@ -363,27 +390,27 @@ class Members(Driver):
                 return
         yield None
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         return MemberError("%s does not do what it is told." % self._member.title)
 
     @property
-    def _life(self):
+    def _life(self) -> str:
         return self._member.life(self._boot_id)
 
-    def _subject(self, seen):
+    def _subject(self, seen: Seen) -> dict[str, Any]:
         return {"type": self._type, "name": self._name, "member": seen.member}
 
-    def _conflict(self, seen):
+    def _conflict(self, seen: Seen) -> str:
         return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)
 
 
-def _environment():
+def _environment() -> dict[str, str]:
     env = dict(os.environ, LC_ALL="C")
     env["PATH"] = ":".join([env.get("PATH") or os.defpath, "/usr/local/sbin", "/usr/sbin", "/sbin"])
     return env
 
 
-def _end(process):
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End what is left of a program that did not end by itself."""
     if process.returncode is None:
         try:
@@ -393,21 +420,24 @@ def _end(process):
         process.wait(5)
 
 
-def _text(stream):
+def _text(stream: IO[bytes]) -> str:
     stream.seek(0)
     return stream.read(OUTPUT_LIMIT).decode("utf-8", "replace")
 
 
-def _exchange(answer, method, url, body, headers, seconds, tls):
+def _exchange(
+    answer: list[tuple[int, str] | Exception], method: str, url: str, body: bytes | None, headers: dict[str, str], seconds: float, tls: ssl.SSLContext | None
+) -> None:
     try:
         parts = urlsplit(url)
         path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it is no URL that begins with http:// or https:// and a host")
+        connection: http.client.HTTPConnection
         if parts.scheme == "https":
             connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=seconds, context=tls or ssl.create_default_context())
-        elif parts.scheme == "http" and parts.hostname:
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
         else:
-            raise ValueError("it is no URL that begins with http:// or https://")
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
         try:
             connection.request(method, path, body=body, headers=headers)
             response = connection.getresponse()
@@ -418,10 +448,10 @@ def _exchange(answer, method, url, body, headers, seconds, tls):
         answer.append(error)
 
 
-def _without_login(url):
+def _without_login(url: str) -> str:
     before, at, after = url.rpartition("@")
     return before.split("://")[0] + "://" + after if at and "://" in before else url
 
 
-def _why(error):
+def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

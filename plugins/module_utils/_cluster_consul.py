@@ -15,9 +15,14 @@ each change and after it.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 URL = "http://127.0.0.1:8500"
 MAINTENANCE = "_node_maintenance"
@@ -39,16 +44,16 @@ class Consul(Member):
     }
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         problem = _wrong_url(options["url"])
         if problem:
             yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
         if options.get("client_key") and not options.get("client_cert"):
             yield "client_key", "it is of no use without client_cert"
 
-    def look(self):
+    def look(self) -> Seen:
         node = self._agent()["NodeName"]
-        check = self._get("/v1/agent/checks", dict).get(MAINTENANCE)
+        check = self._object("/v1/agent/checks").get(MAINTENANCE)
         reason = None
         if check is not None:
             reason = check.get("Notes") if isinstance(check, dict) else None
@@ -64,19 +69,19 @@ class Consul(Member):
             state={"maintenance": reason is not None, "reason": reason},
         )
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         return self._needed_as_server(seen.member) or self._needed_for_services(seen.member)
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         self._maintenance(enable="true", reason=OWNER)
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._maintenance(enable="false")
 
-    def _offered(self, node):
+    def _offered(self, node: str) -> str | None:
         """Whether Consul's servers know of the maintenance mode already. Until then they offer the services of the node."""
         try:
-            checks = self._get("/v1/health/node/" + quote(node, safe=""), list)
+            checks = self._list("/v1/health/node/" + quote(node, safe=""))
         except MemberError as error:
             # The agent has answered, so its servers do not.
             return "Consul's servers do not tell whether they still offer the services of %s. %s" % (node, str(error).rstrip("."))
@@ -84,17 +89,17 @@ class Consul(Member):
             return None
         return "Consul's servers do not know yet that %s is in maintenance mode" % node
 
-    def _needed_as_server(self, node):
+    def _needed_as_server(self, node: str) -> str | None:
         """Whether the servers of Consul would lose their majority without this one."""
         if not self._agent()["Server"]:
             return None
         # Each server by the address that it has among the servers.
         servers = {
             "%s:%s" % (member.get("Addr"), member["Tags"].get("port")): member
-            for member in self._get("/v1/agent/members", list)
+            for member in self._list("/v1/agent/members")
             if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul"
         }
-        peers = self._get("/v1/status/peers", list)
+        peers = self._list("/v1/status/peers")
         majority = len(peers) // 2 + 1
         others = [peer for peer in peers if servers.get(peer, {}).get("Name") != node]
         if len(others) == len(peers) or len(others) < majority:
@@ -110,13 +115,13 @@ class Consul(Member):
             majority,
         )
 
-    def _needed_for_services(self, node):
+    def _needed_for_services(self, node: str) -> str | None:
         """Whether a service that other nodes have as well would be offered by none of them."""
-        services = self._get("/v1/agent/services", dict).values()
+        services = self._object("/v1/agent/services").values()
         for name in sorted({service["Service"] for service in services if isinstance(service, dict) and isinstance(service.get("Service"), str)}):
             path = "/v1/health/service/" + quote(name, safe="")
-            offers = {True: set(), False: set()}
-            for entry in self._get(path, list):
+            offers: dict[bool, set[str]] = {True: set(), False: set()}
+            for entry in self._list(path):
                 try:
                     offers[all(check["Status"] == "passing" for check in entry["Checks"])].add(entry["Node"]["Node"])
                 except (KeyError, TypeError):
@@ -127,44 +132,53 @@ class Consul(Member):
                 return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed)
         return None
 
-    def _agent(self):
-        config = self._get("/v1/agent/self", dict).get("Config")
+    def _agent(self) -> dict[str, Any]:
+        config = self._object("/v1/agent/self").get("Config")
         if not (isinstance(config, dict) and isinstance(config.get("NodeName"), str) and isinstance(config.get("Server"), bool)):
             raise self._nonsense("/v1/agent/self", "Config has no NodeName or no Server")
         return config
 
-    def _maintenance(self, **query):
+    def _maintenance(self, **query: str) -> None:
         path = "/v1/agent/maintenance?" + urlencode(query)
         status, text = self._ask("PUT", path)
         if status != 200:
             raise self._refused("PUT", path, status, text)
 
-    def _get(self, path, expected):
+    def _object(self, path: str) -> dict[str, Any]:
+        answer = self._get(path)
+        if not isinstance(answer, dict):
+            raise self._nonsense(path, "it is no object")
+        return answer
+
+    def _list(self, path: str) -> list[Any]:
+        answer = self._get(path)
+        if not isinstance(answer, list):
+            raise self._nonsense(path, "it is no list")
+        return answer
+
+    def _get(self, path: str) -> Any:
         status, text = self._ask("GET", path)
         if status != 200:
             raise self._refused("GET", path, status, text)
-        answer = _json(text)
-        if not isinstance(answer, expected):
-            raise self._nonsense(path, "it is no %s" % ("list" if expected is list else "object"))
-        return answer
+        return _json(text)
 
-    def _ask(self, method, path):
+    def _ask(self, method: str, path: str) -> tuple[int, str]:
         headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
         files = [self.options.get(name) for name in ("ca_cert", "client_cert", "client_key")]
         tls = tls_context(files[0], client_cert=files[1], client_key=files[2]) if any(files) else None
         return self.tools.request(method, self._url(path), headers=headers, tls=tls)
 
-    def _url(self, path):
-        return self.options["url"].rstrip("/") + path
+    def _url(self, path: str) -> str:
+        return "%s%s" % (self.options["url"].rstrip("/"), path)
 
-    def _refused(self, method, path, status, text):
+    def _refused(self, method: str, path: str, status: int, text: str) -> MemberError:
         return MemberError("%s %s was answered with %s." % (method, self._url(path), _told(status, text)))
 
-    def _nonsense(self, path, why):
+    def _nonsense(self, path: str, why: str) -> MemberError:
         return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
 
 
-def _wrong_url(url):
+def _wrong_url(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         _port = parts.port
@@ -177,13 +191,13 @@ def _wrong_url(url):
     return None
 
 
-def _json(text):
+def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def _told(status, text):
+def _told(status: int, text: str) -> str:
     words = " ".join(text.split())[:200].rstrip(".")
     return "status %d%s" % (status, " (%s)" % words if words else "")

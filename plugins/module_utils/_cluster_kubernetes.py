@@ -20,10 +20,23 @@ import platform
 import re
 import tempfile
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._cluster import Tools
+
+    # A node or a pod, as the API server tells it.
+    Thing = dict[str, Any]
+    # The URL of the API server, and the headers and the context of requests.
+    Access = tuple[str, dict[str, str], ssl.SSLContext]
 
 # It is set with the cordon in one request, and removed with it.
 ANNOTATION = OWNER + "/cordoned"
@@ -61,15 +74,15 @@ class Kubernetes(Member):
     # Evictions that a budget does not allow now are asked for again.
     goes_on = True
 
-    def __init__(self, options, tools):
+    def __init__(self, options: dict[str, Any], tools: Tools) -> None:
         super().__init__(options, tools)
         self._name = options.get("node") or platform.node().lower()
-        self._api = None
+        self._api: _Api | None = None
         # Why pods were not evicted in this call, by uid.
-        self._refusals = {}
+        self._refusals: dict[str, str] = {}
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node, host = options.get("node"), options.get("host")
         if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
@@ -86,7 +99,7 @@ class Kubernetes(Member):
             if not (options.get("api_key_file") or options.get("client_cert")):
                 yield "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"
 
-    def look(self):
+    def look(self) -> Seen:
         node = self._node()
         ours, cordoned = _is_ours(node), _is_cordoned(node)
         if not ours:
@@ -103,7 +116,7 @@ class Kubernetes(Member):
             state={"unschedulable": cordoned, "annotation": _annotations(node).get(ANNOTATION)},
         )
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         own = self._node()
         path = "/api/v1/nodes?limit=%d" % PAGE
         following = ""
@@ -117,7 +130,7 @@ class Kubernetes(Member):
                 return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
             following = "&continue=" + quote(token, safe="")
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         for _try in range(TRIES):
             node = self._node()
             if _is_cordoned(node):
@@ -130,7 +143,7 @@ class Kubernetes(Member):
         if not _is_cordoned(node) or _is_ours(node):
             self._evict()
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         for _try in range(TRIES):
             node = self._node()
             if not _is_ours(node) or self._change(node, {ANNOTATION: None}, None):
@@ -138,18 +151,18 @@ class Kubernetes(Member):
         raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
 
     @property
-    def _server(self):
+    def _server(self) -> _Api:
         self._api = self._api or _Api(_access(self.options, self.tools), self.tools)
         return self._api
 
-    def _node(self):
+    def _node(self) -> Thing:
         return _checked(self._server.ask("GET", self._path), self._path)
 
     @property
-    def _path(self):
+    def _path(self) -> str:
         return "/api/v1/nodes/" + quote(self._name, safe="")
 
-    def _pods(self):
+    def _pods(self) -> list[Thing]:
         path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
         pods = _items(self._server.ask("GET", path), path)
         for pod in pods:
@@ -157,14 +170,18 @@ class Kubernetes(Member):
                 raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
         return [pod for pod in pods if not _stays(pod)]
 
-    def _change(self, node, annotations, unschedulable):
+    def _change(self, node: Thing, annotations: dict[str, str | None], unschedulable: bool | None) -> bool:
         """Whether it was done. It is not if somebody changed the node since it was read."""
         metadata = {"resourceVersion": node["metadata"].get("resourceVersion"), "annotations": annotations}
-        return self._server.ask(
-            "PATCH", self._path + "?fieldManager=" + OWNER, {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, "merge-patch+json", (409,)
-        )
+        path = self._path + "?fieldManager=" + OWNER
+        status, answer = self._server.send("PATCH", path, {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, "merge-patch+json")
+        if status == 409:
+            return False
+        if not 200 <= status < 300:
+            raise MemberError(_refused("PATCH", self._server.url + path, status, answer))
+        return True
 
-    def _check_machine(self, node):
+    def _check_machine(self, node: Thing) -> None:
         """A wrong name would take another machine's pods away and leave ours."""
         info = _dict(_dict(node.get("status")).get("nodeInfo"))
         theirs, ours = info.get("bootID"), self.tools.boot_id()
@@ -174,7 +191,7 @@ class Kubernetes(Member):
                 "See whether the option node is right." % (self._name, theirs, ours)
             )
 
-    def _evict(self):
+    def _evict(self) -> None:
         ends = time.monotonic() + EVICTION_SECONDS
         for pod in self._pods():
             metadata = pod["metadata"]
@@ -200,7 +217,7 @@ class Kubernetes(Member):
                 # It is not about this pod: the API server has too much to do.
                 return
 
-    def _needs_option(self, pod):
+    def _needs_option(self, pod: Thing) -> str | None:
         """What an eviction would lose for good, in words; None if nothing."""
         if not self.options.get("force") and not _controller(pod):
             return "has no controller that would replace it (option force)"
@@ -209,10 +226,11 @@ class Kubernetes(Member):
             return "has an emptyDir, which an eviction deletes (option delete_emptydir_data)"
         return None
 
-    def _left(self, pods):
+    def _left(self, pods: list[Thing]) -> str | None:
         if not pods:
             return None
-        told, others = [], []
+        told: list[str] = []
+        others: list[str] = []
         for pod in pods:
             metadata = pod["metadata"]
             name = "%s/%s" % (metadata["namespace"], metadata["name"])
@@ -233,17 +251,18 @@ class Kubernetes(Member):
 class _Api:
     """Requests to one API server."""
 
-    def __init__(self, access, tools):
+    def __init__(self, access: Access, tools: Tools) -> None:
         self.url, self._headers, self._tls = access
         self._tools = tools
 
-    def send(self, method, path, body=None, kind="json"):
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "json") -> tuple[int, dict[str, Any]]:
         """The status, and the answer as a dictionary."""
         headers = dict(self._headers, Accept="application/json")
+        sent = None
         if body is not None:
             headers["Content-Type"] = "application/" + kind
-            body = json.dumps(body)
-        status, text = self._tools.request(method, self.url + path, body, headers, ANSWER_SECONDS, self._tls)
+            sent = json.dumps(body)
+        status, text = self._tools.request(method, self.url + path, sent, headers, ANSWER_SECONDS, self._tls)
         try:
             answer = json.loads(text)
         except ValueError:
@@ -254,19 +273,17 @@ class _Api:
             answer = {"message": " ".join(text.split())[:200]}
         return status, answer
 
-    def ask(self, method, path, body=None, kind="json", refusals=()):
-        """The answer; None if its status is one of the refusals."""
-        status, answer = self.send(method, path, body, kind)
-        if 200 <= status < 300:
-            return answer
-        if status in refusals:
-            return None
-        raise MemberError(_refused(method, self.url + path, status, answer))
+    def ask(self, method: str, path: str) -> dict[str, Any]:
+        """The answer to a request that must not be refused."""
+        status, answer = self.send(method, path)
+        if not 200 <= status < 300:
+            raise MemberError(_refused(method, self.url + path, status, answer))
+        return answer
 
 
-def _access(options, tools):
+def _access(options: dict[str, Any], tools: Tools) -> Access:
     """The URL, the headers and the TLS context for requests, from options or from a kubeconfig."""
-    known = {key: options.get(key) for key in ("host", "ca_cert", "client_cert", "client_key")}
+    known: dict[str, Any] = {key: options.get(key) for key in ("host", "ca_cert", "client_cert", "client_key")}
     if options.get("api_key_file"):
         known["api_key"] = tools.secret(options["api_key_file"])
     validate = options.get("validate_certs") is not False
@@ -286,7 +303,7 @@ def _access(options, tools):
     return known["host"].rstrip("/"), {"Authorization": "Bearer " + token} if token else {}, tls
 
 
-def _is_url(host):
+def _is_url(host: Any) -> bool:
     try:
         parts = urlsplit(host)
         return bool(parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc))
@@ -294,7 +311,7 @@ def _is_url(host):
         return False
 
 
-def _of_kubeconfig(path, context, folder, tools):
+def _of_kubeconfig(path: str, context: str | None, folder: str, tools: Tools) -> tuple[dict[str, Any], bool]:
     """The options that a kubeconfig stands for, and whether it says that certificates are not checked. Its data become files in ``folder``."""
     config = _read(path)
     base = os.path.dirname(os.path.abspath(path))
@@ -310,7 +327,7 @@ def _of_kubeconfig(path, context, folder, tools):
             "%s uses %s, which this step does not know. Give host, ca_cert and api_key_file, or a client certificate, instead." % (path, unknown[0])
         )
 
-    def file_of(part, key):
+    def file_of(part: dict[str, Any], key: str) -> str | None:
         data = part.get(key + "-data")
         if not data:
             return os.path.join(base, part[key]) if part.get(key) else None
@@ -336,7 +353,7 @@ def _of_kubeconfig(path, context, folder, tools):
     }, bool(cluster.get("insecure-skip-tls-verify"))
 
 
-def _read(path):
+def _read(path: str) -> dict[str, Any]:
     try:
         with open(path) as stream:
             text = stream.read()
@@ -361,28 +378,29 @@ def _read(path):
     return config
 
 
-def _named(path, config, several, one, name):
+def _named(path: str, config: dict[str, Any], several: str, one: str, name: object) -> dict[str, Any]:
     entries = [entry for entry in config.get(several) or () if isinstance(entry, dict)]
     for entry in entries:
-        if entry.get("name") == name and isinstance(entry.get(one), dict):
-            return entry[one]
+        found = entry.get(one)
+        if entry.get("name") == name and isinstance(found, dict):
+            return found
     names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
     raise MemberError("%s has no %s named %s; there is %s." % (path, one, name, names))
 
 
-def _dict(value):
+def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _checked(thing, path):
+def _checked(thing: object, path: str) -> Thing:
     """A node or pod that has what every one has."""
-    metadata = _dict(_dict(thing).get("metadata"))
-    if not isinstance(metadata.get("name"), str):
+    checked = _dict(thing)
+    if not isinstance(_dict(checked.get("metadata")).get("name"), str):
         raise MemberError("%s answers, but not as an API server of Kubernetes does: something there has no name." % path)
-    return thing
+    return checked
 
 
-def _items(answer, path):
+def _items(answer: dict[str, Any], path: str) -> list[Thing]:
     items = answer.get("items")
     # Go writes an empty list as null here and there.
     if "items" not in answer or not (items is None or isinstance(items, list)):
@@ -390,48 +408,48 @@ def _items(answer, path):
     return [_checked(item, path) for item in items or ()]
 
 
-def _annotations(thing):
+def _annotations(thing: Thing) -> dict[str, Any]:
     return _dict(thing["metadata"].get("annotations"))
 
 
-def _is_cordoned(node):
+def _is_cordoned(node: Thing) -> bool:
     return _dict(node.get("spec")).get("unschedulable") is True
 
 
-def _is_ours(node):
+def _is_ours(node: Thing) -> bool:
     return _is_cordoned(node) and ANNOTATION in _annotations(node)
 
 
-def _may_take_over(node, own):
+def _may_take_over(node: Thing, own: Thing) -> bool:
     conditions = _dict(node.get("status")).get("conditions") or ()
     ready = any(_dict(condition).get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
     return ready and not _is_cordoned(node) and _barriers(node) <= _barriers(own)
 
 
-def _barriers(node):
+def _barriers(node: Thing) -> set[tuple[Any, Any, Any]]:
     """The taints that keep pods away."""
     taints = [_dict(taint) for taint in _dict(node.get("spec")).get("taints") or ()]
     return {(taint.get("key"), taint.get("value"), taint.get("effect")) for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")}
 
 
-def _controller(pod):
+def _controller(pod: Thing) -> dict[str, Any] | None:
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if _dict(owner).get("controller") is True), None)
 
 
-def _stays(pod):
+def _stays(pod: Thing) -> bool:
     """Whether a pod is none of our business: the node's own, or finished."""
     if MIRROR in _annotations(pod) or _dict(pod.get("status")).get("phase") in ("Succeeded", "Failed"):
         return True
     return (_controller(pod) or {}).get("kind") == "DaemonSet"
 
 
-def _causes(answer):
+def _causes(answer: dict[str, Any]) -> list[str]:
     causes = [_dict(cause) for cause in _dict(answer.get("details")).get("causes") or ()]
     return [str(cause.get("message")) for cause in causes if cause.get("reason") == "DisruptionBudget"]
 
 
-def _why_not(status, answer):
+def _why_not(status: int, answer: dict[str, Any]) -> str:
     causes = _causes(answer)
     if status == 429 and causes:
         return causes[0][:200].rstrip(".")
@@ -442,11 +460,11 @@ def _why_not(status, answer):
     return "its eviction was refused with %d: %s" % (status, _message(answer).rstrip("."))
 
 
-def _message(answer):
+def _message(answer: dict[str, Any]) -> str:
     return " ".join(str(answer.get("message") or "nothing more is said").split())[:300]
 
 
-def _refused(method, url, status, answer):
+def _refused(method: str, url: str, status: int, answer: dict[str, Any]) -> str:
     hints = {
         401: " The credentials are not accepted: see whether they have expired.",
         403: " Give the user of these credentials the role that docs/drain-step-kubernetes.md shows.",

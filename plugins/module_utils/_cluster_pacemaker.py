@@ -13,9 +13,14 @@ A node in standby would do the same, but nothing tells who put it there.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 PREFIX = "graceful-azure-"
 # What cibadmin exits with if nothing is there.
@@ -30,21 +35,21 @@ class Pacemaker(Member):
     options = {"node": {"type": "str"}}
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
         if node is not None and not _is_name(node):
             yield "node", "%r is no name of a node; write it of letters, digits, dots, dashes and underscores" % node
 
-    def look(self):
+    def look(self) -> Seen:
         node = self.options.get("node") or self._local()
         status = self._status()
-        nodes = {found.get("name"): found.attrib for found in status.findall("./nodes/node")}
+        nodes = {found.get("name", ""): found.attrib for found in status.findall("./nodes/node")}
         if node not in nodes:
             raise MemberError("The cluster has no node %s; it has %s. Set the option node." % (node, ", ".join(sorted(nodes)) or "none"))
         own = nodes[node]
         out = self._constraints()
         running = int(own.get("resources_running") or 0)
-        state = {
+        state: dict[str, Any] = {
             "constraint": node in out,
             "online": own.get("online") == "true",
             "standby": own.get("standby") == "true",
@@ -65,7 +70,7 @@ class Pacemaker(Member):
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
         return Seen(node, state["constraint"], serves, foreign, left, state)
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         if not self._has_quorum:
             return "the cluster has no quorum"
         if not self._others:
@@ -75,7 +80,7 @@ class Pacemaker(Member):
             return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (seen.member, votes["Total votes"], votes["Quorum"])
         return None
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         if self._rival:
             raise MemberError(
                 "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this drain step."
@@ -84,16 +89,16 @@ class Pacemaker(Member):
         constraint = '<rsc_location id="%s%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (PREFIX, seen.member, seen.member)
         self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", constraint)
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._cib("--delete", "--xpath", _path(seen.member))
 
-    def _local(self):
+    def _local(self) -> str:
         code, out, err = self.tools.run(["crm_node", "--name"])
         if code or not _is_name(out.strip()):
             raise MemberError("`crm_node --name` does not tell the name of this node: %s." % _told(err or out, code))
         return out.strip()
 
-    def _status(self):
+    def _status(self) -> ElementTree.Element:
         code, out, err = self.tools.run(["crm_mon", "--output-as=xml", "--one-shot"])
         try:
             status = ElementTree.fromstring(out)
@@ -104,7 +109,7 @@ class Pacemaker(Member):
             raise MemberError("`crm_mon` cannot ask the cluster: %s." % _told(told[-1] if told else err, code))
         return status
 
-    def _constraints(self):
+    def _constraints(self) -> set[str | None]:
         """The nodes that constraints of ours keep free."""
         argv = ["cibadmin", "--query", "--scope", "constraints"]
         code, out, err = self.tools.run(argv)
@@ -116,7 +121,7 @@ class Pacemaker(Member):
             raise MemberError("`%s` failed: %s." % (" ".join(argv), _told(err or out, code))) from None
         return {entry.get("node") for entry in found.iter("rsc_location") if entry.get("id") == "%s%s" % (PREFIX, entry.get("node"))}
 
-    def _votes(self):
+    def _votes(self) -> dict[str, int] | None:
         """The votes that the cluster has, and how many it needs. None if it does not count votes with corosync."""
         try:
             _code, out, _err = self.tools.run(["corosync-quorumtool", "-s"])
@@ -125,30 +130,30 @@ class Pacemaker(Member):
         found = dict(re.findall(r"^(Total votes|Quorum):\s+(\d+)", out, re.MULTILINE))
         return {key: int(value) for key, value in found.items()} if len(found) == 2 else None
 
-    def _cib(self, *words):
+    def _cib(self, *words: str) -> None:
         code, out, err = self.tools.run(["cibadmin", *words])
         if code:
             raise MemberError("`cibadmin %s` failed: %s." % (words[0], _told(err or out, code)))
 
 
-def _path(node):
+def _path(node: str) -> str:
     return "//rsc_location[@id='%s%s']" % (PREFIX, node)
 
 
-def _is_name(text):
+def _is_name(text: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", text))
 
 
-def _is_in_maintenance(status):
+def _is_in_maintenance(status: ElementTree.Element) -> bool:
     options = status.find("./summary/cluster_options")
     return options is not None and options.get("maintenance-mode") == "true"
 
 
-def _can_serve(node):
+def _can_serve(node: dict[str, str]) -> bool:
     flags = ("standby", "standby_onfail", "maintenance", "pending", "unclean", "shutdown")
     return node.get("online") == "true" and node.get("type", "member") != "ping" and not any(node.get(flag) == "true" for flag in flags)
 
 
-def _told(text, code):
+def _told(text: str, code: int) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

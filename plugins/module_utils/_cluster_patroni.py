@@ -13,8 +13,13 @@ import base64
 import json
 import re
 import socket
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 LEADERS = ("leader", "standby_leader")
 # States of a former leader on its way to being a replica. Clients may still be connected, or pg_rewind may run: if that is cut off, the data are lost.
@@ -45,14 +50,14 @@ class Patroni(Member):
     undoes_itself = True
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if not URL.match(options["url"]):
             yield "url", "%r is no address of Patroni's REST API, such as http://127.0.0.1:8008" % options["url"]
         for one, other in (("username", "password_file"), ("password_file", "username"), ("client_key", "client_cert")):
             if options[one] and not options[other]:
                 yield other, "it is missing, and %s needs it" % one
 
-    def look(self):
+    def look(self) -> Seen:
         cluster = self._read("/cluster")
         members = cluster.get("members")
         if not isinstance(members, list) or not all(isinstance(member, dict) and member.get("name") for member in members):
@@ -88,7 +93,7 @@ class Patroni(Member):
         }
         return Seen(member=name, ours=not leads, serves=True, foreign=None, left=left, state=state)
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         state = seen.state
         if seen.ours:
             return None if state["leader"] else "the cluster has no leader now"
@@ -100,7 +105,7 @@ class Patroni(Member):
             return "the cluster is paused (maintenance mode): somebody works on it"
         return None
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         if seen.ours or seen.state["state"] in MOVING:
             return
         body = {"leader": seen.member}
@@ -116,17 +121,18 @@ class Patroni(Member):
         if status not in (200, 202):
             raise MemberError("POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text)))
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         """A former leader joins as a replica by itself."""
 
-    def _name(self):
-        if self.options["member"]:
-            return self.options["member"]
+    def _name(self) -> str:
+        given: str | None = self.options["member"]
+        if given:
+            return given
         about = self._read("/patroni").get("patroni")
         # Patroni tells the name from 3.2 on. Before, it is the name of the host unless somebody chose another.
         return (about.get("name") if isinstance(about, dict) else None) or socket.gethostname()
 
-    def _read(self, path):
+    def _read(self, path: str) -> dict[str, Any]:
         status, text = self._request("GET", path)
         try:
             found = json.loads(text) if status == 200 else None
@@ -136,7 +142,7 @@ class Patroni(Member):
             raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self._url(path), status, _short(text)))
         return found
 
-    def _request(self, method, path, body=None, seconds=LOOK_SECONDS):
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = LOOK_SECONDS) -> tuple[int, str]:
         headers = {}
         if self.options["username"]:
             login = "%s:%s" % (self.options["username"], self.tools.secret(self.options["password_file"]))
@@ -146,11 +152,11 @@ class Patroni(Member):
             tls = tls_context(self.options["ca_cert"], client_cert=self.options["client_cert"], client_key=self.options["client_key"])
         return self.tools.request(method, self._url(path), body=body, headers=headers, seconds=seconds, tls=tls)
 
-    def _url(self, path):
-        return self.options["url"].rstrip("/") + path
+    def _url(self, path: str) -> str:
+        return "%s%s" % (self.options["url"].rstrip("/"), path)
 
 
-def _candidate(members):
+def _candidate(members: list[dict[str, Any]]) -> str | None:
     """The member that has most of the leader's data, among those that can become the leader."""
     able = [
         member
@@ -165,18 +171,18 @@ def _candidate(members):
     return able[0]["name"] if able else None
 
 
-def _described(member):
+def _described(member: dict[str, Any]) -> str:
     words = "%s is %s" % (member["name"], member.get("state"))
     if isinstance(member.get("tags"), dict) and member["tags"].get("nofailover"):
         words += " and has the tag nofailover"
     return words
 
 
-def _planned(cluster):
+def _planned(cluster: dict[str, Any]) -> str | None:
     planned = cluster.get("scheduled_switchover")
     return str(planned.get("at")) if isinstance(planned, dict) else None
 
 
-def _short(text):
+def _short(text: str) -> str:
     words = " ".join(text.split())
     return (words if len(words) <= 200 else words[:197] + "...") or "(empty)"

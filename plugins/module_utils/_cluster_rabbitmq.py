@@ -15,8 +15,13 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 # What the command line tools exit with: they do not know the command, or a check failed.
 USAGE, CHECK_FAILED = 64, 69
@@ -39,14 +44,16 @@ class RabbitMQ(Member):
     survives_reboot = False
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
         if node is not None and not re.fullmatch(r"[A-Za-z0-9_.-]+@[A-Za-z0-9_.:-]+", node):
             yield "node", "%r is no name of a node; write it like rabbit@web1" % node
 
-    def look(self):
+    def look(self) -> Seen:
         status = self._json("rabbitmq-diagnostics", "status")
-        listeners, out, totals = status.get("listeners"), status.get("is_under_maintenance"), status.get("totals")
+        listeners: Any = status.get("listeners")
+        totals: Any = status.get("totals")
+        out = status.get("is_under_maintenance")
         try:
             node = self.options.get("node") or listeners[0]["node"]
             doors = sorted({(listener["interface"].strip("[]"), listener["port"]) for listener in listeners if listener["protocol"] not in BETWEEN_NODES})
@@ -66,31 +73,31 @@ class RabbitMQ(Member):
             state={"maintenance": out, "connections": connections},
         )
 
-    def life(self, boot_id):
+    def life(self, boot_id: str) -> str:
         return "%s, process %s" % (boot_id, self._process)
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         return self._others_stay(seen.member) or self._needed_for_queues(seen.member)
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         self._run("rabbitmq-upgrade", "drain")
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._run("rabbitmq-upgrade", "revive")
 
-    def _left(self, node, connections, doors):
+    def _left(self, node: str, connections: int, doors: list[tuple[str, int]]) -> str | None:
         if connections:
             return "%d client connection%s to %s" % (connections, "" if connections == 1 else "s", node)
         # RabbitMQ lists a listener also when it is suspended.
-        doors = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
-        if doors:
-            return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in doors))
+        ports = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
+        if ports:
+            return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in ports))
         out = self._run("rabbitmqctl", "eval", LEADERS).strip()
         if not out.isdigit():
             raise _nonsense("rabbitmqctl eval", "it is not the number of queues, but %r" % out[:80])
         return None if out == "0" else "%s quorum queue%s still led by %s" % (out, " is" if out == "1" else "s are", node)
 
-    def _others_stay(self, node):
+    def _others_stay(self, node: str) -> str | None:
         """Whether enough other nodes run and are in no maintenance mode."""
         status = self._json("rabbitmqctl", "cluster_status")
         try:
@@ -112,7 +119,7 @@ class RabbitMQ(Member):
             return None
         return "without %s, %d of the %d nodes of the cluster would serve, and %d are needed" % (node, len(stay), len(nodes), needed)
 
-    def _needed_for_queues(self, node):
+    def _needed_for_queues(self, node: str) -> str | None:
         """Whether queues would be lost or stop without this node. RabbitMQ's own checks tell."""
         for check, why in (
             ("check_if_node_is_quorum_critical", "would lose their majority"),
@@ -132,19 +139,19 @@ class RabbitMQ(Member):
             return "without %s, queues %s: %s" % (node, why, listed)
         return None
 
-    def _json(self, program, command):
+    def _json(self, program: str, command: str) -> dict[str, Any]:
         found = _parsed(self._run(program, "--formatter", "json", command))
         if not found:
             raise _nonsense("%s %s" % (program, command), "it is no JSON object")
         return found
 
-    def _run(self, program, *words):
+    def _run(self, program: str, *words: str) -> str:
         code, out, err = self.tools.run([program, *self._node(), *words], SECONDS)
         if code:
             raise MemberError("`%s %s` failed: %s." % (program, words[-1] if words[0] != "eval" else "eval", _told(err or out, code)))
         return out
 
-    def _node(self):
+    def _node(self) -> list[str]:
         node = self.options.get("node")
         if not node:
             return []
@@ -152,7 +159,7 @@ class RabbitMQ(Member):
         return ["--node", node] + (["--longnames"] if "." in node.partition("@")[2] else [])
 
 
-def _parsed(out):
+def _parsed(out: str) -> dict[str, Any]:
     """The JSON object in what a tool printed. Warnings may stand before it."""
     try:
         found = json.loads(out[max(out.find("{"), 0) :])
@@ -161,11 +168,11 @@ def _parsed(out):
     return found if isinstance(found, dict) else {}
 
 
-def _nonsense(command, why):
+def _nonsense(command: str, why: str) -> MemberError:
     return MemberError("The answer to `%s` is not what RabbitMQ says: %s." % (command, why))
 
 
-def _told(text, code):
+def _told(text: str, code: int) -> str:
     """The first line of what a tool said. What follows is advice and its usage."""
     lines = [line.strip() for line in text.replace("Error:", "").splitlines() if line.strip()]
     return lines[0].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

@@ -17,8 +17,18 @@ import contextlib
 import re
 import socket
 import time
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._cluster import Tools
+
+    # A host and a port.
+    Address = tuple[str, int]
 
 # Seconds for one connection and for one answer.
 CONNECT_SECONDS = 2.0
@@ -43,7 +53,7 @@ NEVER_PROMOTED = re.compile(r"^[ \t]*(?:replica|slave)-priority[ \t]+0[ \t]*\r?$
 class Refused(MemberError):
     """The server answered with an error. ``code`` is its first word."""
 
-    def __init__(self, message, code):
+    def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -51,7 +61,7 @@ class Refused(MemberError):
 class Server:
     """One connection to a Redis server or to a Sentinel."""
 
-    def __init__(self, what, address, username, password, connect):
+    def __init__(self, what: str, address: Address, username: str | None, password: str | None, connect: Callable[[Address, float], socket.socket]) -> None:
         self.name = "%s at %s" % (what, shown(address))
         self._received = b""
         try:
@@ -65,7 +75,7 @@ class Server:
             self.close()
             raise
 
-    def call(self, *words, told=None):
+    def call(self, *words: object, told: str | None = None) -> Any:
         """The answer to one command. ``told`` is the command in messages."""
         told = told or " ".join(str(word) for word in words[:2])
         parts = [str(word).encode("utf-8") for word in words]
@@ -84,10 +94,10 @@ class Server:
             raise Refused("%s refused %s: %s." % (self.name, told, str(answer).rstrip(".")), answer.code)
         return answer
 
-    def close(self):
+    def close(self) -> None:
         self._socket.close()
 
-    def _answer(self):
+    def _answer(self) -> Any:
         line = self._line()
         kind, rest = line[:1], line[1:].decode("utf-8", "replace")
         if kind == b"+":
@@ -105,19 +115,19 @@ class Server:
             return [self._answer() for _number in range(number)]
         return self._bytes(number + 2)[:-2].decode("utf-8", "replace")
 
-    def _line(self):
+    def _line(self) -> bytes:
         while b"\r\n" not in self._received:
             self._receive()
         line, _end, self._received = self._received.partition(b"\r\n")
         return line
 
-    def _bytes(self, number):
+    def _bytes(self, number: int) -> bytes:
         while len(self._received) < number:
             self._receive()
         found, self._received = self._received[:number], self._received[number:]
         return found
 
-    def _receive(self):
+    def _receive(self) -> None:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise socket.timeout()
@@ -149,51 +159,55 @@ class Redis(Member):
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
 
-    def __init__(self, options, tools):
+    def __init__(self, options: dict[str, Any], tools: Tools) -> None:
         super().__init__(options, tools)
         self.member = options["address"]
         self.master = options["master"]
-        self._here = self._sentinel = self._process = None
+        # The connections of a step.
+        self._here: Server
+        self._sentinel: Server
+        # The id under which the Redis of this host runs, as the last look found it.
+        self._process: str | None = None
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name in ("address", "sentinel"):
             if _address(options[name]) is None:
                 yield name, "%r is no host with a port, such as 127.0.0.1:6379" % options[name]
 
     # What the driver calls
 
-    def look(self):
+    def look(self) -> Seen:
         with self._connections():
             return self._look()
 
-    def life(self, boot_id):
+    def life(self, boot_id: str) -> str:
         return "%s %s" % (boot_id, self._process)
 
-    def spare(self, seen):
+    def spare(self, seen: Seen) -> str | None:
         with self._connections():
             return self._spare(seen)
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         with self._connections():
             if seen.state["role"] == "master" and not self._hand_over():
                 return
             # Never while it is the master: Sentinel would ask for it after the next failover only.
             self._here.call("CONFIG", "SET", "replica-priority", 0)
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         with self._connections():
             self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
             # Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it.
             if found["priority"] and self._file_says_never():
                 self._rewrite()
 
-    def is_back(self, seen, found):
-        return seen.state["priority"] == found["priority"]
+    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
+        return bool(seen.state["priority"] == found["priority"])
 
     # A look
 
-    def _look(self):
+    def _look(self) -> Seen:
         role = self._here.call("ROLE")
         is_master = isinstance(role, list) and role[:1] == ["master"]
         if not is_master and not (isinstance(role, list) and role[:1] == ["slave"] and len(role) >= 3):
@@ -222,13 +236,13 @@ class Redis(Member):
             state=state,
         )
 
-    def _priority(self):
+    def _priority(self) -> int:
         answer = self._here.call("CONFIG", "GET", "replica-priority")
         if not isinstance(answer, list) or len(answer) != 2 or not str(answer[1]).isdigit():
             raise MemberError("%s does not tell its replica-priority: %r." % (self._here.name, answer))
         return int(answer[1])
 
-    def _named(self):
+    def _named(self) -> Address:
         """The address of the master, as Sentinel tells it to clients."""
         answer = self._sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master)
         if answer is None:
@@ -237,7 +251,7 @@ class Redis(Member):
             raise MemberError("%s does not tell the address of the master %s: %r." % (self._sentinel.name, self.master, answer))
         return answer[0], int(answer[1])
 
-    def _is_this(self, address):
+    def _is_this(self, address: Address) -> bool:
         """Whether an address leads to the Redis of this host. A host has many addresses, so the server there is asked who it is."""
         server = self._connect("Redis", address, self.options["username"], "password_file")
         try:
@@ -245,7 +259,7 @@ class Redis(Member):
         finally:
             server.close()
 
-    def _run_id(self, server):
+    def _run_id(self, server: Server) -> str:
         run_id = _fields(server.call("INFO", "server")).get("run_id")
         if not run_id:
             raise MemberError("%s does not tell its run_id in INFO server." % server.name)
@@ -253,7 +267,7 @@ class Redis(Member):
 
     # Whether the cluster can spare it
 
-    def _spare(self, seen):
+    def _spare(self, seen: Seen) -> str | None:
         try:
             self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
         except Refused as error:
@@ -272,24 +286,24 @@ class Redis(Member):
             return "%s may become the master of %s and is not linked to it" % (", ".join(behind), self.master)
         return None
 
-    def _flags(self):
+    def _flags(self) -> list[str]:
         """What Sentinel says of the master."""
         return _pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("flags", "").split(",")
 
-    def _electable(self):
+    def _electable(self) -> dict[str, dict[str, str]]:
         """The replicas that Sentinel may make the master, by their addresses."""
         answer = self._sentinel.call("SENTINEL", "REPLICAS", self.master)
         if not isinstance(answer, list):
             raise MemberError("%s does not tell the replicas of %s: %r." % (self._sentinel.name, self.master, answer))
-        found = {}
+        found: dict[str, dict[str, str]] = {}
         for fields in (_pairs(pairs, self._sentinel) for pairs in answer):
             if fields.get("flags") == "slave" and fields.get("slave-priority") != "0":
-                found[fields.get("name")] = fields
+                found[fields.get("name", "")] = fields
         return found
 
     # Out
 
-    def _hand_over(self):
+    def _hand_over(self) -> bool:
         """Make another server the master. Returns whether this one follows it."""
         self._check_version()
         named = self._named()
@@ -298,10 +312,11 @@ class Redis(Member):
                 self._start_failover()
             else:
                 self._pause(FAILOVER_PAUSE)
-            named = self._await_another(named)
-            if named is None:
+            another = self._await_another(named)
+            if another is None:
                 # Writes go on waiting: this server must not take any more.
                 return False
+            named = another
         self._here.call("REPLICAOF", named[0], named[1])
         # As Sentinel does. Without it this server would be a master when it starts anew.
         self._rewrite()
@@ -310,7 +325,7 @@ class Redis(Member):
         self._here.call("CLIENT", "UNPAUSE")
         return True
 
-    def _check_version(self):
+    def _check_version(self) -> None:
         version = _fields(self._here.call("INFO", "server")).get("redis_version", "")
         numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version)[:2])
         if numbers < NEEDED_VERSION:
@@ -319,10 +334,10 @@ class Redis(Member):
                 % (self._here.name, version or "unknown", ".".join(map(str, NEEDED_VERSION)))
             )
 
-    def _pause(self, seconds):
+    def _pause(self, seconds: float) -> None:
         self._here.call("CLIENT", "PAUSE", int(seconds * 1000), "WRITE")
 
-    def _start_failover(self):
+    def _start_failover(self) -> None:
         try:
             self._pause(CATCH_UP_PAUSE)
             self._await_replicas()
@@ -338,13 +353,13 @@ class Redis(Member):
                 self._unpause()
                 raise
 
-    def _unpause(self):
+    def _unpause(self) -> None:
         try:
             self._here.call("CLIENT", "UNPAUSE")
         except MemberError:
             pass  # the pause ends by itself, and why it was to end is told already
 
-    def _await_replicas(self):
+    def _await_replicas(self) -> None:
         """Until each replica that may become the master has all that was written."""
         deadline = self.monotonic() + CATCH_UP_SECONDS
         while True:
@@ -366,7 +381,7 @@ class Redis(Member):
                 raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
             self.sleep(LOOK_SECONDS)
 
-    def _await_another(self, former):
+    def _await_another(self, former: Address) -> Address | None:
         """Until Sentinel names another master. Returns its address, or None if the failover still goes on."""
         deadline = self.monotonic() + FAILOVER_SECONDS
         while True:
@@ -384,13 +399,13 @@ class Redis(Member):
 
     # The configuration file
 
-    def _rewrite(self):
+    def _rewrite(self) -> None:
         try:
             self._here.call("CONFIG", "REWRITE")
         except Refused:
             pass  # it has no configuration file, or one that it may not write
 
-    def _file_says_never(self):
+    def _file_says_never(self) -> bool:
         path = _fields(self._here.call("INFO", "server")).get("config_file")
         try:
             with open(path or "", encoding="utf-8", errors="replace") as stream:
@@ -401,11 +416,13 @@ class Redis(Member):
     # Connections
 
     @contextlib.contextmanager
-    def _connections(self):
+    def _connections(self) -> Iterator[None]:
         """Connections of one step to the Redis of this host and to Sentinel."""
-        self._here = self._connect("Redis", _address(self.options["address"]), self.options["username"], "password_file")
+        here, sentinel = _address(self.options["address"]), _address(self.options["sentinel"])
+        assert here is not None and sentinel is not None  # others are among the mistakes
+        self._here = self._connect("Redis", here, self.options["username"], "password_file")
         try:
-            self._sentinel = self._connect("Sentinel", _address(self.options["sentinel"]), None, "sentinel_password_file")
+            self._sentinel = self._connect("Sentinel", sentinel, None, "sentinel_password_file")
             try:
                 yield
             finally:
@@ -413,18 +430,18 @@ class Redis(Member):
         finally:
             self._here.close()
 
-    def _connect(self, what, address, username, password_file):
+    def _connect(self, what: str, address: Address, username: str | None, password_file: str) -> Server:
         path = self.options[password_file]
         return Server(what, address, username, self.tools.secret(path) if path else None, self.connect)
 
 
-def shown(address):
+def shown(address: Address) -> str:
     """An address as people write it."""
     host, port = address
     return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
 
 
-def _address(text):
+def _address(text: str) -> Address | None:
     """Host and port of an address; None if it is none."""
     found = ADDRESS.match(text)
     if not found or not 0 < int(found.group("port")) < 65536:
@@ -432,17 +449,17 @@ def _address(text):
     return found.group("six") or found.group("name"), int(found.group("port"))
 
 
-def _fields(text):
+def _fields(text: object) -> dict[str, str]:
     """The lines of INFO."""
     return dict(line.strip().partition(":")[::2] for line in str(text).splitlines() if ":" in line)
 
 
-def _pairs(answer, server):
+def _pairs(answer: object, server: Server) -> dict[str, str]:
     """What Sentinel tells of one server: names and values in turns."""
     if not isinstance(answer, list):
         raise MemberError("%s tells nothing of a server that it knows: %r." % (server.name, answer))
     return dict(zip(answer[::2], answer[1::2]))
 
 
-def _why(error):
+def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

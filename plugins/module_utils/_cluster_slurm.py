@@ -11,8 +11,13 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 REASON = "%s: Azure scheduled event" % OWNER
 # Slurm waits for its controller for 10 seconds by default, and then says so.
@@ -29,12 +34,12 @@ class Slurm(Member):
     one_by_one = False
 
     @classmethod
-    def mistakes(cls, options):
+    def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
         if node is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", node):
             yield "node", "%r is no name of a single node; write it of letters, digits, dots, dashes and underscores" % node
 
-    def look(self):
+    def look(self) -> Seen:
         node = self.options.get("node") or os.uname().nodename.split(".")[0]
         told = self._run("scontrol", "show", "node", node, "--oneliner")
         state = re.search(r" State=(\S+)", told)
@@ -42,8 +47,8 @@ class Slurm(Member):
             raise MemberError("`scontrol show node %s` told no state: %s." % (node, told.strip()[:200] or "nothing"))
         # In some versions a star marks a node that does not respond.
         flags = [flag.rstrip("*~#!%$@^-") for flag in state[1].split("+")]
-        reason = re.search(r" Reason=(.*?)(?: \[[^\[\]]*\])?\s*$", told)
-        reason = reason[1] if reason else ""
+        noted = re.search(r" Reason=(.*?)(?: \[[^\[\]]*\])?\s*$", told)
+        reason = noted[1] if noted else ""
         jobs = self._jobs(node)
         is_drained = any(flag in ("DRAIN", "DRAINED", "DRAINING") for flag in flags)
         ours = is_drained and reason.startswith(OWNER)
@@ -54,19 +59,19 @@ class Slurm(Member):
         self._responds = "NOT_RESPONDING" not in flags and "*" not in state[1]
         return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)})
 
-    def out(self, seen):
+    def out(self, seen: Seen) -> None:
         if not seen.ours:
             self._run("scontrol", "update", "nodename=%s" % seen.member, "state=drain", "reason=%s" % REASON)
         for job in self._jobs(seen.member) if self.options["requeue"] else ():
             # Whether a job may be requeued is the job's to say. Those that may not are what is left.
             self.tools.run(["scontrol", "requeue", job], SECONDS)
 
-    def back(self, seen, found):
+    def back(self, seen: Seen, found: dict[str, Any]) -> None:
         if not self._responds:
             raise MemberError("The slurmd of the node %s does not respond to the controller yet." % seen.member)
         self._run("scontrol", "update", "nodename=%s" % seen.member, "state=resume")
 
-    def _jobs(self, node):
+    def _jobs(self, node: str) -> list[str]:
         """The jobs that have the node."""
         told = self._run("squeue", "--noheader", "--nodelist=%s" % node, "--format=%A %T")
         jobs = [line.split() for line in told.splitlines() if line.strip()]
@@ -74,7 +79,7 @@ class Slurm(Member):
             raise MemberError("`squeue --nodelist=%s` told no list of jobs: %s." % (node, told.strip()[:200]))
         return [number for number, state in jobs if state != "PENDING"]
 
-    def _run(self, *argv):
+    def _run(self, *argv: str) -> str:
         code, out, err = self.tools.run(list(argv), SECONDS)
         if code:
             lines = [line.strip() for line in (err or out).splitlines() if line.strip()]

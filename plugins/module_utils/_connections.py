@@ -17,6 +17,12 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from ipaddress import IPv4Address, IPv6Address
+    from typing import Any
 
 # If the kernel runs without IPv6, the second table is missing. That is no mistake.
 TABLE_V4 = "/proc/net/tcp"
@@ -30,7 +36,7 @@ class ConnectionsError(Exception):
     """A table cannot be read or understood, or a text is not an address. The message is a whole sentence."""
 
 
-def parse_address(address):
+def parse_address(address: int | str | IPv4Address | IPv6Address) -> str:
     """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
         parsed = ipaddress.ip_address(address)
@@ -39,13 +45,13 @@ def parse_address(address):
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
-def _decode(digits):
+def _decode(digits: str) -> str:
     # The kernel prints an address as 32-bit words. Each has the byte order of the machine.
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
     return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words)))
 
 
-def parse_table(text, ports):
+def parse_table(text: str, ports: set[int]) -> list[tuple[int, str]]:
     """The established and half-closed connections to the given local ports: a list with one (port, peer) for each connection."""
     found = []
     # The first line is the heading.
@@ -60,7 +66,7 @@ def parse_table(text, ports):
     return found
 
 
-def _read(path, optional):
+def _read(path: str, optional: bool) -> str:
     try:
         with open(path) as table:
             return table.read()
@@ -72,11 +78,11 @@ def _read(path, optional):
         raise ConnectionsError("%s cannot be read: %s" % (path, error.strerror)) from error
 
 
-def established(ports, table_v4=TABLE_V4, table_v6=TABLE_V6):
+def established(ports: Iterable[int], table_v4: str = TABLE_V4, table_v6: str = TABLE_V6) -> list[dict[str, Any]]:
     """The established and half-closed connections to the local C(ports): a sorted list of {port, peer, count}."""
-    ports = set(ports)
-    counts = {}
+    wanted = set(ports)
+    counts: dict[tuple[int, str], int] = {}
     for path, optional in ((table_v4, False), (table_v6, True)):
-        for connection in parse_table(_read(path, optional), ports):
+        for connection in parse_table(_read(path, optional), wanted):
             counts[connection] = counts.get(connection, 0) + 1
     return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]

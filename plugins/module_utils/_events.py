@@ -11,8 +11,30 @@ EventsError is raised. If a single field cannot be read, it is null and there is
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypedDict
+
+    class Event(TypedDict):
+        """An event, as every plugin returns it. What the service does not say, or says in no form that is known, is None."""
+
+        event_id: str
+        event_type: str | None
+        event_status: str | None
+        event_source: str | None
+        resource_type: str | None
+        resources: list[str]
+        not_before: str | None
+        description: str | None
+        duration_in_seconds: int | None
+        affects_host: bool | None
+        seconds_until_not_before: float | None
+
+    # Takes a field, its value, and why the value cannot be used.
+    Doubt = Callable[[str, object, str], None]
 
 API_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01")
 # In the preview, names in Resources have a leading underscore, and an approval must contain the incarnation.
@@ -35,7 +57,12 @@ EVENT_KEYS = (
     "seconds_until_not_before",
 )
 
-Document = namedtuple("Document", ("events", "incarnation", "warnings"))
+
+class Document(NamedTuple):
+    events: list[Event]
+    incarnation: int
+    warnings: list[str]
+
 
 _SPELLING = {name.lower(): name for name in EVENT_TYPES + EVENT_STATUSES}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -54,15 +81,14 @@ class EventsError(ValueError):
     """The document is not one that the service sends."""
 
 
-def parse_time(text):
+def parse_time(text: str) -> datetime:
     """Parse a time in RFC 1123 or ISO 8601, in any locale. Returns an aware datetime. Raises ValueError for other texts."""
     match = _RFC.match(text.strip())
     if match:
         day, month, year, hour, minute, second = match.groups()
         if month.lower() not in _MONTHS:
             raise ValueError(f"{text!r} has no month that is known")
-        numbers = (year, _MONTHS.index(month.lower()) + 1, day, hour, minute, second)
-        return datetime(*(int(number) for number in numbers), tzinfo=timezone.utc)
+        return datetime(int(year), _MONTHS.index(month.lower()) + 1, int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
     match = _ISO.match(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a time")
@@ -74,28 +100,28 @@ def parse_time(text):
     numbers = [int(number) for number in match.groups()[:6]]
     microsecond = int(((fraction or "") + "000000")[:6])
     try:
-        return datetime(*numbers, microsecond=microsecond, tzinfo=timezone.utc) - offset
+        return datetime(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], microsecond, timezone.utc) - offset
     except OverflowError:
         raise ValueError(f"{text!r} lies outside of the calendar") from None
 
 
-def format_time(time):
+def format_time(time: datetime) -> str:
     """ISO 8601 in UTC with Z. Parts of a second are cut off, which is safe for a deadline."""
     return time.astimezone(timezone.utc).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
-def clip(value, length=200):
+def clip(value: object, length: int = 200) -> str:
     """Write a value from outside for a message: quoted, on one line, and not too long."""
     text = repr(value)
     return text if len(text) <= length else text[:length] + "..."
 
 
-def describe(event):
+def describe(event: Event) -> str:
     """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
 
 
-def parse_document(document, api_version, resource_name=None, service_time=None):
+def parse_document(document: object, api_version: str, resource_name: str | None = None, service_time: datetime | None = None) -> Document:
     """The events of a document, in the form in which every plugin returns them.
 
     Without C(resource_name), affects_host is null. Without C(service_time), seconds_until_not_before is null.
@@ -108,12 +134,12 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
         raise EventsError("Events is {0} instead of an array".format(_json_type(entries) if "Events" in document else "missing"))
 
     preview = api_version == PREVIEW
-    own_name = None
+    own_name: str | None = None
     if resource_name:
         own_name = _bare(resource_name, preview).lower()
-    events = []
-    warnings = []
-    seen = set()
+    events: list[Event] = []
+    warnings: list[str] = []
+    seen: set[str] = set()
     for entry in entries:
         event = _parse_event(entry, preview, warnings)
         folded = event["event_id"].lower()
@@ -129,14 +155,14 @@ def parse_document(document, api_version, resource_name=None, service_time=None)
     return Document(events, incarnation, warnings)
 
 
-def set_seconds_until(events, service_time):
+def set_seconds_until(events: list[Event], service_time: datetime) -> None:
     """Update seconds_until_not_before of each event."""
     for event in events:
         if event["not_before"] is not None:
             event["seconds_until_not_before"] = (parse_time(event["not_before"]) - service_time).total_seconds()
 
 
-def _incarnation(document):
+def _incarnation(document: dict[str, Any]) -> int:
     value = document.get("DocumentIncarnation")
     if isinstance(value, str) and re.match(r"\s*-?[0-9]{1,30}\s*\Z", value):
         value = int(value)
@@ -145,7 +171,7 @@ def _incarnation(document):
     return value
 
 
-def _parse_event(entry, preview, warnings):
+def _parse_event(entry: object, preview: bool, warnings: list[str]) -> Event:
     if not isinstance(entry, dict):
         raise EventsError(f"an entry of Events is {_json_type(entry)} instead of an object")
     event_id = entry.get("EventId")
@@ -153,10 +179,10 @@ def _parse_event(entry, preview, warnings):
         raise EventsError("the EventId of an event is {0} instead of a string".format(clip(event_id) if "EventId" in entry else "missing"))
     event_id = _clean(event_id)
 
-    def doubt(field, value, meaning):
+    def doubt(field: str, value: object, meaning: str) -> None:
         warnings.append(f"{field} of event {clip(event_id)} is {clip(value)}, which is {meaning}; it is returned as null")
 
-    def text(field):
+    def text(field: str) -> str | None:
         value = entry.get(field)
         if value is None:
             return None
@@ -182,7 +208,7 @@ def _parse_event(entry, preview, warnings):
     }
 
 
-def _not_before(value, doubt):
+def _not_before(value: str | None, doubt: Doubt) -> str | None:
     # NotBefore is empty once the event has started. A text that cannot be read means "unknown" and never "now".
     if value is None or not value.strip():
         return None
@@ -193,7 +219,7 @@ def _not_before(value, doubt):
         return None
 
 
-def _duration(value, doubt):
+def _duration(value: object, doubt: Doubt) -> int | None:
     if value is None or value == "":
         return None
     number = value
@@ -206,7 +232,7 @@ def _duration(value, doubt):
     return int(number)
 
 
-def _resources(entry, event_id, preview):
+def _resources(entry: dict[str, Any], event_id: str, preview: bool) -> list[str]:
     # A list that cannot be read is an error. Otherwise a host whose name is in it would be hit unprepared.
     names = entry.get("Resources")
     if names is None:
@@ -216,11 +242,11 @@ def _resources(entry, event_id, preview):
     return [_bare(_clean(name), preview) for name in names]
 
 
-def _bare(name, preview):
+def _bare(name: str, preview: bool) -> str:
     return name[1:] if preview and name.startswith("_") else name
 
 
-def _clean(text):
+def _clean(text: str) -> str:
     # JSON can contain half of a surrogate pair. UTF-8 cannot.
     try:
         text.encode("utf-8")
@@ -229,6 +255,6 @@ def _clean(text):
     return text
 
 
-def _json_type(value):
+def _json_type(value: object) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -14,6 +14,7 @@ import os
 import re
 import socket
 import time
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -30,6 +31,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_stat,
     parse_uptime,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Literal, Union
+
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Process
+
+    # The process that answers on a socket. None if nobody listens there, False if that cannot be told.
+    Answering = Union[Process, Literal[False], None]
 
 DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
@@ -53,7 +63,7 @@ class NotThere(HaproxyError):
     """There is no socket, or nobody listens on it."""
 
 
-def socket_path(text):
+def socket_path(text: str) -> str:
     """The socket that the user names. Only a path is one: `@1` and its like are words of the master process."""
     if re.search(r"(^|\s|/)@[!0-9a-z]", text):
         raise ValueError(
@@ -63,7 +73,7 @@ def socket_path(text):
     return os.path.realpath(text)
 
 
-def check_names(names):
+def check_names(names: Iterable[str]) -> None:
     for name in names:
         if not NAME.match(name):
             raise ValueError(
@@ -75,8 +85,14 @@ class Haproxy:
     """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size."""
 
     def __init__(
-        self, path, hard_stop_after=None, command_seconds=COMMAND_SECONDS, monotonic=time.monotonic, sleep=time.sleep, away_seconds=AWAY_SECONDS
-    ):
+        self,
+        path: str,
+        hard_stop_after: float | None = None,
+        command_seconds: float = COMMAND_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        away_seconds: float = AWAY_SECONDS,
+    ) -> None:
         self.path = path
         self._hard_stop_after = hard_stop_after
         self._command_seconds = command_seconds
@@ -84,7 +100,7 @@ class Haproxy:
         self._monotonic = monotonic
         self._sleep = sleep
 
-    def command(self, line):
+    def command(self, line: str) -> str:
         started = self._monotonic()
         deadline = started + self._command_seconds
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -103,7 +119,7 @@ class Haproxy:
             except (OSError, OverflowError) as error:
                 raise HaproxyError(self._unreachable(error)) from error
 
-    def _is_master(self):
+    def _is_master(self) -> bool:
         """Whether this is the socket of a master process: it alone knows 'show proc', and keeps the connection open."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -115,13 +131,13 @@ class Haproxy:
         except (OSError, OverflowError):
             return False
 
-    def _master(self):
+    def _master(self) -> str:
         return (
             "%s is the socket of HAProxy's master process (-S), which has no servers. Name the stats socket of the worker "
             "instead: the path of a 'stats socket ... level admin' line in the configuration." % self.path
         )
 
-    def _connect(self, connection, deadline, back):
+    def _connect(self, connection: socket.socket, deadline: float, back: float) -> None:
         while True:
             self._limit(connection, deadline)
             try:
@@ -133,8 +149,9 @@ class Haproxy:
                     raise
                 self._sleep(0.05)
 
-    def _read(self, connection, deadline):
-        pieces, size = [], 0
+    def _read(self, connection: socket.socket, deadline: float) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
         while True:
             self._limit(connection, deadline)
             piece = connection.recv(1 << 16)
@@ -145,13 +162,13 @@ class Haproxy:
             if size > ANSWER_LIMIT:
                 raise HaproxyError("HAProxy on socket %s answers more than %d bytes." % (self.path, ANSWER_LIMIT))
 
-    def _limit(self, connection, deadline):
+    def _limit(self, connection: socket.socket, deadline: float) -> None:
         left = deadline - self._monotonic()
         if left <= 0:
             raise socket.timeout()
         connection.settimeout(left)
 
-    def _unreachable(self, error):
+    def _unreachable(self, error: Exception) -> str:
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             return "There is no HAProxy socket %s. Is HAProxy running, and does its 'stats socket' lie there?" % self.path
@@ -164,12 +181,12 @@ class Haproxy:
             return "Nobody listens on the HAProxy socket %s. Is HAProxy running?" % self.path
         return "The HAProxy socket %s cannot be used: %s." % (self.path, getattr(error, "strerror", None) or error)
 
-    def level(self):
+    def level(self) -> str | None:
         """What this socket allows: user, operator or admin."""
         words = self.command("show cli level").split()
         return words[0] if len(words) == 1 else None
 
-    def look(self):
+    def look(self) -> HaproxyState:
         """One look: the process, and its backends and servers.
 
         One line on one connection, which one process answers: while HAProxy is reloaded the next connection may well
@@ -190,7 +207,7 @@ class Haproxy:
         seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after))
         return seen
 
-    def sticky_backends(self, seen):
+    def sticky_backends(self, seen: HaproxyState) -> set[str]:
         """The backends that send a known client back to a server in `drain`.
 
         A cookie shows in the statistics, a table in its stored fields. Which backend uses a table in a section that has
@@ -202,16 +219,16 @@ class Haproxy:
             return set(seen.backends_with_servers)
         return sticky | tables
 
-    def _tables(self):
+    def _tables(self) -> list[str]:
         return re.findall(r"^# table: ([^,\s]+),", self.command("show table"), re.MULTILINE)
 
-    def _stores_server_id(self, table):
+    def _stores_server_id(self, table: str) -> bool:
         # A filter that cannot be right: it is refused before the table is walked, however large that is, and for
         # another reason when the field is not stored.
         answer = self.command("show table %s data.server_id is 0" % table)
         return "not stored" not in answer and "No such table" not in answer
 
-    def set_state(self, backend, server, state):
+    def set_state(self, backend: str, server: str, state: str) -> None:
         answer = self.command("set server %s/%s state %s" % (backend, server, state)).strip()
         if answer:
             raise Refused(
@@ -219,7 +236,7 @@ class Haproxy:
                 % (self.path, backend, server, state, " ".join(answer.split()))
             )
 
-    def set_agent(self, backend, server, state):
+    def set_agent(self, backend: str, server: str, state: str) -> None:
         """Enable or disable the server's agent check. `set server ... agent down` would last until its next answer."""
         verb = "enable" if state == ENABLED else "disable"
         answer = self.command("%s agent %s/%s" % (verb, backend, server)).strip()
@@ -229,7 +246,7 @@ class Haproxy:
                 % (self.path, verb, backend, server, " ".join(answer.split()))
             )
 
-    def await_agent(self, backend, server):
+    def await_agent(self, backend: str, server: str) -> None:
         """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""
         ends = self._monotonic() + AGENT_SECONDS
         while self._monotonic() < ends:
@@ -238,7 +255,7 @@ class Haproxy:
                 return
             self._sleep(0.05)
 
-    def check_first(self, backend, server):
+    def check_first(self, backend: str, server: str) -> None:
         """Let HAProxy check a server that is in maintenance, without letting new clients in.
 
         Out of maintenance HAProxy takes a server for healthy until a check fails, and with `fall 1` nothing tells that
@@ -250,7 +267,7 @@ class Haproxy:
             # HAProxy may refuse only the health. Then its own first check decides.
             self.set_state(backend, server, DRAIN)
 
-    def set_healthy(self, backend, server):
+    def set_healthy(self, backend: str, server: str) -> None:
         """Undo the health that C(check_first) set. If HAProxy refuses this, it has not accepted that health either."""
         self.command("set server %s/%s health up" % (backend, server))
 
@@ -261,21 +278,21 @@ class DryHaproxy:
     ``waits``: whether the call would wait for HAProxy's checks, which then count as passed.
     """
 
-    def __init__(self, haproxy, waits=True):
+    def __init__(self, haproxy: Haproxy, waits: bool = True) -> None:
         self._haproxy = haproxy
         self._waits = waits
-        self._told = {}
-        self._told_agents = {}
-        self._checked = set()
+        self._told: dict[Key, str] = {}
+        self._told_agents: dict[Key, str] = {}
+        self._checked: set[Key] = set()
         self.path = haproxy.path
 
-    def level(self):
+    def level(self) -> str | None:
         return self._haproxy.level()
 
-    def sticky_backends(self, seen):
+    def sticky_backends(self, seen: HaproxyState) -> set[str]:
         return self._haproxy.sticky_backends(seen)
 
-    def look(self):
+    def look(self) -> HaproxyState:
         seen = self._haproxy.look()
         for key, state in self._told.items():
             server = seen.servers.get(key)
@@ -290,24 +307,24 @@ class DryHaproxy:
                 seen.servers[key].show_agent(state)
         return seen
 
-    def set_healthy(self, backend, server):
+    def set_healthy(self, backend: str, server: str) -> None:
         pass
 
-    def check_first(self, backend, server):
+    def check_first(self, backend: str, server: str) -> None:
         self._checked.add((backend, server))
         self.set_state(backend, server, DRAIN)
 
-    def set_state(self, backend, server, state):
+    def set_state(self, backend: str, server: str, state: str) -> None:
         self._told[backend, server] = state
 
-    def set_agent(self, backend, server, state):
+    def set_agent(self, backend: str, server: str, state: str) -> None:
         self._told_agents[backend, server] = state
 
-    def await_agent(self, backend, server):
+    def await_agent(self, backend: str, server: str) -> None:
         pass
 
 
-def who_answers(path):
+def who_answers(path: str) -> Answering:
     """The process of the HAProxy on this socket. None if nobody listens there, False if that cannot be told."""
     try:
         return parse_info(Haproxy(path, command_seconds=ASK_SECONDS, away_seconds=0.0).command("show info"), path)

@@ -17,7 +17,7 @@ NAMES = ("haproxy", "hapee")
 EXPORTER = "exporter"
 
 
-def runs_no_haproxy(proc="/proc"):
+def runs_no_haproxy(proc: str = "/proc") -> bool:
     """Whether it is certain that no HAProxy runs here. Also False if not every process can be seen."""
     seen = False
     for pid in os.listdir(proc):
@@ -39,7 +39,7 @@ def runs_no_haproxy(proc="/proc"):
     return seen
 
 
-def _is_dead(pid, proc):
+def _is_dead(pid: str, proc: str) -> bool:
     try:
         with open(os.path.join(proc, pid, "stat"), encoding="utf-8", errors="replace") as stream:
             return stream.read().rpartition(")")[2].split()[:1] in (["Z"], ["X"])

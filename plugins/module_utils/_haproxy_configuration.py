@@ -15,9 +15,16 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    # The words with which a directive begins.
+    Directive = tuple[str, ...]
 
 # A server in `drain` still gets requests by these directives, and a server in `maint` gets none.
-SERVED_IN_DRAIN = (("use-server",), ("option", "prefer-last-server"), ("persist",))
+SERVED_IN_DRAIN: tuple[Directive, ...] = (("use-server",), ("option", "prefer-last-server"), ("persist",))
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
     *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
@@ -26,7 +33,7 @@ OTHER_SECTIONS = (
 SIZE_LIMIT = 4 << 20
 
 
-def backends_served_in_drain(pids, proc="/proc"):
+def backends_served_in_drain(pids: Iterable[int], proc: str = "/proc") -> set[str]:
     """Names of the backends whose servers still get requests in `drain` because of a directive.
 
     ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question.
@@ -34,10 +41,12 @@ def backends_served_in_drain(pids, proc="/proc"):
     return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _served_in_drain(files)}
 
 
-def _served_in_drain(files):
-    backends, defaults, latest = {}, {}, None
+def _served_in_drain(files: Iterable[str]) -> list[str]:
+    backends: dict[str, set[Directive]] = {}
+    defaults: dict[str | None, set[Directive]] = {}
+    latest: str | None = None
     for path in files:
-        directives = None
+        directives: set[Directive] | None = None
         for words in _lines(path):
             # A section may name its defaults. Otherwise it takes the last defaults before it.
             named = words[words.index("from") + 1 :][:1] if "from" in words[1:] else []
@@ -56,7 +65,7 @@ def _served_in_drain(files):
     return [name for name, directives in backends.items() if name and directives]
 
 
-def _seen_from_here(pid, proc):
+def _seen_from_here(pid: int, proc: str) -> list[list[str]]:
     """The files of the process, and as its own file system and its master's have them, where it runs in a container.
 
     The process itself may be in a `chroot`. Its master is not. A list of files for each place.
@@ -67,7 +76,7 @@ def _seen_from_here(pid, proc):
     return [configuration_files(pid, proc, root) for root in ("", *roots)]
 
 
-def configuration_files(pid, proc="/proc", root=""):
+def configuration_files(pid: int, proc: str = "/proc", root: str = "") -> list[str]:
     """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root`` comes before each name."""
     folder = os.path.join(proc, str(pid))
     words = _read(os.path.join(folder, "cmdline")).split("\0")
@@ -84,7 +93,7 @@ def configuration_files(pid, proc="/proc", root=""):
         elif word == "--":
             named.extend(name for name in words[position + 1 :] if name)
             break
-    files = []
+    files: list[str] = []
     for path in (root + os.path.join(base, name) for name in named):
         if os.path.isdir(path):
             try:
@@ -96,13 +105,13 @@ def configuration_files(pid, proc="/proc", root=""):
     return files
 
 
-def _lines(path):
+def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line that is not empty."""
     lines = (line.split("#", 1)[0].replace('"', "").replace("'", "").split() for line in _read(path).splitlines())
     return (words for words in lines if words)
 
 
-def _read(path):
+def _read(path: str) -> str:
     try:
         # If a file is a FIFO, the read must not hang.
         if not os.path.isfile(path):

@@ -29,6 +29,13 @@ import ipaddress
 import os
 import re
 import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    # An address and a port.
+    Endpoint = tuple[str, int]
 
 # States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"
@@ -40,16 +47,19 @@ YOUNGER, OLDER = 600, 60
 # How long after the start of the new process the former one may be told to stop (s).
 STOP_MARGIN = 10
 
-Former = collections.namedtuple("Former", "connections uncertain problem")
-Former.__doc__ = """What is known of former processes.
 
-connections  how many connections they have, by remote (address, port)
-uncertain    how many connections of anybody go where a former process may have some, by remote (address, port)
-problem      why something cannot be counted, a sentence; None where all of it was
-"""
+class Former(NamedTuple):
+    """What is known of former processes."""
+
+    # How many connections they have, by their remote ends.
+    connections: collections.Counter[Endpoint]
+    # How many connections of anybody go where a former process may have some, by their remote ends. None: nothing is known at all.
+    uncertain: collections.Counter[Endpoint] | None
+    # Why something cannot be counted, a sentence; None where all of it was.
+    problem: str | None
 
 
-def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
+def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, proc: str = "/proc") -> Former:
     """What former processes of HAProxy ``pid`` (as it tells itself), which runs for ``uptime`` seconds, are connected to.
 
     With ``uncertain`` None and a problem nothing is known at all.
@@ -67,7 +77,10 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
             "a process from before a reload still has cannot be counted; run the task where HAProxy's processes can be seen, or "
             "set load_balancer_haproxy_hard_stop_after to HAProxy's own hard-stop-after" % pid,
         )
-    counted, uncertain, denied = collections.Counter(), {}, []
+    counted: collections.Counter[Endpoint] = collections.Counter()
+    # Of each network, by its id.
+    uncertain: dict[str | None, collections.Counter[Endpoint]] = {}
+    denied: list[int] = []
     for former in former_processes(running, proc):
         inodes = _sockets(former, proc)
         if inodes is None and ended:
@@ -87,7 +100,7 @@ def former_connections(pid, uptime, hard_stop_after=None, proc="/proc"):
     return Former(counted, sum(uncertain.values(), collections.Counter()), problem)
 
 
-def answering_processes(pid, uptime, proc="/proc"):
+def answering_processes(pid: int, uptime: float | None, proc: str = "/proc") -> list[int]:
     """The ids, as seen from here, of the processes that may be the HAProxy which calls itself ``pid``: one, as a rule.
 
     In a container it calls itself by another id than it has here. Another program may have this id here.
@@ -95,7 +108,7 @@ def answering_processes(pid, uptime, proc="/proc"):
     return [other for other in _ids(proc) if _innermost(other, proc) == pid and _plausible(other, uptime, proc)]
 
 
-def former_processes(running, proc="/proc"):
+def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     """The other processes of the same HAProxy: the same program, run with the same command line, but for what a reload adds.
 
     The master is left out. It has no connection to a server.
@@ -107,25 +120,25 @@ def former_processes(running, proc="/proc"):
     return [other for other in others if _name(other, proc) in names and _command(other, proc) in known]
 
 
-def _ids(proc):
+def _ids(proc: str) -> list[int]:
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
     except OSError:  # no Linux
         return []
 
 
-def _status(pid, field, proc):
+def _status(pid: int, field: str, proc: str) -> str:
     match = re.search(r"^%s:\s*(.*)$" % field, _read(os.path.join(proc, str(pid), "status")), re.MULTILINE)
     return match.group(1) if match else ""
 
 
-def _innermost(pid, proc):
+def _innermost(pid: int, proc: str) -> int:
     """The id of the process inside its own container."""
     known = _status(pid, "NSpid", proc).split()
     return int(known[-1]) if known else pid
 
 
-def _plausible(pid, uptime, proc):
+def _plausible(pid: int, uptime: float | None, proc: str) -> bool:
     """Whether the process can be the HAProxy that runs for ``uptime`` seconds. Whatever it is called, it names its configuration."""
     command = _command(pid, proc)
     if command is None or not any(word == "--" or word.startswith("-f") for word in command[1][1:]):
@@ -139,7 +152,7 @@ def _plausible(pid, uptime, proc):
     return uptime is None or -YOUNGER <= age - uptime <= OLDER
 
 
-def _command(pid, proc):
+def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
     """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
     folder = os.path.join(proc, str(pid))
     words = []
@@ -158,18 +171,18 @@ def _command(pid, proc):
     return _name(pid, proc), words, _network(pid, proc)
 
 
-def _name(pid, proc):
+def _name(pid: int, proc: str) -> str:
     return _read(os.path.join(proc, str(pid), "comm"))
 
 
-def _network(pid, proc):
+def _network(pid: int, proc: str) -> str | None:
     try:
         return os.readlink(os.path.join(proc, str(pid), "ns", "net"))
     except OSError:
         return None
 
 
-def _sockets(pid, proc):
+def _sockets(pid: int, proc: str) -> set[str] | None:
     """The inodes of the sockets of a process; None if they may not be listed."""
     folder = os.path.join(proc, str(pid), "fd")
     inodes = set()
@@ -188,9 +201,9 @@ def _sockets(pid, proc):
     return inodes
 
 
-def _connections(pid, inodes, proc):
+def _connections(pid: int, inodes: set[str] | None, proc: str) -> Iterator[Endpoint]:
     """Where the connections go that a process made itself; with ``inodes`` None those of every process of its network."""
-    rows = []
+    rows: list[list[str]] = []
     for table in ("tcp", "tcp6"):
         rows += [line.split() for line in _read(os.path.join(proc, str(pid), "net", table)).splitlines()[1:]]
     rows = [fields for fields in rows if len(fields) > 9]
@@ -205,7 +218,7 @@ def _connections(pid, inodes, proc):
                 yield _endpoint(fields[2])
 
 
-def _endpoint(text):
+def _endpoint(text: str) -> Endpoint:
     address, colon, port = text.partition(":")
     # Groups of 32 bits, each in the machine's own order of bytes.
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
@@ -213,7 +226,7 @@ def _endpoint(text):
     return str(getattr(known, "ipv4_mapped", None) or known), int(port, 16)
 
 
-def _read(path):
+def _read(path: str) -> str:
     try:
         with open(path, "rb") as stream:
             return stream.read().decode("utf-8", "replace")

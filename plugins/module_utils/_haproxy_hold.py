@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain
@@ -25,11 +26,21 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     R_MAINT,
     READY,
     HaproxyError,
+    Server,
     same_process,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Place, Process
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
 
 # Conditions of a server, besides those of every thing.
 ALREADY_OUT = "already_out"
@@ -51,7 +62,7 @@ QUEUED = "queued"
 AGENT = "agent"
 
 
-def condition_of(record, server, process):
+def condition_of(record: Record | None, server: Server, process: Process) -> str:
     """The condition of a server: what became of the hold on it.
 
     none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve
@@ -78,19 +89,27 @@ def condition_of(record, server, process):
     return CHANGED_MEANWHILE if same else ALREADY_OUT
 
 
-def was_out(record):
+def was_out(record: Record) -> bool:
     """Whether we had taken the server out in the process of the record, and had not only begun to."""
     return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
 
 
-# One step of one hold: the record to write, and the state to set (None: no change).
-#
-# A change of state takes two steps: the first writes the intent and makes the change, the next finds it done and writes that down.
-# So a run that continues after another was cut off does the same as every run.
-Step = collections.namedtuple("Step", "record set_state conflict waiting_for", defaults=(None, None, None))
+class Step(NamedTuple):
+    """One step of one hold.
+
+    A change of state takes two steps: the first writes the intent and makes the change, the next finds it done and writes that down.
+    So a run that continues after another was cut off does the same as every run.
+    """
+
+    # The record to write; None deletes it.
+    record: Record | None
+    # The state to set; None: no change.
+    set_state: str | None = None
+    conflict: str | None = None
+    waiting_for: str | None = None
 
 
-class Servers(Driver):
+class Servers(Driver[Optional[Server]]):
     """One server in its backends.
 
     ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
@@ -99,7 +118,18 @@ class Servers(Driver):
 
     Refused = Refused
 
-    def __init__(self, haproxy, store, request, server, backends, out_state, min_in_service=None, places=(), await_checks=True):
+    def __init__(
+        self,
+        haproxy: Haproxy | DryHaproxy,
+        store: Store,
+        request: Request,
+        server: str,
+        backends: list[str] | None,
+        out_state: str | None,
+        min_in_service: int | str | None = None,
+        places: Collection[Place] = (),
+        await_checks: bool = True,
+    ) -> None:
         self._haproxy = haproxy
         self._store = store
         self._request = request
@@ -109,11 +139,12 @@ class Servers(Driver):
         self._min_in_service = min_in_service
         self._places = places
         self._await_checks = await_checks
-        self._targets = None
-        self._sticky = None
-        self._put_right = set()
+        self._targets: list[Key] | None = None
+        self._sticky: set[str] | None = None
+        # The names of servers whose hold HAProxy had lost.
+        self._put_right: set[str] = set()
 
-    def check(self):
+    def check(self) -> None:
         check_names([self._server] + (self._backends or []))
         level = self._haproxy.level()
         if level not in (None, "admin"):
@@ -124,27 +155,23 @@ class Servers(Driver):
         seen = self._haproxy.look()
         self._find_targets(seen, self._records_of(seen))
 
-    def look(self):
+    def look(self) -> list[tuple[str, Server | None, Record | None]]:
         self._seen = self._haproxy.look()
         self.process = self._seen.process
         self._records = self._follow()
         if self._targets is None:
             self._targets = self._find_targets(self._seen, self._records)
         if not self._request.present:
-            self._release_doubles()
+            self._release_doubles(self._targets)
         return [("%s/%s" % key, self._seen.servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: Server | None) -> str:
         return condition_of(record, seen, self.process) if seen else NONE
 
-    def view(self, record, seen):
-        return {
-            "admin_state": seen.admin_state if seen else None,
-            "weight": seen.weight if seen else None,
-            "held_by": holders(record),
-        }
+    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
+        return _view(record, seen)
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[Server | None]) -> dict[str, Any]:
         """What the module returns of a server."""
         if hold.seen:
             result = describe(hold.seen, hold.record, hold.condition, arrived(hold.record, hold.seen, self.process))
@@ -155,7 +182,7 @@ class Servers(Driver):
         result.update(found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=hold.name in self._put_right)
         return result
 
-    def refusals(self, holds):
+    def refusals(self, holds: list[Hold[Server | None]]) -> list[str]:
         """Sentences about the backends in which too few servers would stay in service.
 
         As in the plan, only backends that have the server by its own name count. In a backend that has it only by another name, waiting would not
@@ -164,7 +191,8 @@ class Servers(Driver):
         if self._min_in_service is None:
             return []
         found = []
-        leaving = [hold.seen for hold in holds if hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
+        # A server that was removed since the last step does not leave any more.
+        leaving = [hold.seen for hold in holds if hold.seen is not None and hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
         for server in leaving:
             if (server.backend, self._server) not in self._seen.servers:
                 continue
@@ -179,19 +207,21 @@ class Servers(Driver):
                 found.append("%s stays: %s." % (self._server, short))
         return list(collections.OrderedDict.fromkeys(found))
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
+        assert hold.seen is not None  # the engine holds nothing else
         step = self._out(hold, events)
         # If somebody else has set the server's state, its agent check is left alone, too.
         ours = step.record is not None and step.conflict is None
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
-    def keep(self, hold, record):
+    def keep(self, hold: Hold[Server | None], record: Record) -> Record:
         if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, hold.seen))
         return record
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
+        assert record is not None and server is not None  # the engine gives back nothing else
         condition = self.condition(record, server)
         if condition == HELD:
             step = _way_back(record, server, self._await_checks)
@@ -204,23 +234,24 @@ class Servers(Driver):
         agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
         return self._take(hold, step, ENABLED if agent else None)
 
-    def gone(self, hold):
+    def gone(self, hold: Hold[Server | None]) -> str | None:
         return "%s is no longer in HAProxy: the hold on it was dropped." % hold.name
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         return HaproxyError(
             "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
         )
 
-    def _out(self, hold, events):
+    def _out(self, hold: Hold[Server | None], events: Events) -> Step:
         """The next step of a server that is to be out."""
         record, server = hold.record, hold.seen
+        assert server is not None
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             return Step(None)
         if condition in (NONE, LOST):
             out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() else DRAIN)
-            if condition == NONE:
+            if record is None or condition == NONE:
                 return Step(self._intent(server, events, out_state, None), out_state)
             if was_out(record):
                 self._put_right.add(hold.name)
@@ -231,6 +262,7 @@ class Servers(Driver):
                 # A run that was cut off had already disabled the agent check.
                 intent["found"][AGENT] = record["found"][AGENT]
             return Step(intent, out_state)
+        assert record is not None  # the other conditions are those of a hold
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
             if record["phase"] == RESTORING:
@@ -247,20 +279,20 @@ class Servers(Driver):
         # forbid that with out_state. A change to `maint` that was cut off is completed.
         onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
-            onward = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
+            kept = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
                 # A release may come before the change is done.
-                onward[CHECKING] = True
-            return Step(onward, MAINT)
+                kept[CHECKING] = True
+            return Step(kept, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
             kept[QUEUED] = server.queue
         return Step(dict(_left(kept, server.forced), phase=HELD))
 
-    def _intent(self, server, events, out_state, forgotten):
+    def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None) -> Record:
         left = {"admin_state": out_state, "weight": server.weight}
         found = _with_agent(dict(left, admin_state=READY), server)
-        more = {}
+        more: dict[str, Any] = {}
         if server.address is not None:
             more["leads_to"] = leads_to(server)
         if server.name != self._server:
@@ -271,9 +303,10 @@ class Servers(Driver):
         subject = self._records.subject((server.backend, server.name))
         return new_record(KIND, subject, found, left, events, process=_process(self.process), **more)
 
-    def _take(self, hold, step, agent):
+    def _take(self, hold: Hold[Server | None], step: Step, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
         record, server = hold.record, hold.seen
+        assert server is not None
         hold.waiting_for = step.waiting_for
         hold.tell(step.conflict)
         if step.record is None:
@@ -299,21 +332,21 @@ class Servers(Driver):
                     self._haproxy.set_healthy(server.backend, server.name)
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
-            if agent is not None and step.set_state is not None:
+            if agent is not None and server.agent is not None and step.set_state is not None:
                 with contextlib.suppress(Refused):
                     self._haproxy.set_agent(server.backend, server.name, server.agent)
             raise
 
-    def _sticky_backends(self):
+    def _sticky_backends(self) -> set[str]:
         """The backends in which a server in `drain` still gets requests."""
         if self._sticky is None:
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
 
-    def _records_of(self, seen):
+    def _records_of(self, seen: HaproxyState) -> Records:
         return Records(self._store.records(KIND), self._haproxy.path, seen)
 
-    def _follow(self):
+    def _follow(self) -> Records:
         """The records that belong to this HAProxy. If its socket has a new path, the records get the new path first."""
         records = self._records_of(self._seen)
         moved = list(records.moved())
@@ -322,14 +355,14 @@ class Servers(Driver):
             self._store.delete(record)
         return self._records_of(self._seen) if moved else records
 
-    def _release_doubles(self):
+    def _release_doubles(self, targets: list[Key]) -> None:
         """Release further records about the same servers. They contain nothing new, but they must not stay for ever."""
-        for key in self._targets:
+        for key in targets:
             for record in self._records.doubles(key):
                 remaining = self._request.taken_from(record["events"])
                 self._store.replace(record, dict(record, events=remaining) if remaining else None)
 
-    def _find_targets(self, seen, records):
+    def _find_targets(self, seen: HaproxyState, records: Records) -> list[Key]:
         """The pairs of backend and server to change. Each backend that the user named must have the server, or nothing is changed."""
         known = seen.backends_of(self._server)
         recorded = [backend for backend, name in records.keys() if name == self._server]
@@ -353,43 +386,45 @@ class Servers(Driver):
             )
         return [(backend, self._server) for backend in wanted] + also
 
-    def _also(self, seen, records, addresses):
+    def _also(self, seen: HaproxyState, records: Records, addresses: set[str | None]) -> list[Key]:
         """Servers of other names that lead to the given addresses, or that are held for this server."""
         if self._request.present:
             found = [key for key, server in seen.servers.items() if server.leads(self._places) and (self._backends is None or key[0] in self._backends)]
         else:
-            held = [key for key in records.keys() if records.get(key).get("for_server") == self._server]
+            held = [key for key in records.keys() if (records.get(key) or {}).get("for_server") == self._server]
             found = [key for key in held if self._is_released(records.get(key), addresses)]
         return [key for key in found if key[1] != self._server]
 
-    def _addresses(self, seen, records, backends):
+    def _addresses(self, seen: HaproxyState, records: Records, backends: list[str]) -> set[str | None]:
         """The addresses to which the server leads in these backends, and led when it was taken out."""
         keys = [(backend, self._server) for backend in backends]
         now = {seen.servers[key].address for key in keys if key in seen.servers}
         return (now | {_led(records.get(key)) for key in keys}) - {None}
 
-    def _is_released(self, record, addresses):
+    def _is_released(self, record: Record | None, addresses: set[str | None]) -> bool:
         """Whether a record is released: its backend is named, or was named when the hold was put.
 
         The list of backends may have become shorter since. The events say what is to be released. But in another backend, another machine may have
         the name, so it must have led to the same address.
         """
+        if record is None:
+            return False
         if self._backends is None or record["subject"]["backend"] in self._backends:
             return True
         is_for_events = self._request.event_ids and len(self._request.taken_from(record["events"])) < len(record["events"])
         return bool(is_for_events) and _led(record) in addresses
 
 
-class AbsentServers(Driver):
+class AbsentServers(Driver[Optional[Server]]):
     """The records of one server on a machine on which no HAProxy runs. They are only deleted, whatever socket they name."""
 
-    def __init__(self, store, server, backends):
+    def __init__(self, store: Store, server: str, backends: list[str] | None) -> None:
         self._store = store
         self._server = server
         self._backends = backends
 
-    def look(self):
-        found = collections.OrderedDict()
+    def look(self) -> list[tuple[str, Server | None, Record | None]]:
+        found: collections.OrderedDict[str, Record] = collections.OrderedDict()
         for record in self._store.records(KIND):
             subject = record["subject"]
             if self._server not in (subject["server"], record.get("for_server")) or self._backends and subject["backend"] not in self._backends:
@@ -399,15 +434,25 @@ class AbsentServers(Driver):
             found[place if place not in found else record["path"]] = record
         return [(place, None, record) for place, record in found.items()]
 
-    view = Servers.view
+    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
+        return _view(record, seen)
 
 
-def _led(record):
+def _view(record: Record | None, seen: Server | None) -> dict[str, Any]:
+    return {
+        "admin_state": seen.admin_state if seen else None,
+        "weight": seen.weight if seen else None,
+        "held_by": holders(record),
+    }
+
+
+def _led(record: Record | None) -> str | None:
     """The address to which a server led when it was taken out; None if it led nowhere."""
-    return ((record or {}).get("leads_to") or {}).get("address")
+    led: str | None = ((record or {}).get("leads_to") or {}).get("address")
+    return led
 
 
-def _way_back(record, server, await_checks):
+def _way_back(record: Record, server: Server, await_checks: bool) -> Step:
     """The next step of a server that nobody holds any more.
 
     HAProxy does not check a server in maintenance. So such a server goes to `drain` first and stays there until its checks have passed. A server
@@ -437,17 +482,17 @@ def _way_back(record, server, await_checks):
     return Step(_left(record, server.forced), record["found"]["admin_state"])
 
 
-def _is_being_checked(record):
+def _is_being_checked(record: Record | None) -> bool:
     """Whether the server of a record is in `drain` on its way back, so that HAProxy's checks decide."""
     return record is not None and (CHECKING in record or record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT)
 
 
-def _with_agent(found, server):
+def _with_agent(found: dict[str, Any], server: Server) -> dict[str, Any]:
     """What was found, and that the agent check was enabled where it is: the hold is about to disable it."""
     return dict(found, **{AGENT: ENABLED}) if server.agent == ENABLED else found
 
 
-def arrived(record, server, process):
+def arrived(record: Record | None, server: Server, process: Process) -> int | None:
     """How many sessions came since the hold was in place; None where that cannot be told."""
     if record is None or TOTAL_SESSIONS not in record or not same_process(record_process(record), process):
         return None
@@ -457,7 +502,7 @@ def arrived(record, server, process):
     return max(0, server.total_sessions - before)
 
 
-def _left(record, state):
+def _left(record: Record, state: str) -> Record:
     """The record with this state as the only one that is ours."""
     left = dict(record, left=dict(record["left"], admin_state=state))
     left.pop(LEFT_BEFORE, None)
@@ -465,7 +510,7 @@ def _left(record, state):
     return left
 
 
-def _conflict(record, server):
+def _conflict(record: Record, server: Server) -> str:
     return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
         server.backend,
         server.name,
@@ -475,18 +520,18 @@ def _conflict(record, server):
     )
 
 
-def _process(process):
+def _process(process: Process) -> dict[str, Any]:
     return {"pid": process.pid, "started": process.started}
 
 
-def describe(server, record, condition, came=None):
+def describe(server: Server, record: Record | None, condition: str, came: int | None = None) -> dict[str, Any]:
     """What the modules return of a server."""
     figures = {figure: getattr(server, figure) for figure in NO_FIGURES}
     return dict(figures, backend=server.backend, server=server.name, arrived=came, condition=condition, **_told(record))
 
 
 # What is told of a server that HAProxy no longer has.
-NO_FIGURES = {
+NO_FIGURES: dict[str, Any] = {
     "admin_state": None,
     "status": None,
     "weight": None,
@@ -498,7 +543,7 @@ NO_FIGURES = {
 }
 
 
-def _told(record):
+def _told(record: Record | None) -> dict[str, Any]:
     """What is told of a record, if there is one."""
     told = {key: record.get(key) if record else None for key in ("found", "left", "leads_to", "for_server")}
     return dict(told, held_by=holders(record), noted=record is None or record["phase"] != CHANGING)

@@ -24,10 +24,19 @@ from __future__ import annotations
 
 import collections
 import os
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Answering
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Server
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
 KIND = "haproxy_server"
 
@@ -38,57 +47,58 @@ STARTED_SECONDS = 3.0
 class Records:
     """The records of holds on servers of HAProxy: ``ours`` belong to the HAProxy that was read, ``others`` do not."""
 
-    def __init__(self, records, path, seen, proc="/proc"):
+    def __init__(self, records: list[Record], path: str, seen: HaproxyState, proc: str = "/proc") -> None:
         self._path = path
         self._seen = seen
         self._proc = proc
-        self._asked = {}
-        self.ours = []
-        self.others = []
-        ranked = []
+        # Who answers on the sockets of records, by their paths.
+        self._asked: dict[str, Answering] = {}
+        self.ours: list[Record] = []
+        self.others: list[Record] = []
+        ranked: list[tuple[int, Record]] = []
         for record in records:
             rank = self._rank(record)
             if rank is None:
                 self.others.append(record)
             else:
                 ranked.append((rank, record))
-        self._by_key = collections.OrderedDict()
+        self._by_key: collections.OrderedDict[Key, list[tuple[int, Record]]] = collections.OrderedDict()
         # A record that names this very process comes before one that was only found to belong to it.
         for rank, record in sorted(ranked, key=lambda item: item[0]):
             self.ours.append(record)
             self._by_key.setdefault(key_of(record), []).append((rank, record))
 
-    def keys(self):
+    def keys(self) -> list[Key]:
         return list(self._by_key)
 
-    def get(self, key):
+    def get(self, key: Key) -> Record | None:
         """The record of a hold on this (backend, server), or None."""
         return self._by_key[key][0][1] if key in self._by_key else None
 
-    def doubles(self, key):
+    def doubles(self, key: Key) -> list[Record]:
         """Further records about the same server. A run that was cut off may leave them."""
-        return [record for dummy, record in self._by_key.get(key, ())[1:]]
+        return [record for dummy, record in self._by_key.get(key, [])[1:]]
 
-    def moved(self):
+    def moved(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """Records whose socket has got another path, each with the subject that it should have now."""
         for key, found in self._by_key.items():
             rank, record = found[0]
             if rank == MOVED:
                 yield record, self._own_subject(key)
 
-    def subject(self, key):
+    def subject(self, key: Key) -> dict[str, Any]:
         """The subject of a record about this server."""
         record = self.get(key)
         return record["subject"] if record else self._own_subject(key)
 
-    def _own_subject(self, key):
+    def _own_subject(self, key: Key) -> dict[str, Any]:
         subject = subject_of(self._path, key[0], key[1])
         # Where another HAProxy had this path before and holds a server of the same name.
         if any(record["subject"] == subject for record in self.others):
             subject["pid"] = self._seen.process.pid
         return subject
 
-    def _rank(self, record):
+    def _rank(self, record: Record) -> int | None:
         process = record["process"]
         if same_process(record_process(record), self._seen.process):
             return OWN
@@ -105,14 +115,14 @@ class Records:
             return None
         return MOVED if server.address is not None and record.get("leads_to") == leads_to(server) else None
 
-    def _is_this_haproxy(self, process):
+    def _is_this_haproxy(self, process: Process) -> bool:
         """Whether it is the process that was read, or a former process of it that is about to end."""
         ours = self._seen.process
         if process.pid == ours.pid:
             return abs(process.started - ours.started) <= STARTED_SECONDS
         return process.pid in former_processes([ours.pid], self._proc)
 
-    def _runs_elsewhere(self, process):
+    def _runs_elsewhere(self, process: dict[str, Any]) -> bool:
         """Whether a process is a HAProxy that runs, and is no former process of the one that was read."""
         pid, ours = process["pid"], self._seen.process.pid
         if pid == ours:
@@ -129,24 +139,24 @@ class Records:
 OWN, ANSWERS, MOVED = range(3)
 
 
-def subject_of(path, backend, server):
+def subject_of(path: str, backend: str, server: str) -> dict[str, Any]:
     return {"socket": path, "backend": backend, "server": server}
 
 
-def record_process(record):
+def record_process(record: Record) -> Process:
     return Process(record["process"]["pid"], record["process"]["started"], False)
 
 
-def key_of(record):
+def key_of(record: Record) -> Key:
     return record["subject"]["backend"], record["subject"]["server"]
 
 
-def leads_to(server):
+def leads_to(server: Server) -> dict[str, Any]:
     """The address and port of a server, as records keep them."""
     return {"address": server.address, "port": server.port}
 
 
-def started_at(pid, proc="/proc"):
+def started_at(pid: int, proc: str = "/proc") -> float | None:
     """When a process started, in seconds since 1970; None if it does not run."""
     try:
         with open(os.path.join(proc, str(pid), "stat"), "rb") as stream:
@@ -160,7 +170,7 @@ def started_at(pid, proc="/proc"):
     return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
-def _has_command_line(pid, proc):
+def _has_command_line(pid: int, proc: str) -> bool:
     """Whether a process still runs. When it ends, the kernel no longer shows its command line."""
     try:
         with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
@@ -169,7 +179,7 @@ def _has_command_line(pid, proc):
         return False
 
 
-def _program(pid, proc):
+def _program(pid: int, proc: str) -> bytes | None:
     try:
         with open(os.path.join(proc, str(pid), "comm"), "rb") as stream:
             return stream.read().strip()

@@ -16,8 +16,20 @@ import ipaddress
 import re
 import socket
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import Optional
+
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint, Former
+
+    # A server: its backend and its name.
+    Key = tuple[str, str]
+    # An address and a port. None stands for every port, and 0 for that of the client.
+    Place = tuple[str, Optional[int]]
 
 READY, DRAIN, MAINT = "ready", "drain", "maint"
 
@@ -40,7 +52,12 @@ AGENT_CONFIGURED = 0x02
 AGENT_ENABLED = 0x04
 ENABLED, DISABLED = "enabled", "disabled"
 
-Process = collections.namedtuple("Process", "pid started exact")
+
+class Process(NamedTuple):
+    pid: int
+    # In seconds since 1970. It is exact if HAProxy itself told it.
+    started: float
+    exact: bool
 
 
 class HaproxyError(Exception):
@@ -50,12 +67,12 @@ class HaproxyError(Exception):
 class HaproxyState:
     """The servers and backends of HAProxy at one moment."""
 
-    def __init__(self, process, state, stat):
+    def __init__(self, process: Process, state: list[dict[str, str]], stat: list[dict[str, str]]) -> None:
         self.process = process
-        self.uptime = None
-        self.backends = {}
-        self.servers = collections.OrderedDict()
-        rows = {}
+        self.uptime: int | None = None
+        self.backends: dict[str, dict[str, str]] = {}
+        self.servers: collections.OrderedDict[Key, Server] = collections.OrderedDict()
+        rows: dict[Key, dict[str, str]] = {}
         for row in stat:
             if row["svname"] == "BACKEND":
                 self.backends[row["pxname"]] = row
@@ -63,11 +80,10 @@ class HaproxyState:
                 rows[row["pxname"], row["svname"]] = row
         for line in state:
             key = line["be_name"], line["srv_name"]
-            row = rows.get(key)
-            if row is not None:  # None if it was added or deleted between the two answers
-                self.servers[key] = Server(key, line, row)
+            if key in rows:  # otherwise it was added or deleted between the two answers
+                self.servers[key] = Server(key, line, rows[key])
 
-    def add_former(self, former):
+    def add_former(self, former: Former) -> None:
         """Count what a former process still serves along with the sessions of the one that answers.
 
         Where that cannot be counted, each server concerned says so. Of the connections to a server that may be anybody's
@@ -84,19 +100,19 @@ class HaproxyState:
             if count > sum(other.connections for other in same if server.port in (None, other.port)):
                 server.uncounted = former.problem
 
-    def _shares(self, connections):
+    def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
         """Each server with the number of connections that may belong to it.
 
         A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
         a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
         server of the address. Too many are counted rather than too few.
         """
-        servers = {}
+        servers: dict[str | None, list[Server]] = {}
         for server in self.servers.values():
             servers.setdefault(server.address, []).append(server)
-        shares = collections.OrderedDict()
+        shares: collections.OrderedDict[Server, int] = collections.OrderedDict()
         for (address, port), count in connections.items():
-            there = servers.get(address, ())
+            there = servers.get(address, [])
             known = any(server.port == port for server in there)
             for server in there:
                 if server.port in (None, port) or not known:
@@ -104,22 +120,22 @@ class HaproxyState:
         return list(shares.items())
 
     @property
-    def pids(self):
+    def pids(self) -> list[int]:
         """The ids of the process as seen from here. In a container it calls itself by another."""
         return answering_processes(self.process.pid, self.uptime)
 
     @property
-    def backends_with_servers(self):
+    def backends_with_servers(self) -> list[str]:
         return list(collections.OrderedDict((backend, None) for backend, dummy in self.servers))
 
-    def backends_of(self, name):
+    def backends_of(self, name: str) -> list[str]:
         return [backend for backend, server in self.servers if server == name]
 
 
 class Server:
     """One server of one backend, as `show servers state` and `show stat` describe it."""
 
-    def __init__(self, key, line, row):
+    def __init__(self, key: Key, line: dict[str, str], row: dict[str, str]) -> None:
         self.backend, self.name = key
         self.flags = number(line["srv_admin_state"])
         self.weight = number(line["srv_uweight"])
@@ -139,7 +155,7 @@ class Server:
         # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
         self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
         # A sentence: why the server may have more sessions than those that are counted.
-        self.uncounted = None
+        self.uncounted: str | None = None
         self.total_sessions = number(row.get("stot"))
         self.backup = row.get("bck") == "1"
         self._agent = number(line.get("srv_agent_state"))
@@ -149,86 +165,88 @@ class Server:
         self.port = port if 0 < port < 1 << 16 else None
 
     @property
-    def forced(self):
+    def forced(self) -> str:
         """The state that somebody has set."""
         return MAINT if self.flags & F_MAINT else DRAIN if self.flags & F_DRAIN else READY
 
     @property
-    def admin_state(self):
+    def admin_state(self) -> str:
         """The state that is in force, whatever its cause."""
         if self.flags & (F_MAINT | I_MAINT | R_MAINT):
             return MAINT
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
-    def wanted_state(self):
+    def wanted_state(self) -> str:
         """The state that is in force when the server's name resolves."""
         if self.flags & (F_MAINT | I_MAINT):
             return MAINT
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
-    def unresolved(self):
+    def unresolved(self) -> bool:
         """Whether its name does not resolve, such as a slot of ``server-template`` that has no address yet."""
         return bool(self.flags & R_MAINT) and self.address is None
 
     @property
-    def returns_by_itself(self):
+    def returns_by_itself(self) -> bool:
         """Whether it is out only because its name does not resolve. When DNS answers, it goes into rotation by itself."""
         return bool(self.flags & R_MAINT) and self.wanted_state == READY
 
     @property
-    def in_service(self):
+    def in_service(self) -> bool:
         return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
 
-    def leads(self, places):
+    def leads(self, places: Collection[Place]) -> bool:
         """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""
         return self.address is not None and ((self.address, None) in places or (self.address, self.port or 0) in places)
 
     @property
-    def agent(self):
+    def agent(self) -> str | None:
         """Whether the agent check is enabled or disabled; None if the server has none. An agent check may change the server's state."""
         if not self._agent & AGENT_CONFIGURED:
             return None
         return ENABLED if self._agent & AGENT_ENABLED else DISABLED
 
-    def show_agent(self, state):
+    def show_agent(self, state: str) -> None:
         self._agent = AGENT_CONFIGURED | (AGENT_ENABLED if state == ENABLED else 0)
 
     @property
-    def agent_asked(self):
+    def agent_asked(self) -> bool:
         """Whether an answer of the agent is under way."""
         return bool(self._agent & AGENT_IN_PROGRESS)
 
     @property
-    def settled(self):
+    def settled(self) -> bool:
         """Whether it has no session and no request waits for it."""
         return not self.sessions and not self.queue and self.uncounted is None
 
 
-def same_process(one, other):
+def same_process(one: Process, other: Process) -> bool:
     # Some versions do not tell when they started, but for how long they run. The start is then exact to a second or two.
     return one.pid == other.pid and abs(one.started - other.started) <= 2
 
 
-def parse_places(texts):
+def parse_places(texts: Iterable[str]) -> set[Place]:
     """Addresses, each with or without a port, as pairs: 10.0.0.4, 10.0.0.4:80, 2001:db8::4, [2001:db8::4]:80.
 
     Port 0 is that of a server without one of its own, which takes the client's.
     """
-    places = set()
+    places: set[Place] = set()
     for text in texts:
-        address, port = normal_address(text.strip("[]")), None
-        if address is None:
-            host, colon, port = text.rpartition(":")
-            address = normal_address(host.strip("[]"))
-            if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
-                raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
-        places.add((address, port and int(port)))
+        address = normal_address(text.strip("[]"))
+        if address is not None:
+            places.add((address, None))
+            continue
+        host, _colon, port = text.rpartition(":")
+        address = normal_address(host.strip("[]"))
+        if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
+            raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
+        places.add((address, int(port)))
     return places
 
 
-def parse_info(text, path, now=time.time):
+def parse_info(text: str, path: str, now: Callable[[], float] = time.time) -> Process:
     fields = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -251,13 +269,13 @@ def parse_info(text, path, now=time.time):
     return Process(pid, int(now()) - uptime, False)
 
 
-def parse_uptime(text):
+def parse_uptime(text: str) -> int | None:
     """For how many seconds HAProxy has run, by its own steady clock; None if it does not tell."""
     match = re.search(r"^Uptime_sec: *(\d+)", text, re.MULTILINE)
     return int(match.group(1)) if match else None
 
 
-def parse_servers_state(text, path):
+def parse_servers_state(text: str, path: str) -> list[dict[str, str]]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or not lines[1].startswith("# "):
         raise HaproxyError(_strange(path, "show servers state", text))
@@ -268,7 +286,7 @@ def parse_servers_state(text, path):
     return [dict(zip(names, line.split(" "))) for line in lines[2:]]
 
 
-def parse_stat(text, path):
+def parse_stat(text: str, path: str) -> list[dict[str, str]]:
     if not text.startswith("# "):
         raise HaproxyError(_strange(path, "show stat", text))
     rows = list(csv.DictReader(io.StringIO(text[2:], newline="")))
@@ -278,7 +296,7 @@ def parse_stat(text, path):
     return rows
 
 
-def number(text):
+def number(text: str | None) -> int:
     """The whole number in a field; an empty field counts as 0."""
     try:
         return int(text or 0)
@@ -286,15 +304,15 @@ def number(text):
         raise HaproxyError("HAProxy shows %r where a number belongs." % (text,)) from None
 
 
-def _natural(text):
+def _natural(text: str | None) -> int | None:
     return int(text) if text and re.match(r"[0-9]+\Z", text) else None
 
 
-def _strange(path, command, text):
+def _strange(path: str, command: str, text: str) -> str:
     return "The socket %s does not answer %r as HAProxy does: %r." % (path, command, text[:80])
 
 
-def normal_address(text):
+def normal_address(text: str) -> str | None:
     """The address in its usual spelling; None if the text is not an address, such as a name that did not resolve."""
     try:
         return str(ipaddress.ip_address(text))
@@ -302,7 +320,7 @@ def normal_address(text):
         return None
 
 
-def source_address(address, port):
+def source_address(address: str | None, port: int | None) -> str | None:
     """The local address from which this machine reaches ``address``; None on loopback and where there is no way.
 
     A UDP socket that is connected has its source chosen by the kernel, and sends nothing.
@@ -313,6 +331,7 @@ def source_address(address, port):
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, port or 1))
-            return probe.getsockname()[0]
+            source: str = probe.getsockname()[0]
+            return source
     except (OSError, OverflowError):  # OverflowError: the number is not a port
         return None

@@ -15,7 +15,11 @@ import signal
 import socket
 import ssl
 import struct
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # Errors before an answer. After each of them it makes sense to try again.
 _TROUBLE = (OSError, http.client.HTTPException)
@@ -25,7 +29,7 @@ class AddressError(ValueError):
     """A URL that cannot be used. Its text is a whole sentence."""
 
 
-def split_url(url):
+def split_url(url: str) -> tuple[str, str, int | None, str]:
     """The parts of a URL that a request needs."""
     try:
         parts = urlsplit(url)
@@ -53,9 +57,9 @@ def split_url(url):
 
 
 @contextlib.contextmanager
-def _at_most(seconds):
+def _at_most(seconds: float) -> Iterator[None]:
     # The time-out of a socket counts for each operation alone, so it never ends an answer that arrives letter by letter.
-    def stop(signum, frame):
+    def stop(signum: int, frame: object) -> None:
         raise socket.timeout("timed out")
 
     before = signal.signal(signal.SIGALRM, stop)
@@ -67,7 +71,7 @@ def _at_most(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def _why(error):
+def _why(error: OSError | http.client.HTTPException) -> str:
     if isinstance(error, socket.timeout):
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
@@ -75,13 +79,16 @@ def _why(error):
     return error.strerror or str(error)
 
 
-def ask_url(url, request_timeout, validate_certs, leave_no_trace=False, connected=lambda own: None):
+def ask_url(
+    url: str, request_timeout: float, validate_certs: bool, leave_no_trace: bool = False, connected: Callable[[tuple[str, int]], object] = lambda own: None
+) -> str | None:
     """None if the URL answers with a status 2xx or 3xx, otherwise why not. Redirects are not followed. No proxy is used.
 
     With ``leave_no_trace`` the connection is reset in the end, so that the kernel does not keep it for a minute, for somebody who counts connections.
     ``connected`` is called with the connection's own address and port.
     """
     scheme, host, port, target = split_url(url)
+    connection: http.client.HTTPConnection
     if scheme == "https":
         context = ssl.create_default_context()
         if not validate_certs:
@@ -110,7 +117,7 @@ def ask_url(url, request_timeout, validate_certs, leave_no_trace=False, connecte
     return None if 200 <= status <= 399 else "%s: status %d" % (url, status)
 
 
-def ask_port(host, port, request_timeout):
+def ask_port(host: str, port: int, request_timeout: float) -> str | None:
     """None if something accepts connections on the port, otherwise why not."""
     try:
         with _at_most(request_timeout), socket.create_connection((host, port), request_timeout):

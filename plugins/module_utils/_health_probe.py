@@ -14,12 +14,12 @@ these is an C(Action).
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
 import shlex
 import stat
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
@@ -33,6 +33,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     is_down,
     is_up,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._systemd import RunCommand, ServiceManager, Unit
 
 KIND = "health_probe"
 ACTIONS = ("file", "service", "command", "responder", "iis_site")
@@ -65,17 +73,52 @@ class Refused(ProbeError):
     """A change was refused."""
 
 
-# What one look at the thing that is acted on tells. ``fails``: whether the health answer fails because of it; None: nobody can tell.
-# ``moves``: whether that is about to change. ``told``: its state in words.
-Seen = collections.namedtuple("Seen", "fails moves told")
+class Seen(NamedTuple):
+    """What one look at the thing that is acted on tells."""
+
+    # Whether the health answer fails because of it. None: nobody can tell.
+    fails: bool | None
+    # Whether that is about to change.
+    moves: bool
+    # Its state in words.
+    told: str
 
 
-def steady_clock():
+if TYPE_CHECKING:
+
+    class UnitManager(ServiceManager, Protocol):
+        def down_for(self, name: str) -> float | None: ...
+
+    class Action(Protocol):
+        """A way to make the health answer fail."""
+
+        name: str
+        # What is acted on.
+        on: str
+        # What the record keeps besides.
+        more: dict[str, Any]
+
+        def check(self) -> None: ...
+
+        def look(self, record: Record | None, boot_id: str | None) -> Seen: ...
+
+        def out_for(self) -> float | None: ...
+
+        def fail(self) -> None: ...
+
+        def complete(self) -> None: ...
+
+        def pass_again(self) -> str | None: ...
+
+        def forget(self) -> str: ...
+
+
+def steady_clock() -> float:
     """Seconds since the boot, including those for which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def read_boot_id(path=BOOT_ID):
+def read_boot_id(path: str = BOOT_ID) -> str:
     try:
         with open(path) as stream:
             return stream.read().strip()
@@ -83,7 +126,7 @@ def read_boot_id(path=BOOT_ID):
         raise ProbeError("%s cannot be read: %s." % (path, error.strerror)) from error
 
 
-def responder_file(port):
+def responder_file(port: int) -> str:
     """The file that makes the responder on this port answer 503."""
     return "%s/out-%d" % (RESPONDER_FOLDER, port)
 
@@ -91,11 +134,11 @@ def responder_file(port):
 class File:
     """A file whose presence (``means`` out) or absence (in) makes the health answer fail."""
 
-    def __init__(self, path, means, name="file"):
+    def __init__(self, path: str, means: str, name: str = "file") -> None:
         self.name, self.on, self.means = name, path, means
-        self.more = {"means": means}
+        self.more: dict[str, Any] = {"means": means}
 
-    def check(self):
+    def check(self) -> None:
         if not os.path.isabs(self.on):
             raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
         folder = os.path.dirname(self.on)
@@ -119,16 +162,16 @@ class File:
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
 
-    def look(self, record, boot_id):
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
         there = self._status(self.on) is not None
         told = "%s is %s" % (self.on, "there" if there else "not there")
         return Seen(there == (self.means == OUT), False, told)
 
-    def meaning(self, means):
+    def meaning(self, means: str) -> File:
         """The same file with another meaning."""
         return File(self.on, means, self.name)
 
-    def out_for(self):
+    def out_for(self) -> float | None:
         """For how many seconds somebody else has made the answer fail, as far as the file system tells. None: nobody can tell."""
         status = self._status(self.on if self.means == OUT else os.path.dirname(self.on))
         if status is None:
@@ -138,7 +181,7 @@ class File:
         # If the clock was set back since then, nobody knows.
         return max(0.0, min(ago, steady_clock())) if ago > -CLOCK_SECONDS else None
 
-    def fail(self):
+    def fail(self) -> None:
         if self.means == OUT:
             try:
                 fd = os.open(self.on, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -160,7 +203,7 @@ class File:
             self._rename(self.on, self.on + KEPT)
         self._sync()
 
-    def complete(self):
+    def complete(self) -> None:
         """Write the rest of a mark of which a run that was cut off has written a part."""
         if self.means != OUT or not self._is_begun():
             return
@@ -173,7 +216,7 @@ class File:
         finally:
             os.close(fd)
 
-    def pass_again(self):
+    def pass_again(self) -> str | None:
         """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
         if self.means == OUT:
             if not self._is_ours():
@@ -191,27 +234,27 @@ class File:
         self._sync()
         return None
 
-    def forget(self):
+    def forget(self) -> str:
         """What stays where somebody else has put the file back."""
         if self.means == IN and self._status(self.on) is not None and self._status(self.on + KEPT) is not None:
             return " What it was before is %s." % (self.on + KEPT)
         return ""
 
-    def _is_ours(self):
+    def _is_ours(self) -> bool:
         return self._content() == MARK.encode()
 
-    def _is_begun(self):
+    def _is_begun(self) -> bool:
         content = self._content()
         return content is not None and content != MARK.encode() and MARK.encode().startswith(content)
 
-    def _content(self):
+    def _content(self) -> bytes | None:
         try:
             with open(self.on, "rb") as stream:
                 return stream.read(len(MARK) + 1)
         except OSError:
             return None
 
-    def _write(self, fd):
+    def _write(self, fd: int) -> None:
         """Write the mark from the beginning of the file, and all of it."""
         try:
             left = MARK.encode()
@@ -221,7 +264,7 @@ class File:
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
 
-    def _rename(self, old, new):
+    def _rename(self, old: str, new: str) -> None:
         try:
             os.rename(old, new)
         except FileNotFoundError:
@@ -229,7 +272,7 @@ class File:
         except OSError as error:
             raise Refused("The health file %s cannot be renamed to %s: %s." % (old, new, error.strerror)) from error
 
-    def _sync(self):
+    def _sync(self) -> None:
         fd = os.open(os.path.dirname(self.on), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -239,7 +282,7 @@ class File:
             os.close(fd)
 
     @staticmethod
-    def _status(path):
+    def _status(path: str) -> os.stat_result | None:
         try:
             return os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -253,17 +296,17 @@ class Service:
 
     name = "service"
 
-    def __init__(self, unit, systemd, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         try:
             self.on = systemd.names([unit])[0]
         except ValueError:
             raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
-        self.more = {}
+        self.more: dict[str, Any] = {}
         self._systemd = systemd
         self._monotonic = monotonic
         self._sleep = sleep
 
-    def check(self):
+    def check(self) -> None:
         unit = self._show()
         if unit.load_state == "not-found":
             raise ProbeError("systemd knows no unit %s (load_balancer_health_probe_service)." % self.on)
@@ -274,43 +317,43 @@ class Service:
                 " (load_balancer_health_probe_service)." % (self.on, ", ".join(along))
             )
 
-    def look(self, record, boot_id):
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
         unit = self._show()
         moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
         return Seen(is_down(unit) and not unit.job, moves, "%s is %s" % (self.on, unit.active_state))
 
-    def out_for(self):
+    def out_for(self) -> float | None:
         """For how many seconds the unit is down."""
         return self._systemd.down_for(self.on)
 
-    def fail(self):
+    def fail(self) -> None:
         self._tell(self._systemd.stop, True)
 
-    def complete(self):
+    def complete(self) -> None:
         """A unit that is down is down."""
 
-    def pass_again(self):
+    def pass_again(self) -> str | None:
         unit = self._show()
         if unit.load_state in UNSTARTABLE:
             return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
         self._tell(self._systemd.start, False)
         return None
 
-    def forget(self):
+    def forget(self) -> str:
         return ""
 
-    def _tell(self, command, fails):
+    def _tell(self, command: Callable[[str], None], fails: bool) -> None:
         try:
             command(self.on)
         except SystemdError as error:
             raise Refused(str(error)) from error
         await_answer(self, fails, self._monotonic, self._sleep)
 
-    def _show(self):
+    def _show(self) -> Unit:
         return self._systemd.show([self.on])[0]
 
 
-def await_answer(action, fails, monotonic, sleep):
+def await_answer(action: Action, fails: bool, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
     """Look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
     ends = monotonic() + STEP_SECONDS
     while monotonic() < ends:
@@ -325,13 +368,13 @@ class Command:
 
     name = "command"
 
-    def __init__(self, out, back, run_command):
+    def __init__(self, out: str, back: str, run_command: RunCommand) -> None:
         self.on = out
-        self.more = {"command_in": back}
+        self.more: dict[str, Any] = {"command_in": back}
         self._back = back
         self._run_command = run_command
 
-    def check(self):
+    def check(self) -> None:
         for name, command in (("out", self.on), ("in", self._back)):
             try:
                 words = shlex.split(command or "")
@@ -340,27 +383,27 @@ class Command:
             if not words:
                 raise ProbeError("load_balancer_health_probe_command_%s is empty; both commands are needed." % name)
 
-    def look(self, record, boot_id):
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
         # Of a command that was to let it pass, nobody knows whether it came to its end.
         fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
         return Seen(fails, False, "the command for %s was run last" % (OUT if fails else IN))
 
-    def out_for(self):
+    def out_for(self) -> float | None:
         """Without a record, nobody knows what the command has done."""
 
-    def fail(self):
+    def fail(self) -> None:
         self._run(self.on)
 
-    def complete(self):
+    def complete(self) -> None:
         """The command is run anew instead."""
 
-    def pass_again(self):
+    def pass_again(self) -> None:
         self._run(self._back)
 
-    def forget(self):
+    def forget(self) -> str:
         return ""
 
-    def _run(self, command):
+    def _run(self, command: str) -> None:
         words = ["timeout", "-k", "1", "%g" % COMMAND_SECONDS] + shlex.split(command)
         try:
             status, said, complained = self._run_command(words, handle_exceptions=False)
@@ -375,30 +418,30 @@ class Command:
 class Dry:
     """An action that obeys in memory only: for check mode."""
 
-    def __init__(self, action):
+    def __init__(self, action: Action) -> None:
         self._action = action
-        self._fails = None
+        self._fails: bool | None = None
         self.name, self.on, self.more = action.name, action.on, action.more
         self.check, self.forget, self.out_for = action.check, action.forget, action.out_for
 
-    def look(self, record, boot_id):
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
         seen = self._action.look(record, boot_id)
         if self._fails is None:
             return seen
         told = "%s would %s" % (self.on, "fail" if self._fails else "pass")
         return seen._replace(fails=self._fails, moves=False, told=told)
 
-    def fail(self):
+    def fail(self) -> None:
         self._fails = True
 
-    def complete(self):
+    def complete(self) -> None:
         """There is nothing to write."""
 
-    def pass_again(self):
+    def pass_again(self) -> None:
         self._fails = False
 
 
-def condition_of(record, seen, boot_id):
+def condition_of(record: Record | None, seen: Seen, boot_id: str | None) -> str:
     """What became of the hold on a health answer.
 
     none               it passes, and there is no hold
@@ -422,18 +465,19 @@ def condition_of(record, seen, boot_id):
     return CHANGED_MEANWHILE
 
 
-def failing_for(action, record, condition, boot_id, clock):
+def failing_for(action: Action, record: Record | None, condition: str, boot_id: str | None, clock: float) -> float | None:
     """For how many seconds the health answer has failed; None if it does not, or if nobody can tell. After a reboot, the time begins with the boot."""
     if condition == ALREADY_OUT:
         return action.out_for()
     if condition != HELD:
         return None
+    assert record is not None  # so it is held
     if record["phase"] != HELD:
         return 0.0
     return max(0.0, clock - (record["clock"] if record["boot_id"] == boot_id else 0.0))
 
 
-class HealthAnswers(Driver):
+class HealthAnswers(Driver[Seen]):
     """Health answers of this host: the one of an action, or all that are on record.
 
     ``action_of`` makes the action of a record.
@@ -441,7 +485,16 @@ class HealthAnswers(Driver):
 
     Refused = (Refused,)
 
-    def __init__(self, store, request, action, action_of, boot_id, dry=False, clock=steady_clock):
+    def __init__(
+        self,
+        store: RecordReader,
+        request: Request,
+        action: Action | None,
+        action_of: Callable[[Record], Action],
+        boot_id: str,
+        dry: bool = False,
+        clock: Callable[[], float] = steady_clock,
+    ) -> None:
         self._store = store
         self._request = request
         self._action = action
@@ -449,13 +502,13 @@ class HealthAnswers(Driver):
         self._boot_id = boot_id
         self._dry = dry
         self._clock = clock
-        self._actions = None
+        self._actions: list[Action] | None = None
 
-    def check(self):
+    def check(self) -> None:
         if self._action and self._request.present:
             self._action.check()
 
-    def look(self):
+    def look(self) -> list[tuple[str, Seen, Record | None]]:
         if self._actions is None:
             if self._action:
                 found = [as_recorded(self._action, self._store.read(KIND, subject_of(self._action)))]
@@ -468,31 +521,31 @@ class HealthAnswers(Driver):
             things.append(("%s %s" % (action.name, action.on), action.look(record, self._boot_id), record))
         return things
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: Seen) -> str:
         return condition_of(record, seen, self._boot_id)
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
         return {"state": FAILING if seen.fails else PASSING, "held_by": holders(record)}
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
         """What the modules return of a health answer."""
         action = self._named(hold)
         seen = action.look(hold.record, self._boot_id)
         condition = CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, seen)
         return describe(action, seen, hold.record, condition, self._boot_id, self._clock())
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[Seen]) -> bool:
         # A command that failed may have done a part of its work.
         return self._request.present and self._named(hold).name != "command"
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
         action, record = self._named(hold), hold.record
         condition = self.condition(record, hold.seen)
         if condition == ALREADY_OUT:
             yield None
             return
         if condition in (NONE, LOST):
-            if condition == LOST and record["phase"] == HELD:
+            if record is not None and condition == LOST and record["phase"] == HELD:
                 # It was lost, so the host was in rotation until now.
                 events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
             record = new_record(
@@ -510,6 +563,7 @@ class HealthAnswers(Driver):
                     return
             yield dict(record, phase=HELD, clock=self._clock())
             return
+        assert record is not None  # all other conditions are those of a hold
         record = dict(record, events=events)
         if condition == CHANGING_STILL:
             hold.waiting_for = hold.seen.told
@@ -528,13 +582,14 @@ class HealthAnswers(Driver):
                 record.update(boot_id=self._boot_id, clock=0.0)
         yield record
 
-    def keep(self, hold, record):
+    def keep(self, hold: Hold[Seen], record: Record) -> Record:
         if self.condition(record, hold.seen) == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
         return record
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
         action, record = self._named(hold), hold.record
+        assert record is not None  # the engine gives back nothing else
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
@@ -560,24 +615,25 @@ class HealthAnswers(Driver):
                     return
         yield None
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         return ProbeError("The health answer of this host is not as it was told.")
 
-    def _named(self, hold):
+    def _named(self, hold: Hold[Seen]) -> Action:
+        assert self._actions is not None  # the things were looked at
         return next(action for action in self._actions if "%s %s" % (action.name, action.on) == hold.name)
 
-    def _conflict(self, hold):
+    def _conflict(self, hold: Hold[Seen]) -> str:
         return "The health answer was made to fail, and passes again in the same boot (%s): somebody else changed it, so it was not touched.%s" % (
             hold.seen.told,
             self._named(hold).forget(),
         )
 
 
-def subject_of(action):
+def subject_of(action: Action) -> dict[str, Any]:
     return {"action": action.name, "on": action.on}
 
 
-def describe(action, seen, record, condition, boot_id, clock):
+def describe(action: Action, seen: Seen, record: Record | None, condition: str, boot_id: str | None, clock: float) -> dict[str, Any]:
     """What the modules return of a health answer."""
     return {
         "action": action.name,
@@ -593,7 +649,7 @@ def describe(action, seen, record, condition, boot_id, clock):
     }
 
 
-def action_spec():
+def action_spec() -> dict[str, dict[str, Any]]:
     """The options by which every module names the action."""
     return {
         "action": {"type": "str", "choices": list(ACTIONS)},
@@ -616,7 +672,7 @@ REQUIRED = [
 ]
 
 
-def action_from(params, systemd, run_command):
+def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: RunCommand) -> Action | None:
     """The action that the options name; None if they name none."""
     name = params["action"]
     if name == "file":
@@ -639,32 +695,35 @@ class ThisMachine:
 
     clock = staticmethod(steady_clock)
 
-    def __init__(self, run_command):
+    def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
         self._systemd = Systemd(run_command)
 
-    def action_from(self, params):
+    def action_from(self, params: Mapping[str, Any]) -> Action | None:
         return action_from(params, self._systemd, self._run_command)
 
-    def action_of(self, record):
+    def action_of(self, record: Record) -> Action:
         return action_of(record, self._systemd, self._run_command)
 
     @staticmethod
-    def boot_id():
+    def boot_id() -> str:
         return read_boot_id()
 
     @staticmethod
-    def store(params, dry=False):
+    def store(params: Mapping[str, Any], dry: bool = False) -> Store:
         return Store(params["state_dir"], dry=dry)
 
 
-def as_recorded(action, record):
+def as_recorded(action: Action, record: Record | None) -> Action:
     """The action, with what the record says of its file. While it is held, this counts, whatever the settings say by now."""
     means = record.get("means") if record else None
-    return action if means in (None, action.more.get("means")) else action.meaning(means)
+    if means in (None, action.more.get("means")):
+        return action
+    meant: Action = action.meaning(means)  # type: ignore[attr-defined]  # only files have this on record, and they have this method
+    return meant
 
 
-def action_of(record, systemd, run_command):
+def action_of(record: Record, systemd: UnitManager, run_command: RunCommand) -> Action:
     """The action of a record."""
     name, on = record["subject"]["action"], record["subject"]["on"]
     if name in ("file", "responder"):
@@ -672,5 +731,5 @@ def action_of(record, systemd, run_command):
     if name == "service":
         return Service(on, systemd)
     if name == "command":
-        return Command(on, record.get("command_in"), run_command)
+        return Command(on, record.get("command_in", ""), run_command)
     raise ProbeError("The record %s has the action %r, which this release does not know." % (record["path"], name))

@@ -19,8 +19,34 @@ from __future__ import annotations
 import collections
 import itertools
 import time
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, same_content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+
+    class RecordStore(Protocol):
+        """Where the records lie, as far as the engine needs it."""
+
+        def locked(self, create: bool = False) -> AbstractContextManager[bool]: ...
+
+        def replace(self, record: Record | None, wanted: Record | None) -> None: ...
+
+    class RecordReader(Protocol):
+        """The same for drivers that only read."""
+
+        def read(self, kind: str, subject: dict[str, Any]) -> Record | None: ...
+
+        def records(self, kind: str | None = None) -> list[Record]: ...
+
+
+# What a look of a driver tells of one of its things. Where things may cease to exist, None is one of the values.
+State = TypeVar("State")
 
 # Conditions of a thing that every driver may tell, besides HELD.
 NONE = "none"
@@ -30,7 +56,7 @@ CHANGED_MEANWHILE = "changed_meanwhile"
 ROUNDS = 5
 
 
-class Driver:
+class Driver(Generic[State]):
     """What a driver must be able to do for the engine.
 
     ``put`` and ``give_back`` are generators. The engine writes each record that they yield before they go on. None deletes the record.
@@ -38,7 +64,7 @@ class Driver:
     """
 
     # The errors that mean that the thing refused a change, and nothing was changed.
-    Refused = ()
+    Refused: type[Exception] | tuple[type[Exception], ...] = ()
     # Whether each thing is changed only when the thing before it is done. All records are then written before the first change, because the change
     # of one thing may change another as well.
     in_order = False
@@ -47,94 +73,109 @@ class Driver:
     # How long to wait between two steps, in seconds.
     pause = 0.5
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error for a mistake in the options. It runs before the folder is made or locked."""
 
-    def look(self):
+    def look(self) -> list[tuple[str, State, Record | None]]:
         """The things of this call, in the order in which they are changed: for each its name, its state and its record.
 
         The state is None if the thing does not exist any more.
         """
         raise NotImplementedError
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: State) -> str:
         """What became of the hold."""
         return NONE
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: State) -> dict[str, Any]:
         """What a diff shows about the thing."""
         raise NotImplementedError
 
-    def refusals(self, holds):
+    def describe(self, hold: Hold[State]) -> dict[str, Any]:
+        """What a module returns of the thing."""
+        raise NotImplementedError
+
+    def refusals(self, holds: list[Hold[State]]) -> list[str]:
         """Why nothing may be held now, one sentence each."""
         return []
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[State], events: Events) -> Iterator[Record | None]:
         """Hold the thing for these events: those on the record and those of the request."""
         raise NotImplementedError
 
-    def keep(self, hold, record):
+    def keep(self, hold: Hold[State], record: Record) -> Record:
         """The record of a thing that other events still hold."""
         return record
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[State]) -> Iterator[Record | None]:
         """Change the thing back, because no event holds it any more."""
         raise NotImplementedError
 
-    def gone(self, hold):
+    def gone(self, hold: Hold[State]) -> str | None:
         """The sentence for a thing that does not exist any more, whose record is deleted."""
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[State]) -> bool:
         """Whether the record of this thing goes back to what it was after a change was refused."""
         return True
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         """The error to raise if the things do not change as they were told."""
         raise NotImplementedError
 
 
-class Hold:
+class Hold(Generic[State]):
     """The hold on one thing in this call: the thing and its record, at first and now, and what the result tells about them."""
 
-    def __init__(self, name, seen, record, before):
+    def __init__(self, name: str, seen: State, record: Record | None, before: dict[str, Any]) -> None:
         self.name = name
         self.seen = seen
-        self.first = self.record = self.shown = record
+        self.first = record
+        self.record = record
+        self.shown = record
         self.before = before
         self.condition = NONE
-        self.conflict = None
-        self.waiting_for = None
+        self.conflict: str | None = None
+        self.waiting_for: str | None = None
         # Whether this call changed the thing itself. Whether this round gave it a command, so that it must be looked at again.
         self.acted = False
         self.told = False
 
-    def tell(self, conflict):
+    def tell(self, conflict: str | None) -> None:
         """Note the sentence about somebody else's change, unless there is one already."""
         self.conflict = self.conflict or conflict
 
     @property
-    def changed(self):
-        if self.acted or (self.record is None) != (self.first is None):
+    def changed(self) -> bool:
+        if self.acted:
             return True
-        return self.record is not None and self.record["events"] != self.first["events"]
+        if self.record is None or self.first is None:
+            return self.record is not self.first
+        return bool(self.record["events"] != self.first["events"])
 
 
-class Engine:
+class Engine(Generic[State]):
     """Puts or releases holds on the things of one driver. Under the lock, each step looks, records and changes in one go."""
 
-    def __init__(self, driver, store, request, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        driver: Driver[State],
+        store: RecordStore,
+        request: Request,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.driver = driver
         self.store = store
         self.request = request
         self._monotonic = monotonic
         self._sleep = sleep
         # All holds of this call by name, and those of the last step.
-        self.holds = collections.OrderedDict()
-        self.current = []
-        self.refused = []
+        self.holds: collections.OrderedDict[str, Hold[State]] = collections.OrderedDict()
+        self.current: list[Hold[State]] = []
+        self.refused: list[str] = []
         self._continued = False
 
-    def run(self, timeout=0.0):
+    def run(self, timeout: float = 0.0) -> None:
         """Take one step, and further steps until there is nothing to wait for or the time is over. Between steps the lock is free."""
         deadline = self._monotonic() + timeout
         if not self._continued:
@@ -149,7 +190,7 @@ class Engine:
             self._continued = True
             self._sleep(min(self.driver.pause, left))
 
-    def step(self):
+    def step(self) -> None:
         """One step. The caller has the lock."""
         self._look()
         for hold in self.current:
@@ -170,25 +211,25 @@ class Engine:
         raise self.driver.stuck()
 
     @property
-    def changed(self):
+    def changed(self) -> bool:
         return any(hold.changed for hold in self.holds.values())
 
     @property
-    def conflicts(self):
+    def conflicts(self) -> list[str]:
         return [hold.conflict for hold in self.holds.values() if hold.conflict]
 
     @property
-    def waiting_for(self):
+    def waiting_for(self) -> list[str]:
         return [hold.waiting_for for hold in self.current if hold.waiting_for]
 
     @property
-    def diff(self):
+    def diff(self) -> dict[str, Any]:
         return {
             "before": {name: hold.before for name, hold in self.holds.items()},
             "after": {hold.name: self.driver.view(hold.record, hold.seen) for hold in self.current},
         }
 
-    def result(self, things):
+    def result(self, things: str) -> dict[str, Any]:
         """What a module returns. ``things``: the name under which it returns the things."""
         waiting_for = self.waiting_for
         return {
@@ -200,7 +241,7 @@ class Engine:
             "diff": self.diff,
         }
 
-    def _look(self):
+    def _look(self) -> None:
         self.current = []
         for name, seen, record in self.driver.look():
             if name not in self.holds:
@@ -209,7 +250,7 @@ class Engine:
             hold.seen, hold.record, hold.shown, hold.told = seen, record, record or hold.shown, False
             self.current.append(hold)
 
-    def _take_round(self):
+    def _take_round(self) -> None:
         """Continue each hold up to the point at which its thing must be looked at again."""
         together = self.driver.together or self.driver.in_order and self.request.present
         for holds in [self.current] if together else [[hold] for hold in self.current]:
@@ -231,7 +272,7 @@ class Engine:
                 if self.driver.in_order and hold.waiting_for:
                     return
 
-    def _move(self, hold):
+    def _move(self, hold: Hold[State]) -> Iterator[Record | None]:
         """Put, keep or release one hold. Yields records as drivers do."""
         record = hold.record
         if self.request.present and hold.seen is not None:
@@ -253,11 +294,11 @@ class Engine:
         else:
             yield from self.driver.give_back(hold)
 
-    def _events(self, record):
+    def _events(self, record: Record | None) -> Events:
         """The events of the record and of the request. If the record is being released, its events do not hold any more."""
         return self.request.added_to({} if record is None or record["phase"] == RESTORING else record["events"])
 
-    def _write(self, hold, records):
+    def _write(self, hold: Hold[State], records: Iterable[Record | None]) -> None:
         for record in records:
             self.store.replace(hold.record, record)
             hold.record = record

@@ -23,6 +23,18 @@ import os
 import re
 import stat
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Union
+
+    # A record, with the fields that each kind adds. What is read from disk also has its path.
+    Record = dict[str, Any]
+    # The events of a record by their ids, each with its since, reason and details.
+    Events = dict[str, dict[str, Any]]
+    # What isinstance takes.
+    Types = Union[type[Any], tuple[type[Any], ...]]
 
 VERSION = 1
 DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
@@ -43,12 +55,12 @@ TEMPORARY = ".new-"
 class HoldError(Exception):
     """A record or its folder cannot be used; the text is a full sentence that names the path."""
 
-    def __init__(self, message, path=None):
+    def __init__(self, message: str, path: str | None = None) -> None:
         super().__init__(message)
         self.path = path
 
 
-def hold_argument_spec():
+def hold_argument_spec() -> dict[str, dict[str, Any]]:
     """The options that every module which puts or releases a hold has."""
     return {
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -62,7 +74,9 @@ def hold_argument_spec():
 class Request:
     """What a module is asked to do: put or release holds, for which events, and why."""
 
-    def __init__(self, present, event_ids, reason="", details=None, now=None):
+    def __init__(
+        self, present: bool, event_ids: list[str] | None, reason: str = "", details: dict[str, dict[str, Any]] | None = None, now: str | None = None
+    ) -> None:
         self.present = present
         self.event_ids = event_ids
         self.reason = reason
@@ -70,7 +84,7 @@ class Request:
         self.now = now or utc_now()
 
     @classmethod
-    def from_params(cls, params):
+    def from_params(cls, params: Mapping[str, Any]) -> Request:
         present = params["state"] == "present"
         ids = params["event_ids"]
         if ids is None and present:
@@ -94,11 +108,12 @@ class Request:
             details[fold(event_id)] = detail
         return cls(present, ids, params["reason"], details)
 
-    def added_to(self, events):
+    def added_to(self, events: Events) -> Events:
         """The events of a record, with those of this request added.
 
         An event that is there already keeps its time and reason. Its details are replaced if the request has some.
         """
+        assert self.event_ids is not None  # only a release may leave them out
         merged = {known: dict(entry) for known, entry in events.items()}
         known_ids = {fold(known): known for known in merged}
         for event_id in self.event_ids:
@@ -119,7 +134,7 @@ class Request:
             )
         return merged
 
-    def taken_from(self, events):
+    def taken_from(self, events: Events) -> Events:
         """The events of a record, without those of this request."""
         if self.event_ids is None:
             return {}
@@ -130,16 +145,24 @@ class Request:
 class Store:
     """The records in one folder. With ``dry`` nothing is written: changes are kept in memory, and read from there."""
 
-    def __init__(self, state_dir, dry=False, lock_seconds=LOCK_SECONDS, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        state_dir: str,
+        dry: bool = False,
+        lock_seconds: float = LOCK_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.state_dir = state_dir
         self.dry = dry
         self._lock_seconds = lock_seconds
         self._monotonic = monotonic
         self._sleep = sleep
-        self._unwritten = {}
+        # By their paths; None if it was deleted.
+        self._unwritten: dict[str, Record | None] = {}
 
     @contextlib.contextmanager
-    def locked(self, create=False):
+    def locked(self, create: bool = False) -> Iterator[bool]:
         """Lock the folder while the block runs. ``create`` makes a missing folder, but never when ``dry``.
 
         Yields whether the folder is locked: a missing folder cannot be locked, and somebody else may make it meanwhile.
@@ -155,7 +178,7 @@ class Store:
         finally:
             os.close(fd)
 
-    def read(self, kind, subject):
+    def read(self, kind: str, subject: dict[str, Any]) -> Record | None:
         """The record of this hold, or None."""
         path = self.path(kind, subject)
         if path in self._unwritten:
@@ -165,7 +188,7 @@ class Store:
             raise _damaged(path, "it is about %s %r" % (record["kind"], record["subject"]))
         return record
 
-    def records(self, kind=None):
+    def records(self, kind: str | None = None) -> list[Record]:
         """All records, or those of one kind, in the order of their files' names; each with its ``path``."""
         found = {record["path"]: record for record in list_records(self.state_dir)}
         for path, record in self._unwritten.items():
@@ -174,10 +197,10 @@ class Store:
                 found[path] = record
         return [found[path] for path in sorted(found) if kind in (None, found[path]["kind"])]
 
-    def path(self, kind, subject):
+    def path(self, kind: str, subject: dict[str, Any]) -> str:
         return os.path.join(self.state_dir, record_name(kind, subject))
 
-    def write(self, record):
+    def write(self, record: Record) -> None:
         """Write the record to disk. After a crash at any moment, the disk has either the new record or the old one."""
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
@@ -205,7 +228,7 @@ class Store:
                 _remove(temporary)
             raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
 
-    def replace(self, record, wanted):
+    def replace(self, record: Record | None, wanted: Record | None) -> None:
         """Replace the record on disk by another; None means no record. A record with the same content is not written again."""
         if wanted is None:
             if record is not None:
@@ -213,7 +236,7 @@ class Store:
         elif not same_content(record, wanted):
             self.write(wanted)
 
-    def delete(self, record):
+    def delete(self, record: Record) -> None:
         path = self.path(record["kind"], record["subject"])
         if self.dry:
             self._unwritten[path] = None
@@ -224,7 +247,7 @@ class Store:
         except OSError as error:
             raise HoldError("The record %s cannot be removed: %s." % (path, _why(error)), path) from error
 
-    def _open_folder(self, create):
+    def _open_folder(self, create: bool) -> int | None:
         check_folder(self.state_dir, create)
         try:
             return os.open(self.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -233,7 +256,7 @@ class Store:
                 return None
             raise HoldError("The state folder %s cannot be opened: %s." % (self.state_dir, _why(error)), self.state_dir) from error
 
-    def _lock(self, fd):
+    def _lock(self, fd: int) -> None:
         deadline = self._monotonic() + self._lock_seconds
         while True:
             try:
@@ -253,17 +276,17 @@ class Store:
             self._sleep(0.02)
 
 
-def to_bytes(content):
+def to_bytes(content: object) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode("utf-8", "backslashreplace")
 
 
-def new_record(kind, subject, found, left, events, **more):
+def new_record(kind: str, subject: dict[str, Any], found: dict[str, Any], left: dict[str, Any], events: Events, **more: Any) -> Record:
     return dict(
         version=VERSION, kind=kind, subject=subject, found=found, left=left, phase=CHANGING, events=events, **more
     )
 
 
-def list_records(state_dir):
+def list_records(state_dir: str) -> list[Record]:
     """Every record in the folder, each a dictionary with its ``path``; the first that cannot be read is an error."""
     records, problems = scan_records(state_dir)
     if problems:
@@ -271,7 +294,7 @@ def list_records(state_dir):
     return records
 
 
-def scan_records(state_dir):
+def scan_records(state_dir: str) -> tuple[list[Record], list[HoldError]]:
     """The records that can be read, and a ``HoldError`` for each that cannot."""
     check_folder(state_dir)
     try:
@@ -280,7 +303,8 @@ def scan_records(state_dir):
         if error.errno == errno.ENOENT:
             return [], []
         raise HoldError("The state folder %s cannot be read: %s." % (state_dir, _why(error)), state_dir) from error
-    records, problems = [], []
+    records: list[Record] = []
+    problems: list[HoldError] = []
     for name in names:
         if not name.endswith(SUFFIX) or name.startswith("."):
             continue
@@ -294,7 +318,7 @@ def scan_records(state_dir):
     return records, problems
 
 
-def read_record(path, missing_ok=False):
+def read_record(path: str, missing_ok: bool = False) -> Record | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -321,7 +345,7 @@ def read_record(path, missing_ok=False):
 NOTHING_TOUCHED = "Nothing was touched because of it."
 
 
-def parse_record(data, path):
+def parse_record(data: bytes, path: str) -> Record:
     """The record in ``data``; the path is only for the message."""
     try:
         record = json.loads(data.decode("utf-8"))
@@ -368,7 +392,7 @@ def parse_record(data, path):
     return record
 
 
-_SHAPE = (
+_SHAPE: tuple[tuple[str, Types, str], ...] = (
     ("kind", str, "a string"),
     ("subject", dict, "an object"),
     ("found", dict, "an object"),
@@ -377,7 +401,7 @@ _SHAPE = (
     ("events", dict, "an object"),
 )
 NUMBER = (int, float)
-KIND_SHAPES = {
+KIND_SHAPES: dict[str, dict[str, dict[str, Types]]] = {
     "haproxy_server": {
         "subject": {"socket": str, "backend": str, "server": str},
         "found": {"admin_state": str, "weight": int},
@@ -401,7 +425,7 @@ KIND_SHAPES = {
 }
 # The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
 OF_BALANCERS = ("haproxy_server", "nginx_server")
-KIND_FIELDS = {
+KIND_FIELDS: dict[str, dict[str, Types]] = {
     "service": {"boot_id": str, "order": int},
     "iis": {"boot_id": str, "order": int},
     "cluster": {"boot_id": str, "options": dict},
@@ -410,7 +434,7 @@ KIND_FIELDS = {
 }
 
 
-def check_folder(state_dir, create=False):
+def check_folder(state_dir: str, create: bool = False) -> None:
     """Raise HoldError if other users could put records into the folder. ``create`` makes a missing folder.
 
     A missing folder is no error without ``create``: it has no records.
@@ -447,7 +471,7 @@ def check_folder(state_dir, create=False):
         )
 
 
-def check_writable(state_dir, create=False):
+def check_writable(state_dir: str, create: bool = False) -> None:
     """Raise ``HoldError`` if records could not be written there. Nothing is made or written unless ``create``."""
     check_folder(state_dir, create)
     place = state_dir
@@ -467,7 +491,7 @@ def check_writable(state_dir, create=False):
         raise HoldError("The state folder %s lies on a file system that is full." % state_dir, state_dir)
 
 
-def record_name(kind, subject):
+def record_name(kind: str, subject: dict[str, Any]) -> str:
     """The file name of a record. People can read it, and no other subject can have the same, even with a hostile name."""
     identity = json.dumps([kind, subject], sort_keys=True)
     words = [kind] + [str(value) for key, value in subject.items() if key != "socket"]
@@ -475,26 +499,26 @@ def record_name(kind, subject):
     return "%s-%s%s" % (readable, hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()[:10], SUFFIX)
 
 
-def same_content(one, other):
+def same_content(one: Record | None, other: Record | None) -> bool:
     """Whether two records have the same content. Their paths do not count."""
     if one is None or other is None:
         return one is other
     return {k: v for k, v in one.items() if k != "path"} == {k: v for k, v in other.items() if k != "path"}
 
 
-def holders(record):
+def holders(record: Record | None) -> list[str]:
     """The ids of the events that hold, in the order in which they came."""
     if record is None:
         return []
     return sorted(record["events"], key=lambda event_id: (record["events"][event_id]["since"], event_id))
 
 
-def fold(event_id):
+def fold(event_id: str) -> str:
     """Event ids are kept as given and compared without case."""
     return event_id.strip().lower()
 
 
-def is_json(value):
+def is_json(value: object) -> bool:
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -502,17 +526,17 @@ def is_json(value):
     return True
 
 
-def check_timeout(timeout):
+def check_timeout(timeout: float) -> float:
     if not 0 <= timeout < float("inf"):
         raise ValueError("timeout is %r; it must be a number of seconds, 0 or more." % timeout)
     return timeout
 
 
-def utc_now():
+def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _make_folder(state_dir):
+def _make_folder(state_dir: str) -> None:
     parent = os.path.dirname(os.path.abspath(state_dir))
     try:
         if not os.path.isdir(parent):
@@ -524,7 +548,7 @@ def _make_folder(state_dir):
         raise HoldError("The state folder %s cannot be made: %s." % (state_dir, _why(error)), state_dir) from error
 
 
-def _read_all(fd):
+def _read_all(fd: int) -> bytes:
     data = b""
     while len(data) <= SIZE_LIMIT:
         piece = os.read(fd, 1 << 16)
@@ -534,12 +558,12 @@ def _read_all(fd):
     return data
 
 
-def _write_all(fd, data):
+def _write_all(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data):]
 
 
-def _sync_folder(path):
+def _sync_folder(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -550,7 +574,7 @@ def _sync_folder(path):
         os.close(fd)
 
 
-def _remove(path):
+def _remove(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -558,13 +582,16 @@ def _remove(path):
 class DamagedRecordError(HoldError):
     """A record that no release of the collection can use."""
 
+    path: str
 
-def put_aside(state_dir, dry=False):
+
+def put_aside(state_dir: str, dry: bool = False) -> tuple[list[dict[str, str]], list[HoldError]]:
     """Rename every damaged record, so that it holds nothing any more.
 
     Returns the path, new path and problem of each, and the problems of records that are not damaged.
     """
-    aside, left = [], []
+    aside: list[dict[str, str]] = []
+    left: list[HoldError] = []
     with Store(state_dir).locked():
         for problem in scan_records(state_dir)[1]:
             if not isinstance(problem, DamagedRecordError):
@@ -582,12 +609,12 @@ def put_aside(state_dir, dry=False):
     return aside, left
 
 
-def path_aside(path):
+def path_aside(path: str) -> str:
     """Where a damaged record is put. It is never read there."""
     return "%s.damaged-%s" % (path, utc_now().replace(":", ""))
 
 
-def _damaged(path, what):
+def _damaged(path: str, what: str) -> DamagedRecordError:
     return DamagedRecordError(
         "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand."
         % (path, what, NOTHING_TOUCHED),
@@ -595,5 +622,5 @@ def _damaged(path, what):
     )
 
 
-def _why(error):
+def _why(error: OSError) -> str:
     return error.strerror or str(error)

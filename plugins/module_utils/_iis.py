@@ -13,19 +13,45 @@ So sites are stopped before pools, and nothing is cut.
 
 from __future__ import annotations
 
-import collections
 import time
+from typing import TYPE_CHECKING, NamedTuple, Tuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, StoppedInOrder
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
+
 KIND = "iis"
 SITE, POOL = "site", "pool"
 STARTED, STARTING, STOPPED, STOPPING, MISSING = "started", "starting", "stopped", "stopping", "missing"
 
-# A site or an application pool: ``type`` is SITE or POOL.
-Thing = collections.namedtuple("Thing", "type name state")
+# The type of a thing, and its name.
+ThingKey = Tuple[str, str]
+
+
+class Thing(NamedTuple):
+    """A site or an application pool: ``type`` is SITE or POOL."""
+
+    type: str
+    name: str
+    state: str
+
+
+if TYPE_CHECKING:
+
+    class IisManager(Manager[Thing, ThingKey], Protocol):
+        """What knows the IIS of a machine."""
+
+        def stop(self, __thing: Thing) -> None: ...
+
+        def start(self, __thing: Thing) -> None: ...
 
 
 class IisError(Exception):
@@ -39,71 +65,81 @@ class Refused(IisError):
 class DryIis:
     """An IIS that obeys at once and in memory only: for check mode."""
 
-    def __init__(self, iis):
+    def __init__(self, iis: IisManager) -> None:
         self._iis = iis
-        self._told = {}
+        self._told: dict[ThingKey, str] = {}
         self.boot_id = iis.boot_id
 
-    def show(self, things):
+    def show(self, things: Collection[ThingKey]) -> list[Thing]:
         return [thing._replace(state=self._told.get(thing[:2], thing.state)) for thing in self._iis.show(things)]
 
-    def stop(self, thing):
+    def stop(self, thing: Thing) -> None:
         self._told[thing[:2]] = STOPPED
 
-    def start(self, thing):
+    def start(self, thing: Thing) -> None:
         self._told[thing[:2]] = STARTED
 
 
-class Things(StoppedInOrder):
+class Things(StoppedInOrder[Thing, ThingKey]):
     """Sites and pools. ``things``: None for all that are held."""
+
+    _manager: IisManager
 
     Refused = Refused
     kind = KIND
     pause = 0.5
 
-    def __init__(self, iis, store, request, things, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        iis: IisManager,
+        store: RecordReader,
+        request: Request,
+        things: list[ThingKey] | None,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         super().__init__(iis, store, request, 0.0, monotonic, sleep)
         self._things = things
 
     @staticmethod
-    def key(thing):
+    def key(thing: Thing) -> ThingKey:
         return thing[:2]
 
     @staticmethod
-    def subject(key):
+    def subject(key: ThingKey) -> dict[str, Any]:
         return {"type": key[0], "name": key[1]}
 
     @staticmethod
-    def label(thing):
+    def label(thing: Thing) -> str:
         return "%s %s" % thing[:2]
 
     @staticmethod
-    def state(thing):
+    def state(thing: Thing) -> str:
         return thing.state
 
     @staticmethod
-    def shown(thing):
+    def shown(thing: Thing) -> dict[str, Any]:
         return {"type": thing.type, "name": thing.name, "state": thing.state}
 
     @staticmethod
-    def is_up(thing):
+    def is_up(thing: Thing) -> bool:
         return thing.state in (STARTED, STARTING)
 
     @staticmethod
-    def is_down(thing):
+    def is_down(thing: Thing) -> bool:
         return thing.state in (STOPPED, MISSING)
 
     @staticmethod
-    def is_back(record, thing):
+    def is_back(record: Record, thing: Thing) -> bool:
         return thing.state == STARTED
 
-    def missing(self, seen):
+    def missing(self, seen: Thing) -> Exception | None:
         return IisError("IIS has no %s." % self.label(seen)) if seen.state == MISSING else None
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Thing) -> dict[str, Any]:
         return {"state": seen.state, "held_by": holders(record)}
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Thing], events: Events) -> Iterator[Record | None]:
         record, thing = hold.record, hold.seen
         condition = self.condition(record, thing)
         if record is None and condition == NONE:
@@ -131,8 +167,9 @@ class Things(StoppedInOrder):
         if record["phase"] == CHANGING and self.condition(record, hold.seen) == HELD:
             yield dict(record, phase=HELD)
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Thing]) -> Iterator[Record | None]:
         record, thing = hold.record, hold.seen
+        assert record is not None  # the engine gives back nothing else
         condition = self.condition(record, thing)
         if condition == CHANGED_MEANWHILE:
             self._tell_conflict(hold)
@@ -151,8 +188,9 @@ class Things(StoppedInOrder):
                 return
         yield None
 
-    def targets(self, records):
+    def targets(self, records: list[Record]) -> list[ThingKey]:
         if self._request.present:
+            assert self._things is not None  # only a release may leave them out
             return list(self._things)
         held = [(record["subject"]["type"], record["subject"]["name"]) for record in reversed(records)]
         if self._things is None:

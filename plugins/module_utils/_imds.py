@@ -15,26 +15,29 @@ import math
 import re
 import socket
 import time
-from collections import namedtuple
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, clip, parse_time
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+    from typing import Any, NoReturn
+
 HAS_REQUESTS = True
 try:
     import requests
+    from requests import Session
     from requests.adapters import HTTPAdapter
     from urllib3.connection import HTTPConnection
     from urllib3.connectionpool import HTTPConnectionPool
     from urllib3.exceptions import HTTPError
 except ImportError:
     HAS_REQUESTS = False
-    HTTPAdapter = HTTPConnection = HTTPConnectionPool = object
-    Session = object
-else:
-    Session = requests.Session
+    # Only so that the classes below can be defined. None is used without the packages.
+    HTTPAdapter = HTTPConnection = HTTPConnectionPool = Session = object  # type: ignore[assignment, misc]
 
 DEFAULT_URL = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
@@ -60,7 +63,10 @@ _PASSING = (1, 2, 4)
 _UPDATING = (1, 2, 4, 8, 11, 11, 11, 11, 11)  # 70 in all
 _TOO_MANY = (2, 4, 8, 16)
 
-Answer = namedtuple("Answer", ("body", "service_time"))
+
+class Answer(NamedTuple):
+    body: bytes
+    service_time: datetime
 
 
 class ImdsError(Exception):
@@ -73,7 +79,7 @@ class ImdsError(Exception):
     # Whether an earlier try of the same request may have been accepted, because its answer was incomplete or an error of the service itself.
     unsure = False
 
-    def __init__(self, message, url=None, status=None, body=None):
+    def __init__(self, message: str, url: str | None = None, status: int | None = None, body: str | None = None) -> None:
         super().__init__(message)
         self.url = url
         self.status = status
@@ -93,8 +99,10 @@ class ImdsUnreachableError(ImdsError):
 class ImdsStatusError(ImdsError):
     """The service answered with an error status."""
 
+    status: int
+
     @property
-    def passing(self):
+    def passing(self) -> bool:  # type: ignore[override]  # here the status tells, and nobody sets it
         return self.status in (404, 410, 429) or self.status >= 500
 
 
@@ -102,7 +110,7 @@ class ImdsProtocolError(ImdsError):
     """The answer does not come from a metadata service."""
 
 
-def imds_argument_spec():
+def imds_argument_spec() -> dict[str, dict[str, Any]]:
     return {
         "imds_url": {"type": "str", "default": DEFAULT_URL},
         "api_version": {"type": "str", "default": DEFAULT_API_VERSION, "choices": list(API_VERSIONS)},
@@ -111,12 +119,12 @@ def imds_argument_spec():
     }
 
 
-def client_from_params(params):
+def client_from_params(params: Mapping[str, Any]) -> ImdsClient:
     """A client for the options of imds_argument_spec(). Raises ImdsSetupError, whose message names the wrong option."""
     return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
 
 
-def check_seconds(option, value, positive=False):
+def check_seconds(option: str, value: Any, positive: bool = False) -> float:
     """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
     try:
         if isinstance(value, bool):
@@ -130,7 +138,7 @@ def check_seconds(option, value, positive=False):
     return seconds
 
 
-def check_url(url):
+def check_url(url: object) -> str:
     """The base URL without its trailing slash. Raises ImdsSetupError if it is not a base URL."""
     wrong = f"imds_url: {clip(url)} is not the base URL of a metadata service such as {DEFAULT_URL}: "
     if not isinstance(url, str) or re.search(r"[\x00-\x20\x7f\\]", url.strip()):
@@ -158,12 +166,12 @@ class ImdsClient:
 
     def __init__(
         self,
-        imds_url=DEFAULT_URL,
-        api_version=DEFAULT_API_VERSION,
-        request_timeout=DEFAULT_REQUEST_TIMEOUT,
-        monotonic=time.monotonic,
-        sleep=time.sleep,
-    ):
+        imds_url: str = DEFAULT_URL,
+        api_version: str = DEFAULT_API_VERSION,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         if not HAS_REQUESTS:
             raise ImdsSetupError(missing_required_lib("requests"))
         self.imds_url = check_url(imds_url)
@@ -174,17 +182,17 @@ class ImdsClient:
         self.monotonic = monotonic
         self.sleep = sleep
         self._time_limit = _TimeLimit(monotonic)
-        self._session = None
+        self._session: _Session | None = None
 
-    def get_events(self, deadline=None, retry_until=math.inf, request_timeout=None):
+    def get_events(self, deadline: float | None = None, retry_until: float = math.inf, request_timeout: float | None = None) -> Answer:
         """Ask for the document. The body of the answer is empty if the service sent none."""
         return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
 
-    def post_events(self, document, deadline=None):
+    def post_events(self, document: object, deadline: float | None = None) -> None:
         """Send an approval. If this raises no error, the service has accepted it. The answer says no more."""
         self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document)
 
-    def get_resource_name(self, deadline=None, retry_until=math.inf):
+    def get_resource_name(self, deadline: float | None = None, retry_until: float = math.inf) -> str:
         """Ask for the name of this host in Resources."""
         url = f"{self.imds_url}{NAME_PATH}?api-version={NAME_API_VERSION}&format=text"
         name = self._decode(self._ask("GET", url, deadline, success=(200,), retry_until=retry_until).body, url).strip()
@@ -192,7 +200,7 @@ class ImdsClient:
             raise ImdsProtocolError(f"{url} answered {clip(name)}, which is not the name of a host.", url, 200, name)
         return name
 
-    def decode_json(self, body):
+    def decode_json(self, body: bytes) -> Any:
         """Parse the body of an answer as JSON."""
         url = self._events_url()
         text = self._decode(body, url)
@@ -207,29 +215,38 @@ class ImdsClient:
                 text,
             ) from None
 
-    def protocol_error(self, reason, body):
+    def protocol_error(self, reason: object, body: bytes) -> ImdsProtocolError:
         """The error to raise if the result of decode_json() has the wrong shape."""
         url = self._events_url()
         text = self._decode(body, url)
         message = f"{url} answered with something that is not a document of Scheduled Events: {reason}. It begins {clip(text)}."
         return ImdsProtocolError(message, url, 200, text)
 
-    def close(self):
+    def close(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
 
-    def _events_url(self):
+    def _events_url(self) -> str:
         return f"{self.imds_url}{EVENTS_PATH}?api-version={self.api_version}"
 
     @staticmethod
-    def _decode(body, url):
+    def _decode(body: bytes, url: str) -> str:
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ImdsProtocolError(f"{url} answered with something that is not UTF-8: {error}.", url, 200, repr(body[:200])) from None
 
-    def _ask(self, method, url, deadline, success, document=None, retry_until=math.inf, request_timeout=None):
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        deadline: float | None,
+        success: Container[int],
+        document: object = None,
+        retry_until: float = math.inf,
+        request_timeout: float | None = None,
+    ) -> Answer:
         if request_timeout is None:
             request_timeout = self.request_timeout
         patience_ends = self.monotonic() + PATIENCE + request_timeout
@@ -239,7 +256,8 @@ class ImdsClient:
         attempt = 0
         unsure = False
         while True:
-            retry_after = None
+            retry_after: float | None = None
+            error: ImdsError
             try:
                 status, headers, body = self._exchange(method, url, deadline, request_timeout, document)
                 if status in success:
@@ -261,7 +279,7 @@ class ImdsClient:
             self.sleep(delay)
             attempt += 1
 
-    def _exchange(self, method, url, deadline, request_timeout, document):
+    def _exchange(self, method: str, url: str, deadline: float, request_timeout: float, document: object) -> tuple[int, Mapping[str, str], bytes]:
         """Send one request and read the whole answer. Raises ImdsUnreachableError."""
         seconds = min(request_timeout, deadline - self.monotonic())
         if seconds <= 0:
@@ -296,7 +314,7 @@ class ImdsClient:
                 reason = f"no whole answer within {seconds:.3g} s"
         raise ImdsUnreachableError(f"{method} {url} failed: {reason}.", url)
 
-    def _read(self, method, url, response):
+    def _read(self, method: str, url: str, response: requests.Response) -> bytes:
         body = b""
         encoding = response.headers.get("Content-Encoding", "").strip()
         if encoding.lower() not in ("", "identity"):
@@ -324,17 +342,17 @@ class ImdsClient:
 class _TimeLimit:
     """Holds the time at which the current answer must be complete."""
 
-    def __init__(self, monotonic):
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
-        self.end = None
+        self.end = math.inf
 
 
 class _Socket(socket.socket):
     """A socket with a deadline. The timeout of an ordinary socket starts again with each byte that arrives."""
 
-    time_limit = None
+    time_limit: _TimeLimit
 
-    def recv_into(self, *args, **kwargs):
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
         seconds = self.time_limit.end - self.time_limit.monotonic()
         if seconds <= 0:
             raise socket.timeout("timed out")
@@ -343,9 +361,9 @@ class _Socket(socket.socket):
 
 
 class _Connection(HTTPConnection):
-    time_limit = None
+    time_limit: _TimeLimit
 
-    def connect(self):
+    def connect(self) -> None:
         super().connect()
         seconds = self.sock.gettimeout()
         bounded = _Socket(fileno=self.sock.detach())
@@ -355,11 +373,11 @@ class _Connection(HTTPConnection):
 
 
 class _Adapter(HTTPAdapter):
-    def __init__(self, time_limit):
+    def __init__(self, time_limit: _TimeLimit) -> None:
         self._time_limit = time_limit
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
-    def init_poolmanager(self, *args, **kwargs):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
 
         class Connection(_Connection):
@@ -372,12 +390,12 @@ class _Adapter(HTTPAdapter):
 
 
 class _Session(Session):
-    def get_redirect_target(self, resp):
+    def get_redirect_target(self, resp: requests.Response) -> None:
         """Always None. Otherwise the package requests would read and decode the whole answer to find the next request."""
         return None
 
 
-def _session(time_limit):
+def _session(time_limit: _TimeLimit) -> _Session:
     session = _Session()
     session.trust_env = False
     session.proxies = {}
@@ -385,7 +403,7 @@ def _session(time_limit):
     return session
 
 
-def _delays(error):
+def _delays(error: ImdsError) -> tuple[int, ...]:
     if isinstance(error, ImdsUnreachableError):
         return _PASSING
     if error.status == 410:
@@ -397,7 +415,7 @@ def _delays(error):
     return ()
 
 
-def _status_error(method, url, status, headers, body):
+def _status_error(method: str, url: str, status: int, headers: Mapping[str, str], body: bytes) -> ImdsError:
     said = body[:2000].decode("utf-8", "replace").strip()
     tail = f": {clip(said)}" if said else ""
     if 300 <= status < 400:
@@ -409,7 +427,7 @@ def _status_error(method, url, status, headers, body):
     return ImdsStatusError(f"{method} {url} answered {status}{tail}.", url, status, said)
 
 
-def _date(headers):
+def _date(headers: Mapping[str, str]) -> datetime:
     """The time by the service's clock. If the answer has no time, the time by the host's own clock, which may be wrong."""
     try:
         return parse_time(headers.get("Date", ""))
@@ -417,7 +435,7 @@ def _date(headers):
         return datetime.now(timezone.utc)
 
 
-def _retry_after(headers):
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("Retry-After", "").strip()
     if re.match(r"[0-9]+\Z", value):
         return int(value) if len(value) < 10 else _RETRY_AFTER_MOST
@@ -427,11 +445,11 @@ def _retry_after(headers):
         return None
 
 
-def _no_constant(name):
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _innermost(error):
+def _innermost(error: BaseException) -> str:
     """The innermost reason of a nested exception, in a few words."""
     while True:
         inner = getattr(error, "reason", None) or next((arg for arg in error.args if isinstance(arg, Exception)), None)

@@ -15,6 +15,10 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER = "graceful-azure"
@@ -24,7 +28,7 @@ SECONDS = 0.5
 """How long a journal that takes nothing is waited for."""
 
 
-def entry(fields):
+def entry(fields: Mapping[str, object]) -> bytes:
     """The bytes of an entry. C(fields): the values by their names. Of a list, each value is a field of its own."""
     lines = []
     for name, values in [("SYSLOG_IDENTIFIER", IDENTIFIER), *fields.items()]:
@@ -35,7 +39,7 @@ def entry(fields):
     return b"".join(lines)
 
 
-def write(fields, path=SOCKET):
+def write(fields: Mapping[str, object], path: str = SOCKET) -> None:
     """Write an entry, or nothing if there is no journal or it does not take it."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:

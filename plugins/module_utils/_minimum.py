@@ -13,9 +13,14 @@ The plan asks before it decides, and the module that takes a server out asks aga
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
 
-def parse_minimum(value):
+def parse_minimum(value: object) -> int | str:
     """The value of the option: a number of servers, or the text of a percentage."""
     text = str(value).strip()
     # For isdigit alone ² is a digit, but int refuses it.
@@ -26,14 +31,14 @@ def parse_minimum(value):
     raise ValueError('%r is neither a number of servers from 0 up nor a percentage such as "50%%"' % (value,))
 
 
-def minimum(value, servers):
+def minimum(value: int | str, servers: int) -> int:
     """How many servers C(graceful_azure_min_in_service) asks for in a backend of that many."""
     if isinstance(value, str) and value.strip().endswith("%"):
         return math.ceil(servers * float(value.strip()[:-1]) / 100)
     return int(value)
 
 
-def shortage(value, name, backend, place, leaving=()):
+def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]], place: str, leaving: Collection[str] = ()) -> str | None:
     """A phrase if too few servers would stay in service without the server of that name; otherwise None.
 
     ``backend`` is all servers of its backend, each with its ``server``, ``in_service`` and ``backup``; those that are

@@ -14,8 +14,15 @@ before is a new connection, in whatever state. A connection that this machine cl
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import TABLE_V4, TABLE_V6, ConnectionsError, _decode, _read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    # The local port, and the peer's address and port.
+    Connection = tuple[int, str, int]
 
 LISTEN = "0A"
 TIME_WAIT = "06"
@@ -24,9 +31,10 @@ TIME_WAIT_SECONDS = 60.0
 TICKS = 100.0
 
 
-def parse(text, ports):
+def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection, float]]:
     """Each connection to the local ports as (port, peer, peer port), and for those in TIME_WAIT the seconds since they were closed."""
-    found, closed = set(), {}
+    found: set[Connection] = set()
+    closed: dict[Connection, float] = {}
     for line in text.splitlines()[1:]:
         try:
             local, remote, state, _queues, timer = line.split()[1:6]
@@ -46,7 +54,13 @@ def parse(text, ports):
 class Arrivals:
     """The connections that have come since this was made. ``ignored``: addresses whose connections do not count."""
 
-    def __init__(self, ports, ignored, monotonic, tables=((TABLE_V4, False), (TABLE_V6, True))):
+    def __init__(
+        self,
+        ports: Iterable[int],
+        ignored: Iterable[str],
+        monotonic: Callable[[], float],
+        tables: Iterable[tuple[str, bool]] = ((TABLE_V4, False), (TABLE_V6, True)),
+    ) -> None:
         self._ports = set(ports)
         self._ignored = set(ignored)
         self._monotonic = monotonic
@@ -55,14 +69,15 @@ class Arrivals:
         self.began = self.at = monotonic()
         # When the last one came, as far as anybody can tell: one that was closed a moment ago may have come a moment ago.
         self._last = self.began - min(closed.values(), default=TIME_WAIT_SECONDS)
-        self.new = {}
+        # How many have come, by local port.
+        self.new: dict[int, int] = {}
 
-    def read(self):
+    def read(self) -> tuple[set[Connection], float]:
         """The connections that are there now, and the time. ``see`` takes them."""
         found, _closed = self._tell()
         return found, self._monotonic()
 
-    def see(self, read=None, but=None):
+    def see(self, read: tuple[set[Connection], float] | None = None, but: tuple[str, int] | None = None) -> None:
         """Read the tables once more, or take what was read. ``but``: the address and port of a peer whose connections do not count."""
         found, self.at = read or self.read()
         found = {connection for connection in found if connection[1:] != but}
@@ -73,17 +88,18 @@ class Arrivals:
         self._known = found
 
     @property
-    def quiet_for(self):
+    def quiet_for(self) -> float:
         """Seconds without a new connection that this has seen."""
         return max(0.0, self.at - max(self._last, self.began))
 
     @property
-    def closed_ago(self):
+    def closed_ago(self) -> float:
         """Seconds since a connection was closed before this began, at most a minute."""
         return max(0.0, self.at - self._last)
 
-    def _tell(self):
-        found, closed = set(), {}
+    def _tell(self) -> tuple[set[Connection], dict[Connection, float]]:
+        found: set[Connection] = set()
+        closed: dict[Connection, float] = {}
         for path, optional in self._tables:
             mine, ended = parse(_read(path, optional), self._ports)
             found |= mine

@@ -18,6 +18,14 @@ import os
 import re
 import signal
 import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    # The method of AnsibleModule: it returns the exit code, the output and the errors.
+    RunCommand = Callable[..., tuple[int, str, str]]
 
 TEST_SECONDS = 30
 # How long the new workers may take to start. A large configuration takes the master longer: see C(Nginx.reload).
@@ -30,8 +38,15 @@ LEAVING = WORKER + " is shutting down"
 # The options of nginx that take a value. The title of the process has lost the quotes around it.
 OPTION = re.compile(r"(?:^|\s)-([cpeg])\s*(.*?)(?=\s+-[cpeg](?:\s|$|[/.])|\s+-[?hvVtTqs](?:\s|$)|\s*$)", re.DOTALL)
 
-Worker = collections.namedtuple("Worker", "pid started leaving")
-Worker.__doc__ = """A worker process. ``started``: in ticks of the kernel since the machine booted. ``leaving``: it is shutting down."""
+
+class Worker(NamedTuple):
+    """A worker process."""
+
+    pid: int
+    # In ticks of the kernel since the machine booted.
+    started: int
+    # Whether it is shutting down.
+    leaving: bool
 
 
 class NginxError(Exception):
@@ -48,18 +63,27 @@ class Nginx:
     ``configuration``: the main configuration file, or None for the only nginx on this machine. ``run_command``: the method of AnsibleModule.
     """
 
-    def __init__(self, run_command, configuration=None, proc="/proc", monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        run_command: RunCommand,
+        configuration: str | None = None,
+        proc: str = "/proc",
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._run_command = run_command
         self._wanted = configuration
         self._proc = proc
         self._monotonic = monotonic
         self._sleep = sleep
-        self.pid = None
+        # The master process. ``find`` finds it.
+        self.pid: int
         self._test_seconds = 0.0
 
-    def find(self):
+    def find(self) -> Nginx:
         """Find the master process and its configuration file."""
-        found, strange = [], []
+        found: list[tuple[int, str]] = []
+        strange: list[int] = []
         for pid in pids(self._proc):
             title = self._title(pid)
             if title.startswith(MASTER) and self._is_near(pid):
@@ -97,10 +121,10 @@ class Nginx:
         return self
 
     @property
-    def process(self):
+    def process(self) -> dict[str, Any]:
         return {"pid": self.pid, "started": self.started}
 
-    def workers(self):
+    def workers(self) -> list[Worker]:
         """The worker processes, those that are shutting down too."""
         found = []
         for pid in pids(self._proc):
@@ -111,7 +135,7 @@ class Nginx:
                     found.append(Worker(pid, since, title.startswith(LEAVING)))
         return found
 
-    def check(self):
+    def check(self) -> None:
         """Test the configuration as it is on disk. Raises C(Refused) with what nginx says."""
         began = self._monotonic()
         command = ["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-t", "-q"]
@@ -125,7 +149,7 @@ class Nginx:
             told = [line for line in (complained + "\n" + said).splitlines() if "[emerg]" in line or "[alert]" in line] or [complained or said]
             raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
 
-    def reload(self):
+    def reload(self) -> int:
         """Let the master read its configuration, and wait until new workers have taken over. Returns when the first of them started.
 
         Raises C(Refused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
@@ -146,7 +170,7 @@ class Nginx:
                 )
             self._sleep(LOOK_SECONDS)
 
-    def hang_up(self):
+    def hang_up(self) -> None:
         """Tell the master to reload."""
         if started(self.pid, self._proc) != self.started:
             raise NginxError("The master process %d of nginx has ended." % self.pid)
@@ -160,7 +184,7 @@ class Nginx:
             raise NginxError("The master process %d of nginx has ended." % self.pid) from None
 
     @property
-    def program(self):
+    def program(self) -> str:
         with contextlib.suppress(OSError):
             path = os.readlink(os.path.join(self._proc, str(self.pid), "exe"))
             # If a package was upgraded, the new program must read the configuration, too: a restart starts that one.
@@ -169,31 +193,31 @@ class Nginx:
                 return path
         return "nginx"
 
-    def _call(self, command):
+    def _call(self, command: list[str]) -> tuple[int, str, str]:
         try:
             return self._run_command(command, environ_update={"LC_ALL": "C"}, handle_exceptions=False)
         except OSError as error:
             raise NginxError("nginx cannot be run: %s." % error.strerror) from error
 
-    def _title(self, pid):
+    def _title(self, pid: int) -> str:
         return read(self._proc, str(pid), "cmdline").replace("\0", " ").strip()
 
-    def _is_near(self, pid):
+    def _is_near(self, pid: int) -> bool:
         """Whether a process sees the same files as we do, and not those of a container. Unknown counts as near: only root may read it."""
         try:
             return os.readlink(os.path.join(self._proc, str(pid), "ns", "mnt")) == os.readlink(os.path.join(self._proc, "self", "ns", "mnt"))
         except OSError:
             return True
 
-    def _is_trusted(self, pid):
+    def _is_trusted(self, pid: int) -> bool:
         """Whether a process is root's or our own. Its program is run, and every user may call a process of theirs nginx.
 
         All user ids count, so that a user's call of a program with the rights of root is not taken for root's.
         """
         found = re.search(r"^Uid:((?:\s+\d+)+)$", read(self._proc, str(pid), "status"), re.MULTILINE)
-        return bool(found) and {int(uid) for uid in found.group(1).split()} <= {0, os.geteuid()}
+        return found is not None and {int(uid) for uid in found.group(1).split()} <= {0, os.geteuid()}
 
-    def _configuration_of(self, pid, command):
+    def _configuration_of(self, pid: int, command: str) -> str:
         given = arguments(command)
         prefix, default = given.get("p"), given.get("c")
         if prefix is None or default is None:
@@ -204,7 +228,7 @@ class Nginx:
             prefix = os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), prefix)
         return os.path.join(prefix, default)
 
-    def _built(self):
+    def _built(self) -> dict[str, str]:
         """The paths that were set when nginx was built."""
         status, said, complained = self._call(["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-V"])
         if status:
@@ -212,35 +236,35 @@ class Nginx:
         return dict(re.findall(r"--(prefix|conf-path)=(\S+)", said + complained))
 
 
-def arguments(command):
+def arguments(command: str) -> collections.OrderedDict[str, str]:
     """The options with which nginx was started, from the title of its master process."""
     return collections.OrderedDict((name, value.strip()) for name, value in OPTION.findall(command) if value.strip())
 
 
-def pids(proc="/proc"):
+def pids(proc: str = "/proc") -> list[int]:
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
     except OSError as error:
         raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc) from error
 
 
-def parent(pid, proc="/proc"):
+def parent(pid: int, proc: str = "/proc") -> int | None:
     fields = _stat(pid, proc)
     return int(fields[1]) if fields else None
 
 
-def started(pid, proc="/proc"):
+def started(pid: int, proc: str = "/proc") -> int | None:
     """When a process started, in ticks since the machine booted; None if it has ended."""
     fields = _stat(pid, proc)
     return int(fields[19]) if fields and fields[0] != "Z" else None
 
 
-def _stat(pid, proc):
+def _stat(pid: int, proc: str) -> list[str]:
     # The name, in brackets, may have spaces and brackets of its own.
     return read(proc, str(pid), "stat").rpartition(")")[2].split()
 
 
-def read(*parts):
+def read(*parts: str) -> str:
     try:
         with open(os.path.join(*parts), "rb") as stream:
             return stream.read().decode("utf-8", "replace")
@@ -248,7 +272,7 @@ def read(*parts):
         return ""
 
 
-def loaded_at(workers, proc="/proc"):
+def loaded_at(workers: Iterable[Worker], proc: str = "/proc") -> float | None:
     """How many seconds ago the oldest of the workers that serve started; None if there is none."""
     serving = [worker.started for worker in workers if not worker.leaving]
     try:

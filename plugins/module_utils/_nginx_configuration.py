@@ -19,6 +19,10 @@ import collections
 import glob
 import os
 import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 CONTEXTS = ("http", "stream")
 DOWN = "down"
@@ -27,25 +31,36 @@ SPACES = " \t\r\n"
 DEPTH = 50
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 
-# A word: its text as nginx reads it, and where it begins and ends in the file.
-Word = collections.namedtuple("Word", "text start end")
-# A directive: its words, what ends it (``;``, ``{`` or ``}``), and where this is.
-Directive = collections.namedtuple("Directive", "words ends end")
+
+class Word(NamedTuple):
+    """A word: its text as nginx reads it, and where it begins and ends in the file."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Directive(NamedTuple):
+    """A directive: its words, what ends it (``;``, ``{`` or ``}``), and where this is."""
+
+    words: tuple[Word, ...]
+    ends: str
+    end: int
 
 
 class ConfigurationError(Exception):
     """A file cannot be read or understood; the text is a full sentence."""
 
 
-def decode(data):
+def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def encode(text):
+def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def read_file(path):
+def read_file(path: str) -> bytes:
     """The bytes of a file."""
     try:
         with open(path, "rb") as stream:
@@ -54,9 +69,10 @@ def read_file(path):
         raise ConfigurationError("The configuration file %s cannot be read: %s." % (path, error.strerror)) from error
 
 
-def directives(text, path="?", start=0, stop=None):
+def directives(text: str, path: str = "?", start: int = 0, stop: int | None = None) -> Iterator[Directive]:
     """The directives of a text, in their order. The end of a block is a directive without words, which C(}) ends."""
-    position, words = start, []
+    position = start
+    words: list[Word] = []
     stop = len(text) if stop is None else stop
     while position < stop:
         char = text[position]
@@ -86,9 +102,10 @@ def directives(text, path="?", start=0, stop=None):
         raise ConfigurationError("The configuration file %s ends in the middle of the directive %r." % (path, words[0].text))
 
 
-def _plain(text, start):
+def _plain(text: str, start: int) -> Word:
     """A word without quotes. A brace after a dollar sign belongs to a variable."""
-    position, found = start, []
+    position = start
+    found: list[str] = []
     while position < len(text):
         char = text[position]
         if char == "\\" and position + 1 < len(text):
@@ -106,8 +123,9 @@ def _plain(text, start):
     return Word("".join(found), start, position)
 
 
-def _quoted(text, start, path):
-    quote, position, found = text[start], start + 1, []
+def _quoted(text: str, start: int, path: str) -> Word:
+    quote, position = text[start], start + 1
+    found: list[str] = []
     while position < len(text):
         char = text[position]
         if char == "\\" and position + 1 < len(text):
@@ -121,12 +139,12 @@ def _quoted(text, start, path):
     raise ConfigurationError("Line %d of %s has a quote that does not end." % (line_of(text, start), path))
 
 
-def _unescaped(char):
+def _unescaped(char: str) -> str:
     # Before other characters, nginx keeps the backslash.
     return ESCAPED.get(char, char if char in "\"'\\" else "\\" + char)
 
 
-def _after_lua(text, position, path):
+def _after_lua(text: str, position: int, path: str) -> int:
     """The position after a block of Lua code, whose braces, strings and comments are not nginx's."""
     depth, start = 1, position
     while position < len(text):
@@ -153,11 +171,11 @@ def _after_lua(text, position, path):
     raise ConfigurationError("Line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
 
 
-def _unexpected(text, position, path):
+def _unexpected(text: str, position: int, path: str) -> ConfigurationError:
     return ConfigurationError("Line %d of %s has an unexpected %r." % (line_of(text, position), path, text[position]))
 
 
-def line_of(text, position):
+def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
@@ -167,7 +185,7 @@ class Server:
     ``context``: V(http) or V(stream). ``path``: the file, without symbolic links. ``text``: the line, up to and with its semicolon.
     """
 
-    def __init__(self, context, upstream, path, directive, text):
+    def __init__(self, context: str, upstream: str, path: str, directive: Directive, text: str) -> None:
         self.context = context
         self.upstreams = [upstream]
         self.path = path
@@ -177,23 +195,23 @@ class Server:
         self.words = tuple(word.text for word in directive.words)
 
     @property
-    def address(self):
+    def address(self) -> str:
         return self.words[1]
 
     @property
-    def upstream(self):
+    def upstream(self) -> str:
         return ", ".join(self.upstreams)
 
     @property
-    def down(self):
+    def down(self) -> bool:
         return DOWN in self.words[2:]
 
     @property
-    def backup(self):
+    def backup(self) -> bool:
         return "backup" in self.words[2:]
 
     @property
-    def place(self):
+    def place(self) -> str:
         return "%s of upstream %s (%s, line %d)" % (self.address, self.upstream, self.path, self.line)
 
 
@@ -203,34 +221,36 @@ class Configuration:
     ``read``: a function that returns the bytes of a file. ``files``: the bytes of all files by their paths, without symbolic links.
     """
 
-    def __init__(self, path, read=read_file):
+    def __init__(self, path: str, read: Callable[[str], bytes] = read_file) -> None:
         self.path = os.path.realpath(path)
-        self.files = collections.OrderedDict()
+        self.files: collections.OrderedDict[str, bytes] = collections.OrderedDict()
         # The names by which the files are included. A link may lead elsewhere since nginx has read it.
-        self.names = set()
+        self.names: set[str] = set()
         self._read = read
         # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
         self._folder = os.path.dirname(os.path.abspath(path))
-        self._servers = collections.OrderedDict()
+        # By their files, their places in the files, and their contexts.
+        self._servers: collections.OrderedDict[tuple[str, int, str], Server] = collections.OrderedDict()
         self._walk(path, (), None, 0)
 
     @property
-    def servers(self):
+    def servers(self) -> list[Server]:
         return list(self._servers.values())
 
-    def _text(self, path):
+    def _text(self, path: str) -> tuple[str, str]:
         real = os.path.realpath(path)
         self.names.add(path)
         if real not in self.files:
             self.files[real] = self._read(real)
         return real, decode(self.files[real])
 
-    def _walk(self, path, context, upstream, depth):
+    def _walk(self, path: str, context: tuple[str, ...], upstream: str | None, depth: int) -> None:
         """Read a file that is included in these blocks. Returns nothing: each file must end the blocks that it begins."""
         if depth > DEPTH:
             raise ConfigurationError("The configuration file %s is included by itself, or more than %d files deep." % (path, DEPTH))
         real, text = self._text(path)
-        blocks = []
+        # The blocks around a directive: the first word of each, and its name if it is an upstream.
+        blocks: list[tuple[str, str | None]] = []
         for directive in directives(text, real):
             here = context + tuple(name for name, _upstream in blocks)
             inside = next((name for _block, name in reversed(blocks) if name is not None), upstream)
@@ -251,13 +271,13 @@ class Configuration:
         if blocks:
             raise ConfigurationError("The configuration file %s ends inside of a block %r." % (real, blocks[-1][0]))
 
-    def _included(self, pattern):
+    def _included(self, pattern: str) -> list[str]:
         path = os.path.join(self._folder, pattern)
         if any(char in path for char in "*?["):
             return sorted(glob.glob(path))
         return [path]
 
-    def _add(self, context, upstream, path, directive, text):
+    def _add(self, context: str, upstream: str, path: str, directive: Directive, text: str) -> None:
         key = path, directive.words[0].start, context
         if key not in self._servers:
             self._servers[key] = Server(context, upstream, path, directive, text)
@@ -265,9 +285,10 @@ class Configuration:
             self._servers[key].upstreams.append(upstream)
 
 
-def changed_at(names):
+def changed_at(names: Iterable[str]) -> float:
     """When the last of these files, or of the links that lead to them, was changed. If one is gone, it changes just now."""
-    found, todo = {}, list(names)
+    found: dict[str, os.stat_result] = {}
+    todo = list(names)
     try:
         while todo:
             path = todo.pop()
@@ -284,7 +305,7 @@ def changed_at(names):
     return max((max(status.st_mtime, status.st_ctime) for status in found.values() if not stat.S_ISDIR(status.st_mode)), default=0.0)
 
 
-def words_of(text):
+def words_of(text: str) -> tuple[str, ...] | None:
     """The words of one server's line, or None if it is none."""
     try:
         found = list(directives(text))
@@ -293,13 +314,13 @@ def words_of(text):
     return tuple(word.text for word in found[0].words) if len(found) == 1 and found[0].ends == ";" else None
 
 
-def taken_out(text):
+def taken_out(text: str) -> str:
     """A server's line with the parameter C(down) after its last word. Everything else stays as it is."""
     last = next(directives(text)).words[-1]
     return "%s %s%s" % (text[: last.end], DOWN, text[last.end :])
 
 
-def put_back(text):
+def put_back(text: str) -> str:
     """A server's line without its last parameter C(down), and without the blanks before it."""
     words = [word for word in next(directives(text)).words[2:] if word.text == DOWN]
     if not words:

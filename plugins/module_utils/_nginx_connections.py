@@ -13,12 +13,23 @@ others, each connection of this machine to the server's address counts, whoever 
 
 from __future__ import annotations
 
-import collections
 import os
 import socket
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, _decode, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Union
+
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+
+    # An address and a port.
+    Endpoint = tuple[str, int]
+    # Where connections go. A text is the path of a Unix socket.
+    Place = Union[Endpoint, str]
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")
@@ -28,14 +39,24 @@ LISTENING_UNIX = "01"
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
 
-Connection = collections.namedtuple("Connection", "inode local remote state")
-UnixEnd = collections.namedtuple("UnixEnd", "inode path state")
+
+class Connection(NamedTuple):
+    inode: str
+    local: Endpoint
+    remote: Endpoint
+    state: str
+
+
+class UnixEnd(NamedTuple):
+    inode: str
+    path: str
+    state: str
 
 
 class Connections:
     """The connections of one nginx at one moment. ``workers``: all of its workers."""
 
-    def __init__(self, master, workers, proc="/proc"):
+    def __init__(self, master: int, workers: Iterable[Worker], proc: str = "/proc") -> None:
         net = os.path.join(proc, str(master), "net")
         # The tables come first: what is closed after that does not count, because its process has no such file any more.
         self._tcp = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
@@ -46,34 +67,35 @@ class Connections:
         self._listening = _sockets(master, proc)
         self.known = self._listening is not None and None not in self._workers.values()
 
-    def to(self, addresses):
+    def to(self, addresses: set[Place]) -> int:
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
         found = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths)
-        own = set().union(*self._workers.values()) if self.known else None
+        own = {inode for inodes in self._workers.values() for inode in inodes or ()} if self.known else None
         return found + sum(
             1
             for connection in self._tcp + self._udp
             if connection.state in OPEN and connection.remote in addresses and (own is None or connection.inode in own)
         )
 
-    def pending(self, pid):
+    def pending(self, pid: int) -> int | None:
         """How many connections of clients a worker has beyond its connections to servers; None if that is unknown.
 
         Such a client may have sent a part of a request. The worker chooses the server when it has all of it.
         """
-        if not self.known:
+        listening, own = self._listening, self._workers[pid]
+        if not self.known or listening is None or own is None:
             return None
-        ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in self._listening}
-        mine = [connection for connection in self._tcp if connection.inode in self._workers[pid] and connection.state in OPEN]
+        ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in listening}
+        mine = [connection for connection in self._tcp if connection.inode in own and connection.state in OPEN]
         clients = sum(1 for connection in mine if connection.local[1] in ports)
         # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
-        paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in self._listening}
-        local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in self._workers[pid])
+        paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in listening}
+        local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in own)
         return max(0, 2 * clients + local - len(mine))
 
 
-def ip_table(text):
+def ip_table(text: str) -> list[Connection]:
     """The sockets in a table of TCP or UDP."""
     found = []
     # The first line is the heading.
@@ -86,21 +108,21 @@ def ip_table(text):
     return found
 
 
-def unix_table(text):
+def unix_table(text: str) -> list[UnixEnd]:
     """The Unix sockets with a path."""
     fields = (line.split(None, 7) for line in text.splitlines()[1:])
     return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
 
 
-def _end(text):
+def _end(text: str) -> Endpoint:
     address, port = text.split(":")
     return _decode(address), int(port, 16)
 
 
-def _sockets(pid, proc):
+def _sockets(pid: int, proc: str) -> set[str] | None:
     """The inodes of the sockets of a process, or None if we may not see them. A process that has ended has none."""
     folder = os.path.join(proc, str(pid), "fd")
-    found = set()
+    found: set[str] = set()
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -119,7 +141,7 @@ def _sockets(pid, proc):
     return found
 
 
-def addresses_of(server, context):
+def addresses_of(server: str, context: str) -> set[Place]:
     """Where the address of a server's line leads: a set of pairs of address and port, or of the path of a Unix socket.
 
     A name is resolved here. nginx has resolved it when it read its configuration.

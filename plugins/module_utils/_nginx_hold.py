@@ -13,6 +13,7 @@ import collections
 import contextlib
 import os
 import time
+from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
@@ -21,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, loaded_at
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
+    Server,
     changed_at,
     decode,
     encode,
@@ -30,6 +32,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections, addresses_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, Worker
+
+    # A server: its context, its upstream, its address and its file.
+    Key = tuple[str, str, str, str]
 
 KIND = "nginx_server"
 
@@ -41,7 +54,7 @@ LOST = "lost"
 PROCESS = "process"
 
 
-def condition_of(record, server):
+def condition_of(record: Record | None, server: Server) -> str:
     """The condition of a server: what became of the hold on it.
 
     none               it has no C(down), and there is no hold
@@ -59,26 +72,27 @@ def condition_of(record, server):
     return CHANGED_MEANWHILE
 
 
-def key_of(server):
+def key_of(server: Server) -> Key:
     return server.context, server.upstream, server.address, server.path
 
 
-def key_of_record(record):
+def key_of_record(record: Record) -> Key:
     subject = record["subject"]
     return subject["context"], subject["upstream"], subject["server"], subject["file"]
 
 
-def name_of(key):
+def name_of(key: Key) -> str:
     context, upstream, server, path = key
     return "%s/%s (%s, %s)" % (upstream, server, context, path)
 
 
-def sort_records(records, configuration):
+def sort_records(records: list[Record], configuration: Configuration) -> tuple[collections.OrderedDict[Key, Record], list[Record]]:
     """The records that belong to this configuration, by the keys of their servers, and all others.
 
     A record whose file is gone belongs to every configuration, because nothing else could release it.
     """
-    ours, others = collections.OrderedDict(), []
+    ours: collections.OrderedDict[Key, Record] = collections.OrderedDict()
+    others: list[Record] = []
     for record in records:
         path = record["subject"]["file"]
         if path in configuration.files or not os.path.exists(path):
@@ -89,14 +103,14 @@ def sort_records(records, configuration):
     return collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items()), others
 
 
-def _present_key(key, record, records, found, doubles):
+def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found: Mapping[Key, Server], doubles: Mapping[Key, list[Server]]) -> Key:
     """The key of a record's server. If its upstream was renamed, or one more includes the file, this is the only line that is as we left it."""
     if key in found:
         return key
     context, _upstream, address, path = key
     left = words_of(record["left"]["line"])
 
-    def fits(other):
+    def fits(other: Key) -> bool:
         return (other[0], other[2], other[3]) == (context, address, path)
 
     lines = [other for other, server in found.items() if fits(other) and other not in records and other not in doubles and server.words == left]
@@ -105,9 +119,10 @@ def _present_key(key, record, records, found, doubles):
     return lines[0] if len(lines) == len(lost) == 1 else key
 
 
-def servers_of(configuration):
+def servers_of(configuration: Configuration) -> tuple[collections.OrderedDict[Key, Server], dict[Key, list[Server]]]:
     """All servers by their keys. nginx allows the same address twice in one upstream; then nobody knows which of the lines is meant."""
-    found, doubles = collections.OrderedDict(), {}
+    found: collections.OrderedDict[Key, Server] = collections.OrderedDict()
+    doubles: dict[Key, list[Server]] = {}
     for server in configuration.servers:
         key = key_of(server)
         if key in found:
@@ -116,7 +131,7 @@ def servers_of(configuration):
     return found, doubles
 
 
-class Servers(Driver):
+class Servers(Driver[Optional[Server]]):
     """One server in the upstreams of nginx.
 
     ``files``: the files in which to act, or None for all files of the configuration.
@@ -126,7 +141,16 @@ class Servers(Driver):
     # All lines change together, so that nginx reloads once.
     together = True
 
-    def __init__(self, nginx, store, request, server, files=None, min_in_service=None, dry=False):
+    def __init__(
+        self,
+        nginx: Nginx,
+        store: Store,
+        request: Request,
+        server: str,
+        files: list[str] | None = None,
+        min_in_service: int | str | None = None,
+        dry: bool = False,
+    ) -> None:
         self._nginx = nginx
         self._store = store
         self._request = request
@@ -135,42 +159,44 @@ class Servers(Driver):
         self._min_in_service = min_in_service
         self._dry = dry
         # In check mode: what would be in the files.
-        self._unwritten = {}
-        self._targets = None
+        self._unwritten: dict[str, bytes] = {}
+        self._targets: list[Key] | None = None
         self._tested = False
 
-    def check(self):
+    def check(self) -> None:
         self._read()
         self._find_targets()
 
-    def look(self):
+    def look(self) -> list[tuple[str, Server | None, Record | None]]:
         self._read()
         if self._targets is None:
             self._targets = self._find_targets()
         # What this round is to change: per file its servers, each with its new text.
-        self._edits = collections.OrderedDict()
-        self._applied = None
+        self._edits: collections.OrderedDict[str, list[tuple[Server, str]]] = collections.OrderedDict()
+        # When they were made: what the records say of the nginx that has loaded them.
+        self._applied: dict[str, Any] | None = None
         self._restored = True
         return [(name_of(key), self._servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: Server | None) -> str:
         return condition_of(record, seen) if seen else NONE
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
         return {"line": seen.text if seen else None, "held_by": holders(record)}
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[Server | None]) -> dict[str, Any]:
         """What the module returns of a server."""
         if hold.seen:
             result = describe(hold.seen, hold.record, hold.condition)
         else:
+            assert hold.shown is not None  # it was looked at because of its record
             result = dict(NO_SERVER, condition=NONE, **_told(hold.record))
             result.update((key, hold.shown["subject"][key]) for key in ("context", "upstream", "server", "file"))
         shown = hold.shown
         result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
         return result
 
-    def refusals(self, holds):
+    def refusals(self, holds: list[Hold[Server | None]]) -> list[str]:
         """Sentences about the upstreams in which too few servers would stay in service."""
         if self._min_in_service is None:
             return []
@@ -189,21 +215,22 @@ class Servers(Driver):
                     found.append("%s stays: %s." % (self._server, short))
         return list(collections.OrderedDict.fromkeys(found))
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[Server | None]) -> bool:
         return self._restored
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
+        assert server is not None  # the engine holds nothing else
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             yield None
             return
-        if condition == CHANGED_MEANWHILE:
+        if record is not None and condition == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, server))
             # Its release may have begun, but now it is held again. The phase must say so to the next call.
             yield dict(record, events=events, phase=HELD)
             return
-        if condition == HELD:
+        if record is not None and condition == HELD:
             kept = dict(record, events=events)
             if record["phase"] == HELD:
                 yield kept
@@ -221,15 +248,16 @@ class Servers(Driver):
         self._test()
         yield kept
         process = self._apply(hold)
-        yield dict(hold.record, phase=HELD, **({PROCESS: process} if process else {}))
+        yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
-    def keep(self, hold, record):
+    def keep(self, hold: Hold[Server | None], record: Record) -> Record:
         if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, hold.seen))
         return record
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
+        assert record is not None and server is not None  # the engine gives back nothing else
         condition = self.condition(record, server)
         if condition == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, server))
@@ -244,7 +272,8 @@ class Servers(Driver):
             self._apply(hold)
         yield None
 
-    def gone(self, hold):
+    def gone(self, hold: Hold[Server | None]) -> str | None:
+        assert hold.record is not None  # otherwise there is nothing to tell
         subject = hold.record["subject"]
         elsewhere = [
             server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records
@@ -252,19 +281,19 @@ class Servers(Driver):
         also = "; %s has the parameter down, see whether it should" % elsewhere[0].place if elsewhere else ""
         return "%s is no longer in upstream %s of %s: the hold on it was dropped%s." % (subject["server"], subject["upstream"], subject["file"], also)
 
-    def stuck(self):
+    def stuck(self) -> Exception:
         return NginxError("nginx took the configuration, but the line of %s is not as it was written." % self._server)
 
-    def _read(self):
+    def _read(self) -> None:
         self._nginx.find()
         self._configuration = Configuration(self._nginx.configuration, self._bytes)
         self._servers, self._doubles = servers_of(self._configuration)
         self._records, _others = sort_records(self._store.records(KIND), self._configuration)
 
-    def _bytes(self, path):
+    def _bytes(self, path: str) -> bytes:
         return self._unwritten[path] if path in self._unwritten else read_file(path)
 
-    def _find_targets(self):
+    def _find_targets(self) -> list[Key]:
         """The keys of the server's lines. Each file that the user named must have one, or nothing is changed."""
         recorded = [key for key in self._records if key[2] == self._server]
         known = [key for key in self._servers if key[2] == self._server]
@@ -306,7 +335,7 @@ class Servers(Driver):
                 )
         return known
 
-    def _others(self, path=None):
+    def _others(self, path: str | None = None) -> str:
         """A sentence: which servers there are."""
         names = sorted({server.address for server in self._servers.values() if path in (None, server.path)})
         if not names:
@@ -314,10 +343,10 @@ class Servers(Driver):
         more = ", ..." if len(names) > 20 else ""
         return " It has %s%s. Give the address as the line has it." % (", ".join(names[:20]), more)
 
-    def _edit(self, server, text):
+    def _edit(self, server: Server, text: str) -> None:
         self._edits.setdefault(server.path, []).append((server, text))
 
-    def _test(self):
+    def _test(self) -> None:
         """Let nginx test its configuration before anything is recorded or changed."""
         if not self._tested:
             try:
@@ -327,8 +356,9 @@ class Servers(Driver):
                 raise NginxError("The configuration %s has a mistake already, so nothing was changed: %s" % (self._nginx.configuration, error)) from error
             self._tested = True
 
-    def _apply(self, hold):
+    def _apply(self, hold: Hold[Server | None]) -> dict[str, Any]:
         """Write all lines of this round, test and load them. The first hold does it for all. Returns the C(process) for the records."""
+        assert hold.seen is not None
         hold.acted = True
         if self._applied is None:
             self._applied = self._load()
@@ -338,8 +368,9 @@ class Servers(Driver):
         hold.seen = self._servers.get(key_of(hold.seen), hold.seen)
         return self._applied
 
-    def _load(self):
-        before, after = {}, {}
+    def _load(self) -> dict[str, Any]:
+        before: dict[str, bytes] = {}
+        after: dict[str, bytes] = {}
         for path, edits in self._edits.items():
             before[path] = self._configuration.files[path]
             text = decode(before[path])
@@ -351,7 +382,8 @@ class Servers(Driver):
         if self._dry:
             self._unwritten.update(after)
             return {}
-        written, told = [], False
+        written: list[str] = []
+        told = False
         try:
             for path in after:
                 if read_file(path) != before[path]:
@@ -376,12 +408,14 @@ class Servers(Driver):
         return dict(self._nginx.process, workers=workers)
 
 
-def _sentence(error):
-    text = error.strerror + (": %s" % error.filename if error.filename else "") if isinstance(error, OSError) else str(error)
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror + (": %s" % error.filename if error.filename else "")
     return text if text.endswith(".") else text + "."
 
 
-def replace_file(path, data):
+def replace_file(path: str, data: bytes) -> None:
     """Replace a file at once by another with the same owner, mode and extended attributes (such as the label of SELinux).
 
     The name of the file in between begins with a dot, so that no C(include conf.d/*) finds it. A call that was cut off leaves it, and the next one
@@ -419,10 +453,10 @@ def replace_file(path, data):
         os.close(folder)
 
 
-NO_SERVER = {"line": None, "text": None, "down": None, "backup": None}
+NO_SERVER: dict[str, Any] = {"line": None, "text": None, "down": None, "backup": None}
 
 
-def describe(server, record, condition):
+def describe(server: Server, record: Record | None, condition: str) -> dict[str, Any]:
     return dict(
         {
             "context": server.context,
@@ -439,7 +473,7 @@ def describe(server, record, condition):
     )
 
 
-def _told(record):
+def _told(record: Record | None) -> dict[str, Any]:
     return {
         "found": record["found"]["line"] if record else None,
         "left": record["left"]["line"] if record else None,
@@ -449,14 +483,14 @@ def _told(record):
     }
 
 
-def _conflict(record, server):
+def _conflict(record: Record, server: Server) -> str:
     return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (server.place, server.text, record["left"]["line"])
 
 
 class Look:
     """One look at nginx: its servers with their connections, and its records."""
 
-    def __init__(self, nginx, store, proc="/proc", now=time.time):
+    def __init__(self, nginx: Nginx, store: Store, proc: str = "/proc", now: Callable[[], float] = time.time) -> None:
         self.nginx = nginx
         nginx.find()
         while True:
@@ -476,7 +510,7 @@ class Look:
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
         self.files = list(configuration.files)
 
-    def _describe(self, server, record):
+    def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
         result = describe(server, record, condition)
         loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded()
@@ -493,17 +527,17 @@ class Look:
                 " the rights (become)" % (", ".join(str(worker.pid) for worker in former), os.geteuid())
             )
         else:
-            result["former"] = sum(pending)
+            result["former"] = sum(count for count in pending if count is not None)
         result["idle"] = not (result["in_service"] or result["connections"] or result["former"] or result["uncounted"])
         return result
 
-    def _may_know(self, worker, record):
+    def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""
         process = (record or {}).get(PROCESS) or {}
         same = (process.get("pid"), process.get("started")) == (self.nginx.pid, self.nginx.started)
         return not (same and worker.started >= process["workers"])
 
-    def _is_loaded(self):
+    def _is_loaded(self) -> bool:
         """Whether nginx has read its files since the last of them was changed, by their dates and the age of the workers.
 
         The line's own file is not enough: the files that include it decide whether it is read.

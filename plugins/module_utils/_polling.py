@@ -11,15 +11,29 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Seen = TypeVar("Seen")
 
 
-def check_seconds(name, value, least=0.0):
+def check_seconds(name: str, value: float, least: float = 0.0) -> None:
     """Refuse a value that is not a length of time: a negative number, infinity, NaN."""
     if not (math.isfinite(value) and value >= least):
         raise ValueError("%s must be a number of seconds from %g up, not %r" % (name, least, value))
 
 
-def poll(look, satisfied, timeout, pause, monotonic=time.monotonic, sleep=time.sleep):
+def poll(
+    look: Callable[[], Seen],
+    satisfied: Callable[[Seen], object],
+    timeout: float,
+    pause: float,
+    monotonic: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Seen, float]:
     """Call C(look) until C(satisfied) is true for its result, for C(timeout) seconds at most. Returns the last result, and the seconds that passed."""
     start = monotonic()
     while True:

@@ -7,16 +7,28 @@
 from __future__ import annotations
 
 import difflib
+from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Any, Literal
+
+    from ansible_collections.graceful.azure.plugins.module_utils._events import Event
+
+    # The fields of an event that options select by.
+    Tested = Literal["event_id", "event_type", "event_status"]
+    # A node of a parsed expression, as jmespath makes it: its type, its children, and in most types a value.
+    Node = dict[str, Any]
 
 
 class SelectionError(ValueError):
     """The selection is wrong. The message tells a person why."""
 
 
-def selection_argument_spec(affecting_host_only):
+def selection_argument_spec(affecting_host_only: bool) -> dict[str, dict[str, Any]]:
     return {
         "event_ids": {"type": "list", "elements": "str"},
         "event_types": {"type": "list", "elements": "str", "choices": list(EVENT_TYPES)},
@@ -26,7 +38,7 @@ def selection_argument_spec(affecting_host_only):
     }
 
 
-def check_event_ids(event_ids):
+def check_event_ids(event_ids: list[str] | None) -> list[str]:
     """Strip blanks from the ids. Raises SelectionError if the list is empty or has an empty id."""
     if not event_ids:
         raise SelectionError("event_ids: the list is empty. Give at least one id, or leave the option out where that is allowed.")
@@ -39,16 +51,23 @@ def check_event_ids(event_ids):
 class Selection:
     """Selects events by the options of selection_argument_spec(). An option that is None selects all."""
 
-    def __init__(self, event_ids=None, event_types=None, event_statuses=None, affecting_host_only=False, query=None):
+    def __init__(
+        self,
+        event_ids: list[str] | None = None,
+        event_types: list[str] | None = None,
+        event_statuses: list[str] | None = None,
+        affecting_host_only: bool = False,
+        query: str | None = None,
+    ) -> None:
         self.affecting_host_only = affecting_host_only
-        self._tests = []
+        self._tests: list[tuple[Tested, set[str]]] = []
         if event_ids is not None:
             self._keep("event_id", check_event_ids(event_ids))
         if event_types is not None:
             self._keep("event_type", _check_choices("event_types", event_types, EVENT_TYPES))
         if event_statuses is not None:
             self._keep("event_status", _check_choices("event_statuses", event_statuses, EVENT_STATUSES))
-        self._query = None
+        self._query: Expression | None = None
         if query is not None:
             try:
                 self._query = compile_expression(query, EVENT_KEYS)
@@ -56,13 +75,13 @@ class Selection:
                 raise SelectionError(f"query: {error}") from None
 
     @classmethod
-    def from_params(cls, params):
+    def from_params(cls, params: Mapping[str, Any]) -> Selection:
         return cls(**{name: params[name] for name in ("event_ids", "event_types", "event_statuses", "affecting_host_only", "query")})
 
-    def _keep(self, key, values):
+    def _keep(self, key: Tested, values: list[str]) -> None:
         self._tests.append((key, {value.lower() for value in values}))
 
-    def apply(self, events):
+    def apply(self, events: list[Event]) -> list[Event]:
         """Select from the events that the service lists."""
         selected = [
             event
@@ -81,13 +100,13 @@ class Selection:
 class Expression:
     """A JMESPath expression."""
 
-    def __init__(self, text, compiled, error_class):
+    def __init__(self, text: str, compiled: Any, error_class: type[Exception]) -> None:
         self.text = text
         self.parsed = compiled.parsed
         self._compiled = compiled
         self._error_class = error_class
 
-    def search(self, value):
+    def search(self, value: object) -> Any:
         try:
             return self._compiled.search(value)
         except (self._error_class, RecursionError, TypeError, ValueError) as error:
@@ -95,7 +114,7 @@ class Expression:
             raise SelectionError(f"{clip(self.text)} cannot be evaluated: {_one_line(error)}.") from None
 
 
-def parse_expression(text):
+def parse_expression(text: str) -> Expression:
     """Parse an Expression without a check of its names. Raises SelectionError if it is not valid JMESPath."""
     try:
         import jmespath
@@ -110,7 +129,7 @@ def parse_expression(text):
     return Expression(text, compiled, JMESPathError)
 
 
-def unknown_words(parsed, keys):
+def unknown_words(parsed: Node, keys: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each unknown function and for each name in a parsed expression that is not one of the keys.
 
     In JMESPath the value of an unknown word is null. So event_type == Freeze without quotes would always be false. jmespath would report an unknown
@@ -120,7 +139,7 @@ def unknown_words(parsed, keys):
 
     nodes = list(nodes_of(parsed))
     made = {node["value"] for node in nodes if node["type"] == "key_val_pair"}
-    for kind, word in [(node["type"], node.get("value")) for node in nodes]:
+    for kind, word in [(node["type"], node.get("value", "")) for node in nodes]:
         if kind == "function_expression" and word not in Functions.FUNCTION_TABLE:
             yield f"JMESPath has no function {clip(word)}; it has {', '.join(sorted(Functions.FUNCTION_TABLE))}"
         elif kind == "field" and word not in made and word not in keys:
@@ -132,7 +151,7 @@ def unknown_words(parsed, keys):
             )
 
 
-def compile_expression(text, keys):
+def compile_expression(text: str, keys: Collection[str]) -> Expression:
     """Parse an Expression for values with these keys. Raises SelectionError if it is not valid JMESPath or has an unknown name."""
     expression = parse_expression(text)
     for mistake in unknown_words(expression.parsed, keys):
@@ -140,7 +159,7 @@ def compile_expression(text, keys):
     return expression
 
 
-def nodes_of(node):
+def nodes_of(node: Node) -> Iterator[Node]:
     """Yield every node of a parsed expression."""
     yield node
     for child in node["children"]:
@@ -148,7 +167,7 @@ def nodes_of(node):
             yield from nodes_of(child)
 
 
-def _check_choices(option, values, choices):
+def _check_choices(option: str, values: list[str], choices: Sequence[str]) -> list[str]:
     if not values:
         raise SelectionError(f"{option}: the list is empty. Give at least one of {', '.join(choices)}, or leave the option out.")
     for value in values:
@@ -157,18 +176,18 @@ def _check_choices(option, values, choices):
     return values
 
 
-def _check_result(text, result, events):
+def _check_result(text: str, result: object, events: list[Event]) -> list[Event]:
     known = {event["event_id"]: event for event in events}
     if not isinstance(result, list):
         kind = {dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}.get(type(result), "a number")
         raise SelectionError(f"query: {clip(text)} yields {kind} instead of a list of events.")
     for entry in result:
-        if not isinstance(entry, dict) or known.get(entry.get("event_id")) != entry:
+        if not isinstance(entry, dict) or known.get(entry.get("event_id", "")) != entry:
             raise SelectionError(f"query: {clip(text)} yields a list whose entries are not events, such as {clip(entry)}.")
     return result
 
 
-def _one_line(error):
+def _one_line(error: Exception) -> str:
     # The messages of jmespath have several lines, with an arrow below the wrong place, and show the whole value.
     text = " ".join(str(error).split()).rstrip(".")
     return text if len(text) <= 300 else text[:300] + "..."

@@ -10,9 +10,17 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver, State
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
 # Conditions, besides those of every thing.
 NOT_RUNNING = "not_running"
@@ -22,39 +30,68 @@ REBOOTED = "rebooted"
 # Seconds for which one step waits for what goes down or comes up quickly.
 STEP_SECONDS = 2.0
 
+# By which a thing is known to its manager.
+Key = TypeVar("Key")
 
-class StoppedInOrder(Driver):
+if TYPE_CHECKING:
+    Key_contra = TypeVar("Key_contra", contravariant=True)
+
+    class Manager(Protocol[State, Key_contra]):
+        """What is asked about the things."""
+
+        def show(self, __things: Collection[Key_contra]) -> list[State]: ...
+
+        def boot_id(self) -> str: ...
+
+
+class StoppedInOrder(Driver[State], Generic[State, Key]):
     """``manager``: what is asked and told about the things. It shows those of some keys, and knows the boot."""
 
     in_order = True
-    kind = None
+    kind: str
 
-    def __init__(self, manager, store, request, timeout=0.0, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        manager: Manager[State, Key],
+        store: RecordReader,
+        request: Request,
+        timeout: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._manager = manager
         self._store = store
         self._request = request
         self._deadline = monotonic() + timeout if timeout else None
         self._monotonic = monotonic
         self._sleep = sleep
-        self._boot_id = None
+        self._boot_id: str | None = None
         # The keys of the things of all steps so far.
-        self._known = []
+        self._known: list[Key] = []
 
-    def targets(self, records):
+    def targets(self, records: list[Record]) -> list[Key]:
         """The keys of the things of this call, in order. ``records``: all there are, in the order in which the things were stopped."""
         raise NotImplementedError
 
-    def missing(self, seen):
+    def missing(self, seen: State) -> Exception | None:
         """The error if there is no such thing; None if there is."""
         raise NotImplementedError
 
     # What a thing is: its key, how a record names it, its name and state in sentences, what the module returns of it, and how it is.
-    # A subclass has ``key``, ``subject``, ``label``, ``state``, ``shown``, ``is_up``, ``is_down`` and ``is_back`` for this.
+    # A subclass has these functions.
+    key: Callable[[State], Key]
+    subject: Callable[[Key], dict[str, Any]]
+    label: Callable[[State], str]
+    state: Callable[[State], str]
+    shown: Callable[[State], dict[str, Any]]
+    is_up: Callable[[State], bool]
+    is_down: Callable[[State], bool]
+    is_back: Callable[[Record, State], bool]
 
-    def check(self):
+    def check(self) -> None:
         self._show()
 
-    def look(self):
+    def look(self) -> list[tuple[str, State, Record | None]]:
         now = self._monotonic()
         self._step_ends = now + STEP_SECONDS if self._deadline is None else min(now + STEP_SECONDS, self._deadline)
         found = self._show()
@@ -63,7 +100,7 @@ class StoppedInOrder(Driver):
         self._known += [self.key(seen) for seen in found if self.key(seen) not in self._known]
         return [(self.label(seen), seen, self._read(self.key(seen))) for seen in found]
 
-    def condition(self, record, seen):
+    def condition(self, record: Record | None, seen: State) -> str:
         """What became of a hold.
 
         none               runs, and nobody says that it should not
@@ -84,7 +121,7 @@ class StoppedInOrder(Driver):
             return HELD if self.is_down(seen) else STOPPING
         return CHANGED_MEANWHILE if self.is_up(seen) else HELD
 
-    def describe(self, hold):
+    def describe(self, hold: Hold[State]) -> dict[str, Any]:
         """What the module returns of a thing."""
         return dict(
             self.shown(hold.seen),
@@ -93,11 +130,11 @@ class StoppedInOrder(Driver):
             condition=CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
         )
 
-    def untouched(self, hold):
+    def untouched(self, hold: Hold[State]) -> bool:
         # If the start is refused, the record stays, because the thing must still be started.
         return self._request.present and self.is_up(hold.seen)
 
-    def _show(self):
+    def _show(self) -> list[State]:
         records = sorted(self._store.records(self.kind), key=lambda record: record["order"])
         self._next_order = records[-1]["order"] + 1 if records else 0
         found = self._manager.show(self.targets(records))
@@ -108,11 +145,11 @@ class StoppedInOrder(Driver):
                 raise error
         return found
 
-    def _new_record(self, seen, found, left, events, **more):
+    def _new_record(self, seen: State, found: dict[str, Any], left: dict[str, Any], events: Events, **more: Any) -> Record:
         order, self._next_order = self._next_order, self._next_order + 1
         return new_record(self.kind, self.subject(self.key(seen)), found, left, events, boot_id=self._boot_id, order=order, **more)
 
-    def _await(self, hold, condition):
+    def _await(self, hold: Hold[State], condition: Callable[[State], bool]) -> bool:
         """Look until the condition is met or the time of the step is over. Returns whether it is met."""
         while True:
             hold.seen = self._manager.show([self.key(hold.seen)])[0]
@@ -124,14 +161,14 @@ class StoppedInOrder(Driver):
                 return False
             self._sleep(min(self.pause, left))
 
-    def _wait_for(self, hold):
+    def _wait_for(self, hold: Hold[State]) -> None:
         hold.waiting_for = "%s is %s" % (self.label(hold.seen), self.state(hold.seen))
 
-    def _tell_conflict(self, hold):
+    def _tell_conflict(self, hold: Hold[State]) -> None:
         hold.tell(
             "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
             % (self.label(hold.seen), self.state(hold.seen))
         )
 
-    def _read(self, key):
+    def _read(self, key: Key) -> Record | None:
         return self._store.read(self.kind, self.subject(key))

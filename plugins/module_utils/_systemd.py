@@ -13,10 +13,22 @@ import collections
 import os
 import re
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
+
+    # The method of AnsibleModule: it returns the exit code, the output and the errors.
+    RunCommand = Callable[..., tuple[int, str, str]]
 
 KIND = "service"
 CALL_SECONDS = 10
@@ -38,8 +50,35 @@ UNSTARTABLE = ("not-found", "masked", "disabled")
 # systemd refuses to start these units while the unit that they trigger runs.
 REFUSED_LATER = (".socket", ".automount")
 
-# ``ends``: whether it is a oneshot without RemainAfterExit, which is never active.
-Unit = collections.namedtuple("Unit", "name active_state load_state job dependents triggers ends result")
+
+class Unit(NamedTuple):
+    name: str
+    active_state: str
+    load_state: str
+    job: bool
+    dependents: tuple[str, ...]
+    triggers: tuple[str, ...]
+    # Whether it is a oneshot without RemainAfterExit, which is never active.
+    ends: bool
+    result: str
+
+
+if TYPE_CHECKING:
+
+    class ServiceManager(Manager[Unit, str], Protocol):
+        """What knows the services of a machine: systemd, or its counterpart on another platform."""
+
+        # What is said of a service that it does not know, and where to look after a failure. Both take the name of the service.
+        unknown: str
+        hint: str
+
+        def stop(self, __name: str) -> None: ...
+
+        def start(self, __name: str) -> None: ...
+
+        def names(self, names: Collection[str]) -> list[str]: ...
+
+        def comes_back(self, name: str) -> bool: ...
 
 
 class SystemdError(Exception):
@@ -59,10 +98,10 @@ class Systemd:
     unknown = "systemd knows no unit %r (option services)."
     hint = "See 'systemctl status %s' on the host."
 
-    def __init__(self, run_command):
+    def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
 
-    def show(self, names):
+    def show(self, names: Collection[str]) -> list[Unit]:
         """The units of these names, in their order."""
         if not names:
             return []
@@ -90,35 +129,35 @@ class Systemd:
         return units
 
     @staticmethod
-    def names(names):
+    def names(names: Iterable[str]) -> list[str]:
         """The full names of units, each once and in the order given."""
         return unit_names(names)
 
     @staticmethod
-    def comes_back(name):
+    def comes_back(name: str) -> bool:
         """Whether a unit that was stopped along with another is started again."""
         return name.endswith(STARTED_AGAIN)
 
-    def down_for(self, name):
+    def down_for(self, name: str) -> float | None:
         """For how many seconds a unit that is down has been so. If it never ran, since the boot."""
         text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
         since = text.partition("=")[2]
         return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
 
-    def stop(self, name):
+    def stop(self, name: str) -> None:
         self._tell("stop", name)
 
-    def start(self, name):
+    def start(self, name: str) -> None:
         self._tell("start", name)
 
-    def boot_id(self):
+    def boot_id(self) -> str:
         try:
             with open(BOOT_ID) as stream:
                 return stream.read().strip()
         except OSError as error:
             raise SystemdError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
 
-    def _tell(self, verb, name):
+    def _tell(self, verb: str, name: str) -> None:
         try:
             self._call(verb, "--no-block", "--no-ask-password", "--", name)
         except Refused as error:
@@ -127,7 +166,7 @@ class Systemd:
                 hint = " User id %d lacks the rights: give them to the task (become)." % os.geteuid()
             raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
 
-    def _call(self, *arguments):
+    def _call(self, *arguments: str) -> str:
         # Ansible's run_command knows no limit of time.
         command = ["timeout", "-k", "1", "%g" % CALL_SECONDS, "systemctl"] + list(arguments)
         try:
@@ -149,77 +188,91 @@ class Systemd:
 class DrySystemd:
     """A systemd whose units obey at once and in memory only: for check mode."""
 
-    def __init__(self, systemd):
+    def __init__(self, systemd: ServiceManager) -> None:
         self._systemd = systemd
-        self._told = {}
+        self._told: dict[str, str] = {}
         self.boot_id, self.names, self.comes_back = systemd.boot_id, systemd.names, systemd.comes_back
         self.unknown, self.hint = systemd.unknown, systemd.hint
 
-    def show(self, names):
+    def show(self, names: Collection[str]) -> list[Unit]:
         return [
             unit._replace(active_state=self._told.get(unit.name, unit.active_state)) for unit in self._systemd.show(names)
         ]
 
-    def stop(self, name):
+    def stop(self, name: str) -> None:
         self._told[name] = "inactive"
 
-    def start(self, name):
+    def start(self, name: str) -> None:
         self._told[name] = "active"
 
 
-def is_up(unit):
+def is_up(unit: Unit) -> bool:
     return unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
 
 
-def is_down(unit):
+def is_down(unit: Unit) -> bool:
     return unit.active_state in ("inactive", "failed", "maintenance")
 
 
-def is_back(record, unit):
+def is_back(record: Record, unit: Unit) -> bool:
     """Whether a unit runs again, or ran to its end after we started it."""
     if unit.active_state == "active":
         return True
     return bool(record.get("started")) and unit.ends and unit.active_state == "inactive" and unit.result == "success" and not unit.job
 
 
-class Services(StoppedInOrder):
+class Services(StoppedInOrder[Unit, str]):
     """Services. ``services``: None for all that are held."""
+
+    _manager: ServiceManager
 
     Refused = Refused
     kind = KIND
     pause = LOOK_SECONDS
     is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_down), staticmethod(is_back)
 
-    def __init__(self, systemd, store, request, services, timeout=0.0, monotonic=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        systemd: ServiceManager,
+        store: RecordReader,
+        request: Request,
+        services: Collection[str] | None,
+        timeout: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         super().__init__(systemd, store, request, timeout, monotonic, sleep)
         self._services = None if services is None else systemd.names(services)
-        self._along_with = {}
+        # With which service each other one is stopped along.
+        self._along_with: dict[str, str] = {}
 
     @staticmethod
-    def key(unit):
+    def key(unit: Unit) -> str:
         return unit.name
 
-    label = key
+    @staticmethod
+    def label(unit: Unit) -> str:
+        return unit.name
 
     @staticmethod
-    def subject(name):
+    def subject(name: str) -> dict[str, Any]:
         return {"service": name}
 
     @staticmethod
-    def state(unit):
+    def state(unit: Unit) -> str:
         return unit.active_state
 
     @staticmethod
-    def shown(unit):
+    def shown(unit: Unit) -> dict[str, Any]:
         return {"name": unit.name, "active_state": unit.active_state}
 
-    def missing(self, seen):
+    def missing(self, seen: Unit) -> Exception | None:
         return SystemdError(self._manager.unknown % seen.name) if seen.load_state == "not-found" else None
 
-    def view(self, record, seen):
+    def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
         return {"active_state": seen.active_state, "held_by": holders(record)}
 
-    def put(self, hold, events):
+    def put(self, hold: Hold[Unit], events: Events) -> Iterator[Record | None]:
         record = self._wanted(hold, events)
         yield record
         condition = self.condition(record, hold.seen)
@@ -234,8 +287,9 @@ class Services(StoppedInOrder):
         if record is not None and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)
 
-    def give_back(self, hold):
+    def give_back(self, hold: Hold[Unit]) -> Iterator[Record | None]:
         record, unit = hold.record, hold.seen
+        assert record is not None  # the engine gives back nothing else
         condition = self.condition(record, unit)
         runs = self._refusing(unit)
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
@@ -273,7 +327,7 @@ class Services(StoppedInOrder):
                 )
         yield None
 
-    def targets(self, records):
+    def targets(self, records: list[Record]) -> list[str]:
         if self._request.present:
             names = self._with_dependents()
             # After a reboot, systemd does not know the units that are not loaded yet.
@@ -285,34 +339,36 @@ class Services(StoppedInOrder):
         if self._services is None:
             # Services that are back already stay in the result.
             return self._known + [name for name in held if name not in self._known]
-        along = {record["subject"]["service"]: record.get("along_with") for record in records}
+        along_with = {record["subject"]["service"]: record.get("along_with") for record in records}
         # What was stopped along with another comes back after it. Before, systemd might start the other as well.
         # If a release was cut off between the two, only what was stopped along is left.
-        ours = [name for name in held if along[name] in self._services or along[name] not in held and name in self._services]
+        ours = [name for name in held if along_with[name] in self._services or along_with[name] not in held and name in self._services]
         return ours + [name for name in reversed(self._services) if name not in held]
 
-    def _with_dependents(self):
+    def _with_dependents(self) -> list[str]:
         """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
-        units = {}
-        names = self._services
+        services = self._services
+        assert services is not None  # only a release may leave them out
+        units: dict[str, Unit] = {}
+        names = services
         while names:
             units.update((unit.name, unit) for unit in self._manager.show(names))
             names = sorted({name for unit in units.values() for name in unit.dependents} - set(units))
-        ordered = collections.OrderedDict()
+        ordered: collections.OrderedDict[str, str | None] = collections.OrderedDict()
 
-        def visit(name, service, above):
+        def visit(name: str, service: str, above: tuple[str, ...]) -> None:
             if name in ordered or name in above:
                 return
             for dependent in units[name].dependents:
                 visit(dependent, service, above + (name,))
-            if name in self._services:
+            if name in services:
                 ordered[name] = None
             elif self._manager.comes_back(name) and (is_up(units[name]) or self._read(name)):
                 ordered[name] = service
 
-        for service in self._services:
+        for service in services:
             visit(service, service, ())
-        self._along_with = {name: service for name, service in ordered.items() if service}
+        self._along_with = {name: along for name, along in ordered.items() if along}
         # An automount comes right after its mount: stopped before, it would tear the mount away from those who use it,
         # and in reverse it cannot be started any more once its mount is there.
         place = {name: number for number, name in enumerate(ordered)}
@@ -320,7 +376,7 @@ class Services(StoppedInOrder):
             ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount"))
         )
 
-    def _wanted(self, hold, events):
+    def _wanted(self, hold: Hold[Unit], events: Events) -> Record | None:
         """The record as it should be before anything is stopped; None: no record."""
         record, unit = hold.record, hold.seen
         if record is None:
@@ -341,7 +397,7 @@ class Services(StoppedInOrder):
             self._tell_conflict(hold)
         return dict(record, events=events)
 
-    def _refusing(self, unit):
+    def _refusing(self, unit: Unit) -> Unit | None:
         """The units that this unit triggers and that are not down yet. While they run, systemd refuses to start this unit."""
         if unit.name.endswith(REFUSED_LATER) and is_down(unit):
             for triggered in self._manager.show(unit.triggers):
@@ -350,9 +406,9 @@ class Services(StoppedInOrder):
         return None
 
 
-def unit_names(names):
+def unit_names(names: Iterable[str]) -> list[str]:
     """The full names of units, each once and in the order given."""
-    full = collections.OrderedDict()
+    full: collections.OrderedDict[str, None] = collections.OrderedDict()
     for name in names:
         if not NAME.match(name):
             raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))

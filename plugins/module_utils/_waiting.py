@@ -7,10 +7,19 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsError, ImdsSetupError, check_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._events import Document, Event
+    from ansible_collections.graceful.azure.plugins.module_utils._imds import Answer, ImdsClient
+    from ansible_collections.graceful.azure.plugins.module_utils._selection import Selection
 
 STATES = ("present", "scheduled", "started", "absent")
 TIMEOUT = "timeout"
@@ -20,34 +29,45 @@ FIRST_ANSWER_TIMEOUT = 120.0
 # The last read begins so many seconds before the end of the wait, so that its answer is in time.
 LAST_LOOK = 0.25
 
-# events: as every plugin returns them
-# document_incarnation: int
-# resource_name: str or None
-# service_time: aware datetime, by the service's clock
-# warnings: list of str
-# name_error: the ImdsError that says why resource_name is not known, or None
-# empty_body: whether the answer was a 200 without a document
-Reading = namedtuple("Reading", ("events", "document_incarnation", "resource_name", "service_time", "warnings", "name_error", "empty_body"))
 
-# reading: the Reading of the last answer, or None
-# events: the selected events of that reading
-# outcome: the state that was reached, TIMEOUT, or None if the wait is not over
-# elapsed: seconds
-# error: the ImdsError of the last read, or None
-Result = namedtuple("Result", ("reading", "events", "outcome", "elapsed", "error"))
+class Reading(NamedTuple):
+    # As every plugin returns them.
+    events: list[Event]
+    document_incarnation: int
+    resource_name: str | None
+    # With its zone, by the service's clock.
+    service_time: datetime
+    warnings: list[str]
+    # Why resource_name is not known.
+    name_error: ImdsError | None
+    # Whether the answer was a 200 without a document.
+    empty_body: bool
+
+
+class Result(NamedTuple):
+    # That of the last answer.
+    reading: Reading | None
+    # The selected events of that reading.
+    events: list[Event]
+    # The state that was reached, TIMEOUT, or None if the wait is not over.
+    outcome: str | None
+    # In seconds.
+    elapsed: float
+    # That of the last read.
+    error: ImdsError | None
 
 
 class ImdsNameError(ImdsError):
     """The name of this host is needed, but it is not known."""
 
-    def __init__(self, why, error):
+    def __init__(self, why: str, error: ImdsError) -> None:
         message = f"This host's name in Resources is not known, which {why} needs. Give it with the option resource_name. ({error})"
         super().__init__(message, error.url, error.status, error.body)
         self.passing = error.passing
         self.retry_in = error.retry_in
 
 
-def read_events(client, resource_name=None, deadline=None):
+def read_events(client: ImdsClient, resource_name: str | None = None, deadline: float | None = None) -> Reading:
     """Read the current events. Without C(resource_name), the service is asked for this host's name."""
     return Reader(client, resource_name).read(deadline)
 
@@ -55,15 +75,18 @@ def read_events(client, resource_name=None, deadline=None):
 class Reader:
     """Reads the events of one host, as often as wanted. It asks for the host's name only until the service has told it."""
 
-    def __init__(self, client, resource_name=None, ask_name=True):
+    def __init__(self, client: ImdsClient, resource_name: str | None = None, ask_name: bool = True) -> None:
         self.client = client
         self.ask_name = ask_name
         self.resource_name = (resource_name or "").strip() or None
-        self._name_error = None
-        self._known = (None, None)
-        self._document = None
+        self._name_error: ImdsError | None = None
+        # What the document was parsed from: the bytes, and the name of this host.
+        self._known: tuple[bytes | None, str | None] = (None, None)
+        self._document: Document | None = None
 
-    def read(self, deadline=None, retry_until=math.inf, request_timeout=None, name_needed_by=None):
+    def read(
+        self, deadline: float | None = None, retry_until: float = math.inf, request_timeout: float | None = None, name_needed_by: str | None = None
+    ) -> Reading:
         """Read the current events. Raises ImdsError.
 
         C(name_needed_by): what is impossible without the host's name, if anything.
@@ -75,7 +98,7 @@ class Reader:
         if self._name_error is not None:
             warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self._name_error})")
         # The same bytes mean the same events. The same incarnation does not, because its numbers may start again.
-        if (answer.body, self.resource_name) == self._known:
+        if self._document is not None and (answer.body, self.resource_name) == self._known:
             set_seconds_until(self._document.events, answer.service_time)
         else:
             self._document = self._parse(answer)
@@ -90,7 +113,7 @@ class Reader:
             not answer.body.strip(),
         )
 
-    def _parse(self, answer):
+    def _parse(self, answer: Answer) -> Document:
         # The service may send an empty body if there is no event.
         document = self.client.decode_json(answer.body) if answer.body.strip() else {"DocumentIncarnation": 0, "Events": []}
         try:
@@ -98,7 +121,7 @@ class Reader:
         except EventsError as error:
             raise self.client.protocol_error(error, answer.body) from None
 
-    def _ask_name(self, deadline, retry_until, needed_by):
+    def _ask_name(self, deadline: float | None, retry_until: float, needed_by: str | None) -> None:
         if self._name_error is not None and not needed_by:
             # The name is not needed, so the service is asked for it only once (with all retries).
             return
@@ -111,12 +134,12 @@ class Reader:
                 raise ImdsNameError(needed_by, error) from None
 
 
-def name_need(selection):
+def name_need(selection: Selection) -> str | None:
     """The argument name_needed_by of Reader.read() for a selection."""
     return "affecting_host_only" if selection.affecting_host_only else None
 
 
-def wait_argument_spec():
+def wait_argument_spec() -> dict[str, dict[str, Any]]:
     return {
         "state": {"type": "list", "elements": "str", "choices": list(STATES), "default": ["present"]},
         "timeout": {"type": "float", "default": 300.0},
@@ -128,7 +151,7 @@ def wait_argument_spec():
 class Wait:
     """Waits until the selected events are in one of the given states."""
 
-    def __init__(self, reader, selection, state, timeout, sleep, delay):
+    def __init__(self, reader: Reader, selection: Selection, state: list[str], timeout: float, sleep: float, delay: float) -> None:
         """Raises ImdsSetupError if an option has a wrong value. The message names the option."""
         if not state:
             raise ImdsSetupError(f"state: the list is empty. Give at least one of {', '.join(STATES)}.")
@@ -146,16 +169,16 @@ class Wait:
             raise ImdsSetupError(f"delay: {self.delay:g} s leave nothing of the timeout of {self.timeout:g} s.")
 
     @classmethod
-    def from_params(cls, client, selection, params):
+    def from_params(cls, client: ImdsClient, selection: Selection, params: Mapping[str, Any]) -> Wait:
         return cls(Reader(client, params["resource_name"]), selection, params["state"], params["timeout"], params["sleep"], params["delay"])
 
-    def look(self):
+    def look(self) -> Result:
         """Read once and do not wait. The outcome of the Result is None if no state is reached."""
         start = self.client.monotonic()
         reading, events = self._look(None if self.timeout == math.inf else start + self.timeout, math.inf, None)
         return Result(reading, events, self._met(events), self.client.monotonic() - start, None)
 
-    def run(self, step=math.inf, first=True):
+    def run(self, step: float = math.inf, first: bool = True) -> Result:
         """Wait until a state is reached or the time is over, but only for about C(step) seconds: no read begins after them.
 
         C(first): whether this service has not answered anybody yet. Raises ImdsError if asking again would not help. Errors that may go away do not
@@ -167,7 +190,9 @@ class Wait:
         if self.delay:
             self.client.sleep(self.delay)
         pause_at = monotonic() + step
-        reading, events, error = None, [], None
+        reading: Reading | None = None
+        events: list[Event] = []
+        error: ImdsError | None = None
         while True:
             try:
                 reading, events = self._look(deadline, pause_at, max(FIRST_ANSWER_TIMEOUT, self.client.request_timeout) if first else None)
@@ -192,15 +217,15 @@ class Wait:
             if monotonic() >= pause_at:
                 return Result(reading, events, None, monotonic() - start, error)
 
-    def _look(self, deadline, retry_until, request_timeout):
+    def _look(self, deadline: float | None, retry_until: float, request_timeout: float | None) -> tuple[Reading, list[Event]]:
         reading = self.reader.read(deadline, retry_until, request_timeout, name_need(self.selection))
         return reading, self.selection.apply(reading.events)
 
-    def _met(self, events):
+    def _met(self, events: list[Event]) -> str | None:
         return next((state for state in self.states if _is_met(state, events)), None)
 
 
-def _is_met(state, events):
+def _is_met(state: str, events: list[Event]) -> bool:
     if state == "present":
         return bool(events)
     if state == "absent":
@@ -208,7 +233,7 @@ def _is_met(state, events):
     return any((event["event_status"] or "").lower() == state for event in events)
 
 
-def result_values(reading, events):
+def result_values(reading: Reading | None, events: list[Event]) -> dict[str, Any]:
     """The values that every plugin that reads events returns. They are null if nothing could be read."""
     return {
         "events": events,
@@ -217,7 +242,7 @@ def result_values(reading, events):
     }
 
 
-def timeout_message(states, events, elapsed, error):
+def timeout_message(states: list[str], events: list[Event], elapsed: float, error: ImdsError | None) -> str:
     """The message of a wait that timed out."""
     stood = "no selected event stood"
     if events:

@@ -10,7 +10,10 @@ A mistake is what AWX would refuse when half of the objects exist already, or wo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 TEXTS = (
     *("awx_setup_execution_environment", "awx_setup_holds_playbook", "awx_setup_inventory", "awx_setup_inventory_file", "awx_setup_organization"),
@@ -32,18 +35,18 @@ TIMEOUT_SECONDS = 600
 """For each minute between two passes of the schedule, the seconds after which AWX ends a pass that hangs."""
 
 
-def check(values):
+def check(values: Variables) -> list[str]:
     """Every mistake as a sentence. C(values): the variables whose names begin with C(awx_setup_)."""
     return list(_mistakes(values))
 
 
-def explain_refusal(message):
+def explain_refusal(message: str) -> str:
     """What AWX refused at the first question, and what the user can mend. C(message): what the module of awx.awx said."""
     is_answer = re.search(" items, expected 1|was not found", message)
     return f"{message} Nothing was changed. {NAMES if is_answer else LOGIN}"
 
 
-def read_setup(values, made):
+def read_setup(values: Variables, made: Mapping[str, Json]) -> Json:
     """What the tasks of the playbook need, from settings without a mistake. It holds no secret.
 
     C(made): what the tasks for C(project), C(inventory) and C(notification) returned so far.
@@ -86,13 +89,13 @@ def read_setup(values, made):
     return setup
 
 
-def _text(value):
+def _text(value: object) -> str:
     """A value as a template writes it."""
     return "" if value is None else str(value)
 
 
-def _mistakes(values):
-    def given(name, default):
+def _mistakes(values: Variables) -> Iterator[str]:
+    def given(name: str, default: Any) -> Any:
         return values.get(name) or default
 
     unknown = sorted(set(values) - set(SETTINGS))

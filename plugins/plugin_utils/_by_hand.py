@@ -10,13 +10,15 @@ of a target (C(read_places)), and what follows from what was seen there (C(decid
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
 OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
@@ -37,24 +39,24 @@ class Options(NamedTuple):
     release: bool = False
     repair: bool = False
     gone: bool = False
-    event_ids: list | None = None
-    servers: list | None = None
+    event_ids: list[str] | None = None
+    servers: list[str] | None = None
 
 
 class Seen(NamedTuple):
     """What was seen for a target: by C(host_observation), and by each C(balancer_observation) with its C(place)."""
 
-    host: dict
-    balancers: list
+    host: Json
+    balancers: list[Json]
 
 
-def read_options(values):
+def read_options(values: Variables) -> tuple[Options | None, list[str]]:
     """The options, and every mistake as a sentence. C(values): the variables whose names begin with C(holds_)."""
-    mistakes = []
+    mistakes: list[str] = []
     unknown = [name for name in values if name not in OPTIONS]
     if unknown:
         mistakes.append(f"holds has no option {', '.join(unknown)}. It has {', '.join(OPTIONS)}. {NOTHING}")
-    read = {}
+    read: dict[str, Any] = {}
     for name, option in SWITCHES.items():
         try:
             read[option] = boolean(values.get(name, False))
@@ -71,7 +73,7 @@ def read_options(values):
     return None if mistakes else Options(**read), mistakes
 
 
-def _read_names(value):
+def _read_names(value: Any) -> list[str] | None:
     """The names in a list, or in a text with commas between them; None where it is neither."""
     entries = value.split(",") if isinstance(value, str) else [] if value is None else value
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, (str, int)) and not isinstance(entry, bool) for entry in entries):
@@ -79,7 +81,7 @@ def _read_names(value):
     return [name for name in (str(entry).strip() for entry in entries) if name]
 
 
-def read_places(name, variables):
+def read_places(name: str, variables: Variables) -> tuple[list[Json], list[str]]:
     """Where the records of a host are, and every mistake as a sentence. C(variables): those of C(VARIABLES) that are set.
 
     There is one place for each look at a balancer, as C(balancer_observation) needs it.
@@ -93,7 +95,7 @@ def read_places(name, variables):
     return [place for places, _mistakes in found for place in places], [mistake for _places, mistakes in found for mistake in mistakes]
 
 
-def _places_of(name, prefix, address, balancer):
+def _places_of(name: str, prefix: str, address: str | None, balancer: Json) -> tuple[list[Json], list[str]]:
     """The places at one balancer. C(balancer): its variables without their prefix."""
     name_of_provider = balancer.get("provider")
     provider = PROVIDERS.get(name_of_provider) if isinstance(name_of_provider, str) else None
@@ -103,13 +105,15 @@ def _places_of(name, prefix, address, balancer):
     if not isinstance(hosts, (list, tuple)):
         return [], [f"{name}: {prefix}hosts: {hosts!r} is no list of names from the inventory"]
     settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name, address)
-    looks = provider.looks([(name, settings)], {}, lambda _host, _key: ())
+    looks = provider.looks([(name, settings)], {}, lambda _host, _key: [])
     known = {"provider": provider.name, "server": settings["server"]}
     # A look that waits for nothing also ends in time if what it asks is silent.
     return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0)) for look in looks], []
 
 
-def decide(options, seen, left, owners, doubts):
+def decide(
+    options: Options, seen: dict[str, Seen], left: bool, owners: Callable[[str], Collection[str]], doubts: Sequence[str],
+) -> Json:
     """What is shown and released.
 
     C(seen): per target in the play what was seen. C(left): whether other targets have left the play, for which nobody looked.
@@ -137,28 +141,28 @@ def decide(options, seen, left, owners, doubts):
     }
 
 
-def _by_place(looks):
+def _by_place(looks: Iterable[Json]) -> dict[str, Json]:
     """Each look once, whichever targets share it; the one that the balancer answered, if there is one."""
-    found = {}
+    found: dict[str, Json] = {}
     for look in sorted(looks, key=lambda look: "holds" not in look):
         found.setdefault(look["place"]["key"], look)
     return found
 
 
-def _holds(looks):
+def _holds(looks: Iterable[Json]) -> list[Json]:
     return [record for look in looks for record in look.get("holds") or ()]
 
 
-def _provider(look):
+def _provider(look: Json) -> Provider:
     return PROVIDERS[look["place"]["provider"]]
 
 
-def _names(look, record):
+def _names(look: Json, record: Json) -> tuple[str, str]:
     """The server that a record holds, and the one for which it does."""
     return _provider(look).names(record)
 
 
-def _give_back(options, place, record):
+def _give_back(options: Options, place: Json, record: Json) -> Json:
     """How a record is released: C(machine), C(module), its C(options), C(path)."""
     module, found = PROVIDERS[place["provider"]].give_back(record, place["options"])
     more = {"event_ids": options.event_ids, "state_dir": place["options"].get("state_dir")}
@@ -166,9 +170,9 @@ def _give_back(options, place, record):
     return {"machine": place["machine"], "module": module, "options": found, "path": record["path"]}
 
 
-def _strays(looks, owners):
+def _strays(looks: dict[str, Json], owners: Callable[[str], Collection[str]]) -> list[tuple[Json, Json]]:
     """Each record for no host of the inventory, with the look that found it. Two looks may show the same."""
-    found = {}
+    found: dict[tuple[str, str], tuple[Json, Json]] = {}
     for look in looks.values():
         machine = look["place"]["machine"]
         for record in look.get("holds") or ():
@@ -177,7 +181,7 @@ def _strays(looks, owners):
     return list(found.values())
 
 
-def _unclaimed(looks):
+def _unclaimed(looks: dict[str, Json]) -> list[Json]:
     """Records on the balancers that no look claims."""
     claimed = {(look["place"]["machine"], record["path"]) for look in looks.values() for record in _holds([look])}
     found = {}
@@ -190,9 +194,9 @@ def _unclaimed(looks):
     return list(found.values())
 
 
-def _shown(record, provider):
+def _shown(record: Json, provider: Provider) -> Json:
     """A record as a person reads it."""
-    return printable(
+    shown: Json = printable(
         {
             **provider.shown(record),
             "found": record["found"],
@@ -201,9 +205,10 @@ def _shown(record, provider):
             "record": record["path"],
         }
     )
+    return shown
 
 
-def _of_host(name, target, released, gone):
+def _of_host(name: str, target: Seen, released: bool, gone: bool) -> Json:
     """What is shown of a target, and what is released for it."""
     held = [(look, record, *_names(look, record)) for look in target.balancers for record in look.get("holds") or ()]
     # First what is held under its name, then what was taken out with it.
@@ -232,7 +237,7 @@ def _of_host(name, target, released, gone):
     }
 
 
-def _wrong_events(options, seen, looks, left):
+def _wrong_events(options: Options, seen: dict[str, Seen], looks: dict[str, Json], left: bool) -> list[str]:
     """A sentence where events are named for which nothing is held. A machine that cannot be read may have it, unless it is gone for good."""
     if not options.release or options.event_ids is None or left:
         return []
@@ -248,7 +253,7 @@ def _wrong_events(options, seen, looks, left):
     return [f"holds_event_ids names {', '.join(unknown)}, for which nothing is held. {NOTHING}"] if unknown else []
 
 
-def _wrong_servers(options, looks, strays, doubts):
+def _wrong_servers(options: Options, looks: dict[str, Json], strays: Iterable[tuple[Json, Json]], doubts: Iterable[str]) -> list[str]:
     """Sentences about servers that are named and are not held, or are held for a host of the inventory."""
     if options.servers is None:
         return []

@@ -18,11 +18,18 @@ ends as soon as another look has news (C(_news.py)).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 
 GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
@@ -38,12 +45,12 @@ UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
 
 
-def _signalled(result):
+def _signalled(result: Json) -> bool:
     """Whether a signal ended the module's process, as in a reboot. Otherwise the module failed by itself."""
     return "module_stdout" in result and (result.get("rc", 0) >= 128 or result.get("rc", 0) < 0)
 
 
-def _first_line(text):
+def _first_line(text: object) -> str:
     lines = [line.strip() for line in str(text).splitlines() if line.strip()]
     return lines[0] if lines else "no message"
 
@@ -53,7 +60,9 @@ class LookAction(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def look(self, module_name, module_args, task_vars, seconds, is_unwanted=None):
+    def look(
+        self, module_name: str, module_args: Options, task_vars: Variables, seconds: float, is_unwanted: Callable[[], bool] | None = None,
+    ) -> Json:
         """The module's result with C(reached) and C(began) (Unix seconds by the controller's clock) added. The module may take C(seconds).
 
         If C(is_unwanted()) became true while it ran, C(ended) is true. Then the result holds nothing else but C(watched), the end of the look.
@@ -85,7 +94,7 @@ class LookAction(ActionBase):
         return result
 
     @staticmethod
-    def _told(result):
+    def _told(result: Json) -> Json:
         """The module's result with C(reached), and with C(error) and C(fatal) if it failed."""
         if result.get("unreachable"):
             return {"reached": False, "error": _first_line(result.get("msg"))}
@@ -101,7 +110,14 @@ class LookAction(ActionBase):
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)
         return failure
 
-    def look_at_host(self, args, task_vars, news=None, turn=(), interval=INTERVAL):
+    def look_at_host(
+        self,
+        args: Options,
+        task_vars: Variables,
+        news: News | None = None,
+        turn: Json | Iterable[tuple[str, Any]] = (),
+        interval: float = INTERVAL,
+    ) -> Json:
         """Look at the task's host with C(host_observation).
 
         C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).
@@ -122,7 +138,7 @@ class LookAction(ActionBase):
             news.tell_events(result["events"], args.get("expected", ()), shown, turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
-    def look_at_balancer(self, provider, module, args, task_vars, news=None):
+    def look_at_balancer(self, provider: Provider, module: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
         """Look at the task's machine, on which a balancer of that C(Provider) runs. C(news): the C(News) that end this look."""
         wait = float(args.get("timeout", 0))
         result = self.look(module, args, task_vars, wait + SOCKET, news.end if news and wait else None)
@@ -130,7 +146,7 @@ class LookAction(ActionBase):
             return result
         return provider.read(dict(result, at=time.time()), args)
 
-    def cleanup(self, force=False):
+    def cleanup(self, force: bool = False) -> None:
         """Tidy up. If the machine cannot be reached any more, the look has not failed for that."""
         try:
             super().cleanup(force=force)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 READ = 1.5
 """Seconds in which a host that the news name reads the event itself: a look that waits reads the service once a second."""
@@ -23,12 +25,18 @@ class News:
     C(known): the events that are no news, as pairs of id and status.
     """
 
-    def __init__(self, path, known=()):
+    def __init__(self, path: str, known: Collection[Sequence[str]] = ()) -> None:
         self.path = path
         self.known = known
-        self.since = None
+        self.since: float | None = None
 
-    def tell_events(self, events, expected=(), shown=None, not_shown=()):
+    def tell_events(
+        self,
+        events: Sequence[dict[str, Any]],
+        expected: Iterable[str] = (),
+        shown: Mapping[str, Sequence[str]] | None = None,
+        not_shown: Iterable[str] = (),
+    ) -> None:
         """Tell the others if a look has seen a new event, or no longer sees an event that it expects.
 
         C(expected): ids of the host's own events. C(shown): the events that its service has shown, by their ids, with the VMs that they name. If its
@@ -44,7 +52,7 @@ class News:
             seconds.update((name.lower(), READ_TWICE) for names in gone for name in names)
             self.tell(seconds)
 
-    def tell(self, seconds=None):
+    def tell(self, seconds: Mapping[str, float] | None = None) -> None:
         """Tell the others that there is something to do. C(seconds): the VMs that soon read it from their own service, and the time that they get."""
         try:
             # One write, so that nobody reads half a line.
@@ -53,7 +61,7 @@ class News:
         except OSError:
             pass  # the other looks wait until their time is over
 
-    def end(self, name=None):
+    def end(self, name: str | None = None) -> bool:
         """Whether the look at the host with this name in Azure must end.
 
         A host that the news name gets some seconds more: it then reads the event itself, and needs no second look.

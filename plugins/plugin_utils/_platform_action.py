@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
 
 
 class PlatformAction(NormalAction):
@@ -15,8 +18,9 @@ class PlatformAction(NormalAction):
     _supports_async = True
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> dict[str, Any]:
         if not is_windows(self, task_vars):
-            return super().run(tmp, task_vars)
+            result: dict[str, Any] = super().run(tmp, task_vars)
+            return result
         module = self._task.action.rpartition(".")[2]
-        return dict(run_module(self, module, self._task.args, task_vars))
+        return dict(run_module(self, module, self._task.args, task_vars or {}))

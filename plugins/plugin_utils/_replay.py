@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 RECORDED = ("state", "reason", "until", "events", "step")
 """What the journal keeps of a decision."""
@@ -22,7 +23,7 @@ class ReplayError(ValueError):
     """A line of a journal that holds no pass. Its text says why."""
 
 
-def read_pass(line):
+def read_pass(line: str) -> Json:
     """The pass of one line of a journal."""
     try:
         recorded = json.loads(line)
@@ -33,7 +34,7 @@ def read_pass(line):
     return recorded
 
 
-def replay(recorded):
+def replay(recorded: Json) -> Json:
     """Plan a pass again; returns what is decided now, and every difference to what was decided then as a sentence."""
     try:
         # A copy: the plan writes into its memory.
@@ -52,14 +53,14 @@ def replay(recorded):
     }
 
 
-def _differences(recorded, outcome):
-    found = []
+def _differences(recorded: Json, outcome: Json) -> list[str]:
+    found: list[str] = []
     for name in [*outcome["hosts"], *(name for name in recorded["hosts"] if name not in outcome["hosts"])]:
         now, then = outcome["hosts"].get(name) or {}, recorded["hosts"].get(name) or {}
         found.extend(f"{name}: {key} was {then.get(key)!r}, is {now.get(key)!r}" for key in RECORDED if now.get(key) != then.get(key))
-    now = {event["event_id"]: event for event in outcome["events"]}
-    then = {event["event_id"]: event for event in recorded.get("events") or ()}
-    for event_id in dict.fromkeys([*now, *then]):
-        if now.get(event_id) != then.get(event_id):
-            found.append(f"event {event_id} was {then.get(event_id)!r}, is {now.get(event_id)!r}")
+    is_now = {event["event_id"]: event for event in outcome["events"]}
+    was = {event["event_id"]: event for event in recorded.get("events") or ()}
+    for event_id in dict.fromkeys([*is_now, *was]):
+        if is_now.get(event_id) != was.get(event_id):
+            found.append(f"event {event_id} was {was.get(event_id)!r}, is {is_now.get(event_id)!r}")
     return found

@@ -16,6 +16,8 @@ import json
 import operator
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError, nodes_of, parse_expression, unknown_words
@@ -26,6 +28,9 @@ try:
     from jmespath.visitor import TreeInterpreter
 except ImportError:
     TreeInterpreter = object  # parse_expression says what to install
+
+Node = dict[str, Any]
+"""A node of a parsed expression, as jmespath makes it: C(type), C(children) and perhaps C(value)."""
 
 # The words that a rule may look up. The word null without backticks is a key that no event has. So its value is null, as its author meant.
 RULE_KEYS = (*EVENT_KEYS, "null")
@@ -52,7 +57,13 @@ _ALL_WORDS = {*EVENT_TYPES}.union(*_COMPLETE_SETS)
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DATE_BEGINS = re.compile(r"(\d{4}(-\d\d(-\d\d(T[0-9:.]*Z?)?)?)?)?")
 _ALWAYS_NAMED = "a rule is checked only for the hosts that the event names, so affects_host is always true"
-_COMPARISONS = {"eq": operator.eq, "ne": operator.eq, "contains": operator.contains, "starts_with": str.startswith, "ends_with": str.endswith}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq,
+    "ne": operator.eq,
+    "contains": operator.contains,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _SYNTAX = {
     "field": "{value}", "current": "@", "identity": "", "subexpression": "{0}.{1}", "index_expression": "{0}{1}", "index": "[{value}]",
@@ -63,18 +74,18 @@ _SYNTAX = {
 }  # fmt: skip
 
 
-def expression_mistakes(text):
+def expression_mistakes(text: str) -> list[str]:
     """All mistakes in the C(when) of a rule, as sentences. The list is empty if there are none."""
     return list(_mistakes(text))
 
 
-def is_true(value):
+def is_true(value: object) -> bool:
     """Whether JMESPath takes the value as true. Null, false and everything empty are false. Numbers are always true."""
     return value is not None and value is not False and value not in ("", [], {})
 
 
 @functools.lru_cache(maxsize=1000)
-def _mistakes(text):
+def _mistakes(text: str) -> tuple[str, ...]:
     # Cached, because most hosts have the same rules.
     try:
         parsed = parse_expression(text).parsed
@@ -90,7 +101,7 @@ def _mistakes(text):
         return (f"{clip(text)} is nested too deeply",)
 
 
-def _hint(text):
+def _hint(text: str) -> str:
     """A hint for people who wrote the expression as in another language: what JMESPath has instead."""
     bare = re.sub(r"'[^']*'|`[^`]*`|\"[^\"]*\"", "''", text)
     if re.search(r"(==|!=|<=?|>=?)\s*-?\d", bare):
@@ -100,9 +111,10 @@ def _hint(text):
     return " JMESPath has &&, ||, ! and contains(list, value)." if re.search(r"\b(and|or|not|in)\b", bare) else ""
 
 
-def _source(node):
+def _source(node: Node) -> str:
     """The source text of a node, shortened if it is long."""
-    kind, value = node["type"], node.get("value")
+    kind: str = node["type"]
+    value: Any = node.get("value")
     if kind == "literal":
         text = f"'{value}'" if isinstance(value, str) else f"`{json.dumps(value)}`"
     else:
@@ -112,31 +124,31 @@ def _source(node):
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def _children(node):
+def _children(node: Node) -> list[Node]:
     return [child for child in node["children"] if isinstance(child, dict)]  # a slice has numbers
 
 
-def _sides(node):
+def _sides(node: Node) -> list[Node]:
     """The operands of a || b || c, a && b && c, or a | b | c."""
     left, right = node["children"]
     return [*(_sides(left) if left["type"] == node["type"] else [left]), right]
 
 
-def _fields(node):
+def _fields(node: Node) -> set[str]:
     return {each["value"] for each in nodes_of(node) if each["type"] == "field"}
 
 
-def _is_text(node):
+def _is_text(node: Node) -> bool:
     return node["type"] == "literal" and isinstance(node["value"], str)
 
 
-def _constants(node):
+def _constants(node: Node) -> list[Any]:
     """The values of the literals in a node: its own value if it is a literal, or those that it lists."""
     literals = [each["value"] for each in (node, *_children(node)) if each["type"] == "literal" and node["type"] in ("literal", "multi_select_list")]
     return literals[0] if len(literals) == 1 and isinstance(literals[0], list) else literals
 
 
-def _for_each(around, node, values):
+def _for_each(around: Node | None, node: Node, values: Sequence[Node]) -> str:
     """What the author probably meant by several values in place of one: the condition around them, repeated for each value."""
     if around is None or around["type"] not in ("comparator", "function_expression"):
         return ", ".join(_source(value) for value in values)
@@ -147,31 +159,32 @@ def _for_each(around, node, values):
     return (" && " if negative else " || ").join(_source(dict(around, children=[*children[:place], value, *children[place + 1:]])) for value in values)
 
 
-def _may_tell_of(left, right):
+def _may_tell_of(left: Node, right: Node) -> bool:
     """Whether two conditions may depend on each other, because they read the same keys. The status and the times of an event change together."""
     mine, its = ({"event_status" if name in _NULL_ONCE_STARTED else name for name in _fields(side)} for side in (left, right))
     return not mine or not mine <= set(RULE_KEYS) or bool(mine & its)
 
 
-def _types(values):
+def _types(values: Iterable[Any]) -> set[str]:
     return {TYPES_MAP[type(value).__name__] for value in values}
 
 
-def _in_words(types):
+def _in_words(types: set[str]) -> str:
     return " or ".join(_TYPES[name] for name in sorted(types - {"null"}) or ["null"])
 
 
 class _Checker(TreeInterpreter):
     """Evaluates an expression for events and notes all values. Where jmespath would raise an error, it goes on with null."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.seen = defaultdict(list)  # per node: what it was evaluated on, and its value
-        self.misused = {}              # per call that fails although nothing is null: a sentence
-        self.breaks = {}               # per node that fails for an event: a sentence
-        self.event, self.reached = None, True
+        self.seen: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)  # per node: what it was evaluated on, and its value
+        self.misused: dict[int, str] = {}  # per call that fails although nothing is null: a sentence
+        self.breaks: dict[int, str] = {}   # per node that fails for an event: a sentence
+        self.event: dict[str, Any] = {}
+        self.reached = True
 
-    def visit(self, node, value=None):
+    def visit(self, node: Node, value: Any = None) -> Any:
         result, before = None, len(self.breaks)
         try:
             result = super().visit(node, value)
@@ -184,10 +197,11 @@ class _Checker(TreeInterpreter):
         self.seen[id(node)].append((value, result))
         return result
 
-    def _visit_sides(self, node, value):
+    def _visit_sides(self, node: Node, value: Any) -> Any:
         # All sides are evaluated, so that everything is checked. If a side fails, that is no mistake as long as a condition before it keeps jmespath
         # from evaluating it. A condition on another field does not count, because some event may meet it.
-        reached, ends, before = self.reached, node["type"] == "or_expression", []
+        reached, ends = self.reached, node["type"] == "or_expression"
+        before: list[tuple[Any, Any]] = []
         for side in _sides(node):
             self.reached = reached and not any(is_true(result) is ends and _may_tell_of(other, side) for other, result in before)
             before.append((side, self.visit(side, value)))
@@ -197,7 +211,7 @@ class _Checker(TreeInterpreter):
 
     visit_or_expression = visit_and_expression = _visit_sides
 
-    def _why_it_breaks(self, node, error):
+    def _why_it_breaks(self, node: Node, error: Exception) -> str:
         null, written = [name for name in _NULL_ONCE_STARTED if name in _fields(node) and self.event[name] is None], _source(node)
         if not null:
             shown = ", ".join(f"{name} {json.dumps(self.event[name])}" for name in EVENT_KEYS if name in _fields(node))
@@ -206,7 +220,7 @@ class _Checker(TreeInterpreter):
         names, are = " and ".join(null), "is" if len(null) == 1 else "are"
         return f"{written} fails where {names} {are} null, as once the event has started; write {guarded}, or {' && '.join(null)} && {written}"
 
-    def mistakes(self, node, around=None, truth_only=True):
+    def mistakes(self, node: Node, around: Node | None = None, truth_only: bool = True) -> Iterator[str]:
         """The mistakes in a node and in all nodes below it. C(truth_only): whether only the truth of the node's value matters."""
         kind = node["type"]
         found = list(getattr(self, f"_{kind}", lambda *_: ())(node, around, truth_only)) or list(self._alone(node, truth_only))
@@ -215,18 +229,18 @@ class _Checker(TreeInterpreter):
             same = kind in ("or_expression", "and_expression") or (kind, place) == ("pipe", 1)
             yield from self.mistakes(child, node, truth_only and same or kind == "not_expression" or (kind, place) == ("filter_projection", 2))
 
-    def _values(self, node):
+    def _values(self, node: Node) -> list[Any]:
         return [value for _scope, value in self.seen[id(node)]]
 
-    def _entries(self, node):
+    def _entries(self, node: Node) -> list[Any]:
         return [entry for value in self._values(node) if isinstance(value, list) for entry in value]
 
-    def _known_types(self, node):
+    def _known_types(self, node: Node) -> set[str]:
         """The types of a node's values. The set is empty if all values were null, as for an entry that no sample has."""
         types = _types(self._values(node))
         return types if types != {"null"} or node["type"] == "literal" or node.get("value") == "null" else set()
 
-    def _alone(self, node, truth_only):
+    def _alone(self, node: Node, truth_only: bool) -> Iterator[str]:
         kind, values = node["type"], self._values(node)
         if not any(is_true(value) for value in values) and _fields(node) == {"affects_host"}:
             yield f"{_source(node)} is never true: {_ALWAYS_NAMED}"
@@ -235,17 +249,17 @@ class _Checker(TreeInterpreter):
         elif truth_only and (kind.startswith("multi_select") or kind == "literal" and node["value"] is not True and is_true(node["value"])):
             words, meant = _constants(node), "join conditions with && or ||"
             if words and len(words) >= len(node["children"]) and all(isinstance(word, str) for word in words):
-                names, words = zip(*(_KEY_OF_WORD.get(word.strip().lower(), ("event_type", word)) for word in words))
-                listed = ", ".join(f"'{word}'" for word in words)
-                meant = "say what it is compared with, such as " + (f"{names[0]} == {listed}" if _is_text(node) else f"contains([{listed}], {names[0]})")
+                known = [_KEY_OF_WORD.get(word.strip().lower(), ("event_type", word)) for word in words]
+                name, listed = known[0][0], ", ".join(f"'{word}'" for _name, word in known)
+                meant = "say what it is compared with, such as " + (f"{name} == {listed}" if _is_text(node) else f"contains([{listed}], {name})")
             yield f"{_source(node)} stands alone and is always true; {meant}"
 
-    def _field(self, node, _around, _truth_only):
+    def _field(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
         scopes = [scope for scope, _value in self.seen[id(node)] if scope is not None]
         if node["value"] in EVENT_KEYS and scopes and not any(isinstance(scope, dict) and node["value"] in scope for scope in scopes):
             yield f"{node['value']} is looked up in {_in_words(_types(scopes))}, which has no such key, so it is always null"
 
-    def _list(self, node, _around, _truth_only):
+    def _list(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
         left = node["children"][0]
         types = self._known_types(left)
         if types and "array" not in types:
@@ -254,7 +268,7 @@ class _Checker(TreeInterpreter):
 
     _index_expression = _projection = _filter_projection = _flatten = _list
 
-    def _pipe(self, node, _around, _truth_only):
+    def _pipe(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
         first, *others = _sides(node)
         if self._known_types(first) - {"null"} == {"boolean"} and not any(each["type"] == "current" for side in others for each in nodes_of(side)):
             texts = [*first["children"][1:], *others]
@@ -264,7 +278,7 @@ class _Checker(TreeInterpreter):
                 meant = " || ".join(_source(side) for side in (first, *others))
             yield f"{_source(first)} | {_source(others[0])}: | passes on the result of the left side and does not mean 'or'; write {meant}"
 
-    def _or_expression(self, node, around, truth_only):
+    def _or_expression(self, node: Node, around: Node | None, truth_only: bool) -> Iterator[str]:
         sides = [] if around and around["type"] == "or_expression" else _sides(node)
         for side in sides if truth_only else sides[:-1]:
             constant = side["type"] == "literal" and is_true(side["value"])
@@ -274,12 +288,12 @@ class _Checker(TreeInterpreter):
                 yield f"{_source(node)} is always {_source(side)}; write {_for_each(around, node, sides)}"
                 break
 
-    def _comparator(self, node, _around, _truth_only):
+    def _comparator(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
         sides, sign, always = node["children"], node["value"], "is always true" if node["value"] == "ne" else "is never true"
         mine, its = (self._known_types(side) for side in sides)
         if mine and its and not mine & its & (set(_TYPES) if sign in ("eq", "ne") else {"number", "string"}):
-            why = self._suggestion(sign, *sides) or self._suggestion(sign, *reversed(sides)) or self._types_of(*sides)
-            yield f"{_source(node)} {always}: {why}"
+            meant = self._suggestion(sign, *sides) or self._suggestion(sign, *reversed(sides)) or self._types_of(*sides)
+            yield f"{_source(node)} {always}: {meant}"
             return
         entries = [_types(self._entries(side)) - {"null"} for side in sides]
         if all(entries) and not entries[0] & entries[1]:
@@ -290,10 +304,10 @@ class _Checker(TreeInterpreter):
                 if why:
                     yield f"{_source(node)} {always if sign in _COMPARISONS else 'compares texts letter by letter'}: {why}"
 
-    def _types_of(self, *nodes):
+    def _types_of(self, *nodes: Node) -> str:
         return " and ".join(f"{_source(node)} is {_in_words(self._known_types(node))}" for node in nodes)
 
-    def _suggestion(self, sign, one, other):
+    def _suggestion(self, sign: str, one: Node, other: Node) -> str | None:
         """What the author probably meant, if the types of the two sides never match."""
         mine, its, name = self._known_types(one) - {"null"}, self._known_types(other), _source(one)
         bare = other["value"].strip().lower() if _is_text(other) else ""
@@ -307,7 +321,7 @@ class _Checker(TreeInterpreter):
             return f"{name} is {_in_words(mine)}, which stands in backticks: `{bare}`"
         return f"{name} is never null" if its == {"null"} else None
 
-    def _why_no_match(self, node, text, matches):
+    def _why_no_match(self, node: Node, text: Any, matches: Callable[[Any, Any], Any] | None) -> str | None:
         """Why no value of a node can match this text, or None if one can. C(matches): the comparison, or None for one such as <."""
         said = {each["value"] for each in nodes_of(node) if _is_text(each)}
         words = list(dict.fromkeys(value for value in self._values(node) + self._entries(node) if isinstance(value, str)))
@@ -326,7 +340,7 @@ class _Checker(TreeInterpreter):
                 return f"upper and lower case and blanks count; write '{word[begins:begins + len(bare)] if begins >= 0 else word}'"
         return next((f"it is one of {', '.join(each)}" for each in _COMPLETE_SETS if rest <= set(each)), None)
 
-    def _function_expression(self, node, _around, _truth_only):
+    def _function_expression(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:
         if node["value"] not in _COMPARISONS or len(node["children"]) != 2:
             return
         subject, search = node["children"]

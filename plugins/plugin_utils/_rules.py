@@ -11,17 +11,47 @@ list. C(rule_for) finds the rule that decides for an event, and needs a list wit
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any, TypedDict
 
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
 from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+
+class _OptionalKeys(TypedDict, total=False):
+    when: str | None
+    action: str
+    lead_time: float | None
+    on_drain_timeout: str
+
+
+class RuleGiven(_OptionalKeys):
+    """A rule as the user writes it."""
+
+    name: str
+
+
+class _Defaults(TypedDict):
+    when: str | None
+    action: str
+    lead_time: float | None
+    on_drain_timeout: str
+
+
+class Rule(_Defaults):
+    """A rule, completed with defaults."""
+
+    name: str
+
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
 ON_DRAIN_TIMEOUT = ("hold", "approve")
 KNOWN_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 
-_DEFAULTS = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
+_DEFAULTS: _Defaults = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
 
-PRESETS = {
+PRESETS: dict[str, list[RuleGiven]] = {
     # Azure's own sample approves events at once if a user asked for them or if they are short. It only logs all others, at the place where it says
     # that the application's own handling belongs.
     "azure_sample": [
@@ -37,13 +67,13 @@ PRESETS = {
 """Rule lists that have a name. The variable takes the name instead of a list."""
 
 # These decide if none of the user's rules does.
-_KNOWN = dict(_DEFAULTS, name="built-in: known event type")
-_UNKNOWN = dict(_DEFAULTS, name="built-in: unknown event type", action="prepare")
-UNASKED = dict(_DEFAULTS, name="built-in: a rule cannot be asked of it", action="prepare")
+_KNOWN: Rule = {**_DEFAULTS, "name": "built-in: known event type"}
+_UNKNOWN: Rule = {**_DEFAULTS, "name": "built-in: unknown event type", "action": "prepare"}
+UNASKED: Rule = {**_DEFAULTS, "name": "built-in: a rule cannot be asked of it", "action": "prepare"}
 """Decides if one of the user's rules cannot be evaluated for an event."""
 
 
-def _seconds(value):
+def _seconds(value: Any) -> float | None:
     """A number of seconds, 0 or more; None for anything else. It may be a text, because templates yield only texts before core 2.19."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -52,7 +82,7 @@ def _seconds(value):
     return number if math.isfinite(number) and number >= 0 else None
 
 
-def _check_rule(rule, label):
+def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
     mistakes = []
     unknown = sorted(str(key) for key in rule if key not in _DEFAULTS and key != "name")
     for key in unknown:
@@ -73,14 +103,14 @@ def _check_rule(rule, label):
     return mistakes
 
 
-def check_rules(rules):
+def check_rules(rules: Any) -> list[str]:
     """All mistakes in a rule list. Each is a sentence with the name of the rule. The list is empty if there are none."""
     if rules is None or isinstance(rules, str) and rules in PRESETS:
         return []
     if not isinstance(rules, (list, tuple)):
         return [f"graceful_azure_rules: {rules!r} is neither a list of rules nor a preset ({', '.join(PRESETS)})"]
-    mistakes = []
-    names = set()
+    mistakes: list[str] = []
+    names: set[str] = set()
     for number, rule in enumerate(rules, start=1):
         if not isinstance(rule, dict):
             mistakes.append(f"graceful_azure_rules: rule {number}: {rule!r} is not a dictionary")
@@ -98,22 +128,22 @@ def check_rules(rules):
     return mistakes
 
 
-def rules_of(value):
+def rules_of(value: str | list[RuleGiven] | None) -> list[RuleGiven]:
     """The list of rules for the value of a variable that has no mistakes: a list, or the name of a preset."""
     if isinstance(value, str) and value:
         return PRESETS[value]
-    return [dict(rule, lead_time=_seconds(rule["lead_time"])) if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
+    return [{**rule, "lead_time": _seconds(rule["lead_time"])} if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
 
 
-def rule_for(rules, event):
+def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
     """The first rule whose C(when) is true for the event, completed with defaults. If there is none, a built-in rule."""
     for rule in rules or ():
         when = rule.get("when")
         if when is None or is_true(compile_expression(when, RULE_KEYS).search(event)):
-            return dict(_DEFAULTS, **rule)
-    return dict(_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN)
+            return {**_DEFAULTS, **rule}
+    return (_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN).copy()
 
 
-def kept_rule(details):
+def kept_rule(details: Json) -> Rule:
     """The rule that decided when a hold was put, as far as the details of the hold say."""
-    return dict(_DEFAULTS, name=str(details.get("rule")), when="decided before it started", action=details["action"])
+    return {**_DEFAULTS, "name": str(details.get("rule")), "when": "decided before it started", "action": details["action"]}

@@ -16,6 +16,8 @@ import ipaddress
 import math
 import os
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import yaml
 from ansible.errors import AnsibleError
@@ -30,7 +32,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Variables
 
+Files = tuple[str, DataLoader]
+"""The folder to which paths of task files are relative, and what reads the files."""
+Specs = dict[str, Json]
+"""Options by their names, each as an argument spec has it."""
 ROLES = ("load_balancer", "drain_host", "restore_service", "approve_event")
 ROLES_FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 
@@ -75,16 +82,17 @@ PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "a
 
 
 @functools.cache
-def _stated(role):
+def _stated(role: str) -> Specs:
     """The options of a role's main entry point, as its argument spec has them; for reading alone."""
     with open(os.path.join(ROLES_FOLDER, role, "meta", "argument_specs.yml"), encoding="utf-8") as spec:
-        return yaml.load(spec, Loader=_LOADER)["argument_specs"]["main"]["options"]
+        options: Specs = yaml.load(spec, Loader=_LOADER)["argument_specs"]["main"]["options"]
+    return options
 
 
 @functools.cache
-def role_options(all_of_them=False, roles=ROLES):
+def role_options(all_of_them: bool = False, roles: tuple[str, ...] = ROLES) -> Specs:
     """The options of the roles' main entry points that users set, by variable name; or all that these roles have. For reading alone."""
-    options = {}
+    options: Specs = {}
     for role in roles:
         for name, option in _stated(role).items():
             if all_of_them or name[len(role) + 1:] not in _SET_BY_PASSES:
@@ -93,16 +101,16 @@ def role_options(all_of_them=False, roles=ROLES):
 
 
 @functools.cache
-def _of_one_balancer():
+def _of_one_balancer() -> Specs:
     """The options of a balancer, by variable name. For reading alone."""
     options = {name: option for name, option in role_options(roles=("load_balancer",)).items() if name != LIST}
     # Where there are several, each entry has it.
     return dict(options, load_balancer_provider=dict(options["load_balancer_provider"], required=True))
 
 
-def _check_number(mistakes, values, name, least):
+def _check_number(mistakes: list[str], values: Variables, name: str, least: float) -> float | None:
     """A number of seconds from C(least) up; the default after a mistake was noted."""
-    value = values.get(name)
+    value: Any = values.get(name)
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -115,7 +123,7 @@ def _check_number(mistakes, values, name, least):
     return default if default is None else float(default)
 
 
-def _check_minimum(mistakes, value):
+def _check_minimum(mistakes: list[str], value: Any) -> int | str:
     if value is None:
         return 1
     try:
@@ -125,27 +133,27 @@ def _check_minimum(mistakes, value):
         return 1
 
 
-def _port(value):
+def _port(value: Any) -> int | None:
     """The number of a TCP port, or None."""
     text = str(value)
     return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535 else None
 
 
-def _check_port(mistakes, name, port):
+def _check_port(mistakes: list[str], name: str, port: Any) -> None:
     if _port(port) is None:
         mistakes.append(f"{name}: {port!r} is not a TCP port from 1 to 65535")
 
 
-def check_boolean(mistakes, name, value):
+def check_boolean(mistakes: list[str], name: str, value: Any) -> bool:
     """Whether it is true. What is neither true nor false is a mistake; the filter C(bool) would take it for false."""
     try:
-        return boolean(value)
+        return bool(boolean(value))
     except TypeError:
         mistakes.append(f"{name}: {value!r} is neither true nor false")
         return False
 
 
-def check_path(mistakes, name, value, where=""):
+def check_path(mistakes: list[str], name: str, value: Any, where: str = "") -> None:
     """A path on another machine must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
     if value is None or value == "":
         return
@@ -153,7 +161,7 @@ def check_path(mistakes, name, value, where=""):
         mistakes.append(f"{where}{name}: {value!r} is not an absolute path; write one that begins with /")
 
 
-def _check_imds_url(mistakes, url):
+def _check_imds_url(mistakes: list[str], url: Any) -> None:
     if url is None:
         return
     # Only here: the client brings a library that takes longer to load than all the rest.
@@ -165,7 +173,7 @@ def _check_imds_url(mistakes, url):
         mistakes.append(f"graceful_azure_{error}")
 
 
-def _check_address(mistakes, name, address):
+def _check_address(mistakes: list[str], name: str, address: str) -> None:
     """A name or a bare IP address, as it can be connected to."""
     try:
         ipaddress.ip_address(address.partition("%")[0])
@@ -174,11 +182,11 @@ def _check_address(mistakes, name, address):
             mistakes.append(f"{name}: {address!r} is neither a name nor an IP address; write it without a scheme, brackets or a port")
 
 
-def _first_line(error):
+def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _task_problem(tasks, loader):
+def _task_problem(tasks: Iterable[Any], loader: DataLoader) -> str | None:
     """A sentence about the first of these tasks that cannot be loaded, or None. One that cannot ends a run for all hosts, rescued by nothing."""
     for task in tasks:
         if not isinstance(task, dict):
@@ -186,7 +194,11 @@ def _task_problem(tasks, loader):
         inner = [inner for key in ("block", "rescue", "always") for inner in task.get(key) or ()]
         try:
             # A role of this collection includes it, so short names of its modules are known.
-            problem = _task_problem(inner, loader) if "block" in task else Task.load({"collections": ["graceful.azure"], **task}, loader=loader) and None
+            if "block" in task:
+                problem = _task_problem(inner, loader)
+            else:
+                Task.load({"collections": ["graceful.azure"], **task}, loader=loader)
+                problem = None
         except AnsibleError as error:
             problem = _first_line(error)
         if problem:
@@ -194,7 +206,7 @@ def _task_problem(tasks, loader):
     return None
 
 
-def _check_task_files(mistakes, values, names, playbook_dir, loader):
+def _check_task_files(mistakes: list[str], values: Variables, names: Iterable[str], playbook_dir: str, loader: DataLoader) -> None:
     for name in names:
         if values.get(name):
             path = os.path.join(playbook_dir, str(values[name]))
@@ -203,7 +215,7 @@ def _check_task_files(mistakes, values, names, playbook_dir, loader):
                 mistakes.append(f"{name}: {problem}")
 
 
-def _task_file_problem(path, loader):
+def _task_file_problem(path: str, loader: DataLoader) -> str | None:
     """What is wrong with a task file, as a sentence, or None."""
     if not os.path.isfile(path):
         return f"there is no task file {path}"
@@ -212,21 +224,27 @@ def _task_file_problem(path, loader):
     except AnsibleError as error:
         return f"{path}: {_first_line(error)}"
     problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it does not contain a list of tasks"
-    return problem and f"{path}: {problem}"
+    return f"{path}: {problem}" if problem else None
 
 
-def read_settings(hosts, known_hosts, playbook_dir="", loader=None, unresolved=None):
+def read_settings(
+    hosts: Mapping[str, Variables],
+    known_hosts: Collection[str],
+    playbook_dir: str = "",
+    loader: DataLoader | None = None,
+    unresolved: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[dict[str, Json], list[str]]:
     """Check the variables of all hosts; returns the plan's settings and every mistake as a sentence.
 
     C(hosts): per inventory name the values of its variables. C(known_hosts): every inventory name.
     C(playbook_dir): what paths of task files are relative to. C(unresolved): per name what is to be told of variables that have no value.
     """
     files = (playbook_dir, loader or DataLoader())
-    settings = {}
-    mistakes = []
-    told = {}
+    settings: dict[str, Json] = {}
+    mistakes: list[str] = []
+    told: dict[str, list[str]] = {}
     for name, variables in hosts.items():
-        found = []
+        found: list[str] = []
         untold = (unresolved or {}).get(name) or {}
         settings[name] = _settings_of(name, variables, known_hosts, files, untold, found)
         for mistake in (*_not_of(untold, found), *untold.values()):
@@ -240,17 +258,17 @@ def read_settings(hosts, known_hosts, playbook_dir="", loader=None, unresolved=N
     return settings, mistakes
 
 
-def machines_of(settings):
+def machines_of(settings: Mapping[str, Json]) -> set[str]:
     """The names of the machines on which the balancers of these hosts run."""
     return {machine for values in settings.values() for balancer in values["load_balancers"] for machine in balancer["hosts"]}
 
 
-def names_for_run():
+def names_for_run() -> set[str]:
     """The names of the variables that the playbook reads of each host."""
     return {*role_options(), *OF_HOSTS, *OF_RUNS, LIST, ADDRESS}
 
 
-def names_for_role(role):
+def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads, or hands on to the role load_balancer."""
     of_balancer = () if role == "approve_event" else role_options(roles=("load_balancer",))
     of_steps = STEPS if role == "restore_service" else ()
@@ -258,11 +276,18 @@ def names_for_role(role):
     return names | {"graceful_azure_resource_name"} if role == "approve_event" else names
 
 
-def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unresolved=None):
+def check_role(
+    role: str,
+    variables: Variables,
+    known_hosts: Collection[str],
+    playbook_dir: str = "",
+    loader: DataLoader | None = None,
+    unresolved: Mapping[str, str] | None = None,
+) -> list[str]:
     """Every mistake in the variables that a role reads which is used alone. The arguments are those of C(read_settings), for one host."""
     files = (playbook_dir, loader or DataLoader())
     unresolved = unresolved or {}
-    mistakes = []
+    mistakes: list[str] = []
     options = dict(role_options(all_of_them=True, roles=(role,)))
     options.pop(LIST, None)
     if role == "restore_service":
@@ -295,18 +320,18 @@ def check_role(role, variables, known_hosts, playbook_dir="", loader=None, unres
     return [*_not_of(unresolved, mistakes), *unresolved.values()]
 
 
-def _has_balancer(role, variables):
+def _has_balancer(role: str, variables: Variables) -> bool:
     """Whether a role that is used alone reads what the balancers are. Services are started again whatever they are."""
     return role in ("load_balancer", "restore_service") or (role == "drain_host" and variables.get("drain_host_state") != "running")
 
 
-def machines_of_role(role, variables):
+def machines_of_role(role: str, variables: Variables) -> list[str]:
     """The machines at which a role acts or looks in a loop. C(variables): those of one host, in which C(check_role) has found no mistake."""
     entries = (variables.get(LIST) or [{"hosts": variables.get("load_balancer_hosts")}]) if _has_balancer(role, variables) else []
     return [str(machine) for entry in entries for machine in entry.get("hosts") or ()]
 
 
-def _check_step(role, values, mistakes):
+def _check_step(role: str, values: Variables, mistakes: list[str]) -> None:
     """What the passes set themselves, and whoever uses a role alone may set wrongly."""
     for name in (f"{role}_event_ids", "approve_event_ready_resources"):
         if values.get(name) == []:
@@ -316,7 +341,7 @@ def _check_step(role, values, mistakes):
         mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
 
 
-def _check_witness(values, known_hosts, mistakes):
+def _check_witness(values: Variables, known_hosts: Collection[str], mistakes: list[str]) -> None:
     """What an approval from outside needs if the role is used alone. The passes choose a witness themselves."""
     witness = values.get("approve_event_witness")
     if not witness:
@@ -327,7 +352,7 @@ def _check_witness(values, known_hosts, mistakes):
         mistakes.append("graceful_azure_resource_name: not set; approve_event_through needs this host's name in Azure, since the host may be silent")
 
 
-def _outside_of(values, mistakes):
+def _outside_of(values: Variables, mistakes: list[str]) -> Json | None:
     """How approvals are sent from outside, or None."""
     mistakes.extend(approve_event.mistakes_in(values))
     for path in approve_event.paths_of(values):
@@ -335,21 +360,22 @@ def _outside_of(values, mistakes):
     return approve_event.outside_of(values)
 
 
-def _restores_by_files(values):
+def _restores_by_files(values: Variables) -> bool:
     """Whether task files of the user's own run when the host is put back."""
     given = {name[len("drain_host_"):]: values.get(name) for name in STEPS}
     return any(values.get(name) for name in TASK_FILES["restore_service"]) or drain_steps(**given)["files_in"]
 
 
-def _not_of(unresolved, mistakes):
+def _not_of(unresolved: Collection[str], mistakes: Iterable[str]) -> list[str]:
     """Without what follows from variables whose value nobody knows."""
     return [mistake for mistake in mistakes if mistake.partition(":")[0] not in unresolved]
 
 
-def misspelt(hosts):
+def misspelt(hosts: Mapping[str, Variables]) -> list[str]:
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
     known = {*role_options(all_of_them=True), *OF_HOSTS, *OF_RUNS, NOTIFY, *_LEFT_BY_RUNS, LIST}
-    found, meant = {}, {}
+    found: dict[tuple[str, str], list[str]] = {}
+    meant: dict[str, list[str]] = {}
     for name, variables in hosts.items():
         for variable in variables:
             if variable not in meant:
@@ -358,16 +384,16 @@ def misspelt(hosts):
                 meant[variable] = difflib.get_close_matches(variable, known, n=1, cutoff=cutoff) if alike else []
             if meant[variable]:
                 found.setdefault((variable, meant[variable][0]), []).append(name)
-    return [f"{', '.join(names)}: nothing reads the variable {variable}; is {meant} meant?" for (variable, meant), names in sorted(found.items())]
+    return [f"{', '.join(names)}: nothing reads the variable {variable}; is {ours} meant?" for (variable, ours), names in sorted(found.items())]
 
 
-def forbidden(extra):
+def forbidden(extra: Iterable[str]) -> list[str]:
     """A sentence for each extra variable, stronger than any other, that would have the last word over what the passes decide."""
     ours = set(role_options(all_of_them=True)) - set(role_options())
     return [f"{name}: given as an extra variable; the passes set it themselves, leave it out" for name in sorted(ours & set(extra))]
 
 
-def _type_mistakes(messages, values, told):
+def _type_mistakes(messages: Iterable[str], values: Variables, told: Sequence[str]) -> Iterator[str]:
     """What Ansible says of options, without names of Python's classes and without what was told already in other words."""
     for message in messages:
         wrong = _WRONG_TYPE.match(message)
@@ -377,7 +403,7 @@ def _type_mistakes(messages, values, told):
             yield f"{wrong[1]}: {values.get(wrong[1])!r} cannot be read as {_TYPES.get(wrong[2], wrong[2])}"
 
 
-def _with_defaults(variables, options, unresolved, mistakes):
+def _with_defaults(variables: Variables, options: Specs, unresolved: Collection[str], mistakes: list[str]) -> Variables:
     """The values of what is set, and the defaults of these options, in the types that they have. A mistake for each that is of another."""
     # Null and an empty text stand for what is not set, as templates yield them.
     values = {key: value for key, value in variables.items() if value is not None and value != ""}
@@ -395,7 +421,9 @@ def _with_defaults(variables, options, unresolved, mistakes):
     return {**values, **validated.validated_parameters}
 
 
-def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
+def _settings_of(
+    name: str, variables: Variables, known_hosts: Collection[str], files: Files, unresolved: Collection[str], mistakes: list[str],
+) -> Json:
     of_balancer = _of_one_balancer()
     with_list = LIST in unresolved or variables.get(LIST) not in (None, "")
     options = {key: option for key, option in role_options().items() if key not in of_balancer and key != LIST}
@@ -429,7 +457,13 @@ def _settings_of(name, variables, known_hosts, files, unresolved, mistakes):
     }
 
 
-def _beside(balancers, mistakes, ports=None, asked=None, timeout=None):
+def _beside(
+    balancers: Iterable[BalancerSettings],
+    mistakes: list[str],
+    ports: Sequence[int] | None = None,
+    asked: Options | None = None,
+    timeout: float | None = None,
+) -> list[BalancerSettings]:
     """The balancers with what they need of other roles, and what is wrong with that."""
     known = [(BALANCERS.get(balancer["provider"], BALANCERS["none"]), balancer) for balancer in balancers]
     for kind, balancer in known:
@@ -437,14 +471,14 @@ def _beside(balancers, mistakes, ports=None, asked=None, timeout=None):
     return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
 
-def _check_beside(variables, mistakes, *besides):
+def _check_beside(variables: Variables, mistakes: list[str], *besides: str) -> None:
     """Options of a single balancer beside a list. How long the role load_balancer waits in all is none."""
     beside = sorted(key for key in _of_one_balancer() if key not in ("load_balancer_timeout", *besides) and variables.get(key) not in (None, ""))
     if beside:
         mistakes.append(f"{LIST}: excludes {', '.join(beside)}; set that in its entries")
 
 
-def _check_machine(values, mistakes):
+def _check_machine(values: Variables, mistakes: list[str]) -> None:
     """What modules need on each machine."""
     check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
     _check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
@@ -452,7 +486,9 @@ def _check_machine(values, mistakes):
         mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
 
 
-def _balancers_of(name, entries, address, known_hosts, files, mistakes):
+def _balancers_of(
+    name: str, entries: Any, address: str | None, known_hosts: Collection[str], files: Files, mistakes: list[str],
+) -> list[BalancerSettings]:
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
     names = [key[len(PREFIX):] for key in options]
@@ -463,7 +499,7 @@ def _balancers_of(name, entries, address, known_hosts, files, mistakes):
         entries = [{"provider": "none"}]
     for number, entry in enumerate(entries):
         label = f"{LIST}[{number}]"
-        found = []
+        found: list[str] = []
         if not isinstance(entry, dict):
             mistakes.append(f"{label}: {entry!r} is not a dictionary")
             entry = {"provider": "none"}
@@ -478,7 +514,9 @@ def _balancers_of(name, entries, address, known_hosts, files, mistakes):
     return balancers
 
 
-def _balancer_of(name, values, address, known_hosts, files, mistakes):
+def _balancer_of(
+    name: str, values: Variables, address: str | None, known_hosts: Collection[str], files: Files, mistakes: list[str],
+) -> BalancerSettings:
     options = _of_one_balancer()
     entry = {key[len(PREFIX):]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
@@ -496,7 +534,7 @@ def _balancer_of(name, values, address, known_hosts, files, mistakes):
     return dict(settings_of(dict(entry, provider=provider), name), provider=entry["provider"], quiet=entry["quiet"])
 
 
-def _drain_of(values, files, mistakes):
+def _drain_of(values: Variables, files: Files, mistakes: list[str]) -> Json:
     for port in values.get("drain_host_ports") or ():
         _check_port(mistakes, "drain_host_ports", port)
     _check_task_files(mistakes, values, TASK_FILES["drain_host"], *files)
@@ -507,7 +545,7 @@ def _drain_of(values, files, mistakes):
     }
 
 
-def _steps_of(values, files, mistakes):
+def _steps_of(values: Variables, files: Files, mistakes: list[str]) -> list[DrainStep]:
     """The drain steps of a host."""
     playbook_dir, loader = files
     steps, services = values.get("drain_host_steps"), values.get("drain_host_services")
@@ -515,7 +553,7 @@ def _steps_of(values, files, mistakes):
     return steps_of(values.get("drain_host_before"), steps, services, values.get("drain_host_after"), playbook_dir)
 
 
-def _restore_of(values, variables, files, mistakes):
+def _restore_of(values: Variables, variables: Variables, files: Files, mistakes: list[str]) -> Json:
     # What is no number was told already.
     if isinstance(values.get("restore_service_port"), int):
         # As it was written: int() takes more for a number than the role does.
@@ -536,7 +574,7 @@ def _restore_of(values, variables, files, mistakes):
     }
 
 
-def _what_to_ask(values):
+def _what_to_ask(values: Variables) -> Options:
     """What must answer before the host goes back, as the modules take it; empty where nothing does."""
     url, port = values.get("restore_service_url"), _port(values.get("restore_service_port"))
     if not url and port is None:
@@ -549,10 +587,10 @@ def _what_to_ask(values):
     return asked
 
 
-def _claimed_twice(settings, with_list):
+def _claimed_twice(settings: Mapping[str, Json], with_list: Collection[str]) -> list[str]:
     """Two hosts that stand for the same server of the same balancer: one's hold would be the other's. C(with_list): hosts with a list of balancers."""
-    owners = {}
-    mistakes = []
+    owners: dict[tuple[str, tuple[Any, ...]], dict[str | None, str]] = {}
+    mistakes: list[str] = []
     balancers = [(name, number, balancer) for name, values in settings.items() for number, balancer in enumerate(values["load_balancers"])]
     for name, number, balancer in balancers:
         for where, claimed, part in BALANCERS[balancer["provider"]].claims(balancer) if balancer["provider"] in BALANCERS else ():

@@ -11,11 +11,16 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
 
+Groups = Mapping[str, Sequence[str]]
+"""The names of the hosts of each group."""
 EVERYBODY = ("all", "*")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names that Ansible knows without an inventory."""
@@ -32,7 +37,7 @@ class TargetError(Exception):
     """The target has an unknown part, or one that cannot be understood."""
 
 
-def _regex_end(text):
+def _regex_end(text: str) -> int:
     """The end of the regular expression with which a text begins: the first comma or colon outside all brackets."""
     depth = place = 0
     while place < len(text):
@@ -40,7 +45,9 @@ def _regex_end(text):
         if char == "\\":
             place += 1
         elif char == "[":
-            place = _SET.match(text, place).end()
+            found = _SET.match(text, place)
+            assert found  # the bracket alone matches
+            place = found.end()
         elif char in "({":
             depth += 1
         elif char in ")}":
@@ -51,7 +58,7 @@ def _regex_end(text):
     return len(text)
 
 
-def _part_end(text, odd):
+def _part_end(text: str, odd: Iterable[re.Pattern[str]]) -> int:
     """The end of the name or pattern with which a text begins. C(odd): expressions for the names that contain a comma or a colon."""
     for name in odd:
         found = name.match(text)
@@ -63,7 +70,7 @@ def _part_end(text, odd):
     return found.end() if found else 0
 
 
-def _split(target, names, azure=()):
+def _split(target: Any, names: Collection[str], azure: Collection[str] = ()) -> list[str]:
     """The parts of a target. A name of the inventory, or a name in Azure (C(azure), in small letters), is one part, whatever characters it has."""
     if isinstance(target, (list, tuple)):
         entries = [str(entry) for entry in target]
@@ -85,15 +92,15 @@ def _split(target, names, azure=()):
     return parts
 
 
-def _body(part):
+def _body(part: str) -> str:
     return part[1:] if part[:1] in ("!", "&") else part
 
 
-def _is_pattern(body):
+def _is_pattern(body: str) -> bool:
     return body.startswith("~") or bool(re.search(r"[*?\[]", body))
 
 
-def _hosts_pattern(names):
+def _hosts_pattern(names: Sequence[str]) -> str:
     """A pattern for exactly these hosts. Ansible would split names with a comma or a colon, so the pattern is a regular expression."""
     if len(names) == 1 and _PLAIN.match(names[0]):
         return names[0]
@@ -101,7 +108,7 @@ def _hosts_pattern(names):
     return f"~^({'|'.join(escaped)})$"
 
 
-def _problem(body):
+def _problem(body: str) -> str | None:
     """What is wrong with a pattern, as the end of a sentence, or None. Ansible would ignore such a pattern, which may add hosts."""
     if not body.startswith("~"):
         if _BALANCED.match(body):
@@ -116,7 +123,7 @@ def _problem(body):
     return None
 
 
-def _pattern(body, groups):
+def _pattern(body: str, groups: Groups) -> str:
     """A pattern with the same meaning for Ansible. If Ansible would split the text, or read only a part, the pattern lists the hosts instead."""
     if split_host_pattern(body) == [body]:
         return body
@@ -128,17 +135,17 @@ def _pattern(body, groups):
     return _hosts_pattern([name for name in groups["all"] if name in found])
 
 
-def needs_variables(target, groups):
+def needs_variables(target: Any, groups: Groups) -> bool:
     """Whether the variables of the hosts are needed to find the hosts of the target."""
     parts = _split(target, {*groups, *groups["all"]})
     return _means_everybody(parts) or any(_unknown(_body(part), groups) for part in parts)
 
 
-def _means_everybody(parts):
+def _means_everybody(parts: Sequence[str]) -> bool:
     return any(part in EVERYBODY for part in parts) or all(part[0] == "!" for part in parts)
 
 
-def _unknown(body, groups):
+def _unknown(body: str, groups: Groups) -> bool:
     """Whether a part is neither a pattern nor a name of the inventory."""
     known = (*groups, *groups["all"], *LOCAL)
     if body in known:
@@ -149,7 +156,9 @@ def _unknown(body, groups):
     return not _is_pattern(body)
 
 
-def find_hosts(target, groups, variables=None, unknown=None, is_reported=False):
+def find_hosts(
+    target: Any, groups: Groups, variables: Mapping[str, Variables] | None = None, unknown: str | None = None, is_reported: bool = False,
+) -> str:
     """The target as a host pattern of Ansible, with commas between its parts. It matches at least one host.
 
     C(target): a text or a list. C(groups): the names of the hosts of each group. C(variables): the variables of each host, or None.
@@ -165,7 +174,7 @@ def find_hosts(target, groups, variables=None, unknown=None, is_reported=False):
     return pattern
 
 
-def _matches(pattern, groups):
+def _matches(pattern: str, groups: Groups) -> bool:
     """Whether the pattern matches any host. A limit of the command line does not count."""
     inventory = InventoryManager(DataLoader(), parse=False)
     for group, names in groups.items():
@@ -179,20 +188,21 @@ def _matches(pattern, groups):
         return False
 
 
-def _shown(target):
+def _shown(target: Any) -> str:
     return ",".join(map(str, target)) if isinstance(target, (list, tuple)) else str(target)
 
 
-def _resolve(target, groups, variables, ignore_unknown):
+def _resolve(target: Any, groups: Groups, variables: Mapping[str, Variables] | None, ignore_unknown: bool) -> str:
     hosts = list(groups["all"])
-    azure = {}
+    azure: dict[str, list[str]] = {}
     for name in hosts:
         bears = (variables[name].get("graceful_azure_resource_name") if variables else None) or name
         for key in sorted({name.lower(), str(bears).lower()}):
             azure.setdefault(key, []).append(name)
     parts = _split(target, {*groups, *hosts}, azure)
     shown = _shown(target)
-    found, unknown = [], []
+    found: list[str] = []
+    unknown: list[str] = []
     for part in parts:
         body = _body(part)
         sign = part[:len(part) - len(body)]
@@ -221,9 +231,9 @@ def _resolve(target, groups, variables, ignore_unknown):
     return ",".join(found)
 
 
-def _balancers_of_others(hosts, variables):
+def _balancers_of_others(hosts: Sequence[str], variables: Mapping[str, Variables]) -> list[str]:
     """Hosts that are balancers of others and have no balancer themselves. They are not VMs to handle."""
-    named = set()
+    named: set[str] = set()
     for name in hosts:
         balancers = variables[name].get("load_balancer_hosts")
         named.update(str(other) for other in balancers or () if other != name and not isinstance(balancers, str))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 
-def printable(value):
+def printable(value: Any) -> Any:
     """Replace every unprintable character by an escape, in texts at any depth of the value.
 
     Text from events, answers and records may contain anything. A raw line break or a terminal's escape sequence could forge lines of the output.
@@ -24,19 +25,19 @@ def printable(value):
     return value
 
 
-def clock(at, now=None):
+def clock(at: float, now: float | None = None) -> str:
     """A time of day in this machine's time zone. If it is not today, the date comes first."""
     local = time.localtime(at)
     same_day = now is None or local[:3] == time.localtime(now)[:3]
     return time.strftime("%H:%M:%S %Z" if same_day else "%Y-%m-%d %H:%M:%S %Z", local)
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
 
 
-def plural(number, noun):
+def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -13,6 +13,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from types import FrameType
 
 TICK = 0.1
 """Seconds between two checks whether the block must end."""
@@ -29,20 +31,20 @@ class TimeLimit:
     and may be half done.
     """
 
-    def __init__(self, seconds, is_unwanted=None):
+    def __init__(self, seconds: float, is_unwanted: Callable[[], bool] | None = None) -> None:
         self.seconds = seconds
         self.is_unwanted = is_unwanted
         self.parent = os.getppid()
         self.over = False
         self.ended = False
 
-    def __enter__(self):
+    def __enter__(self) -> TimeLimit:
         self.began = time.monotonic()
         self.handler = signal.signal(signal.SIGALRM, self._tick)
         self.left = signal.setitimer(signal.ITIMER_REAL, min(TICK, self.seconds), TICK)[0]
         return self
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self.handler)
         if self.left:
@@ -51,7 +53,7 @@ class TimeLimit:
         if self.over:
             raise CutOffError from None
 
-    def _tick(self, _signal, frame):
+    def _tick(self, _signal: int, frame: FrameType | None) -> None:
         if not self.over:
             self.over = time.monotonic() - self.began >= self.seconds
         if not self.over and self._is_given_up() and _waits(frame):
@@ -67,17 +69,17 @@ class TimeLimit:
             frame = frame.f_back
         raise CutOffError
 
-    def _is_given_up(self):
+    def _is_given_up(self) -> bool:
         # If the run was killed, its worker processes live on, because they have a session of their own.
         return os.getppid() != self.parent or bool(self.is_unwanted and self.is_unwanted())
 
 
-def pause(seconds):
+def pause(seconds: float) -> None:
     """Wait on the controller. A time limit may end this like a command that a connection runs."""
     time.sleep(seconds)
 
 
-def _waits(frame):
+def _waits(frame: FrameType | None) -> bool:
     """Whether a connection runs a command (its method of that name is on the stack) or nothing runs at all."""
     while frame:
         if frame.f_code.co_name in ("exec_command", "put_file") or frame.f_code is pause.__code__:

@@ -6,19 +6,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
 from ansible import constants as C
 from ansible import context
 from ansible.errors import AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
+
+if TYPE_CHECKING:
+    from ansible.template import Templar
 
 
-def resolve(templar, names, variables):
+def resolve(templar: Templar, names: Iterable[str], variables: Variables) -> tuple[Variables, dict[str, str]]:
     """Resolve the named variables of one host.
 
     Returns the values of those that are set and, by name, a sentence without a full stop about each one that cannot be resolved.
     C(variables): all variables of the host, as they are written. The templates may refer to any of them.
     """
     templar = templar.copy_with_new_env(available_variables=variables)
-    values, mistakes = {}, {}
+    values: Variables = {}
+    mistakes: dict[str, str] = {}
     for name in sorted(names):
         if name in variables:
             try:
@@ -30,12 +38,12 @@ def resolve(templar, names, variables):
     return values, mistakes
 
 
-def usual_connection():
+def usual_connection() -> str:
     """How Ansible reaches a machine that does not say it."""
-    return context.CLIARGS.get("connection") or C.DEFAULT_TRANSPORT
+    return str(context.CLIARGS.get("connection") or C.DEFAULT_TRANSPORT)
 
 
-def unsaid_connections(connections, usual):
+def unsaid_connections(connections: Mapping[str, str | None], usual: str) -> list[str]:
     """The machines that do not say how they are reached, if another one is reached in another way than the usual one.
 
     In a loop over machines, Ansible reaches a machine without C(ansible_connection) as it reached the machine before. After localhost, that would be the

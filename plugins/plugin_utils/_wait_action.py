@@ -13,12 +13,14 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from typing import Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 display = Display()
 
@@ -47,30 +49,31 @@ class WaitAction(ActionBase):
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
 
-    def limit(self, timeout):
+    def limit(self, timeout: float) -> float:
         """Seconds for the whole wait, by the task's timeout: 0 for one call, math.inf for no limit."""
         return timeout
 
-    def step_args(self, seconds, left, last):
+    def step_args(self, seconds: float, left: float, last: Json | None) -> Options:
         """Arguments of one call. C(seconds): its time. C(left): the rest of the whole time. C(last): the result of the call before, or None."""
         return dict(self._task.args, timeout=seconds)
 
-    def finished(self, result):
+    def finished(self, result: Json) -> bool:
         """Whether this result ends the wait. It may be the result of a failure."""
         raise NotImplementedError
 
-    def progress(self, result):
+    def progress(self, result: Json | None) -> str:
         """What the action waits for, in a few words. C(result): the last one, or None."""
         raise NotImplementedError
 
-    def timed_out(self, result, error, elapsed):
+    def timed_out(self, result: Json | None, error: Exception | None, elapsed: float) -> Json:
         """The result when the time is over. C(error): why the connection is lost, or None."""
         if error is not None:
             raise error
-        return result
+        return result or {}
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> Json:
+        result: Json = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
         seconds = self._seconds()
         if self._task.check_mode or self._task.async_val or not seconds > 0:
             result.update(self._run_module(task_vars, wrap_async=self._task.async_val))
@@ -78,7 +81,7 @@ class WaitAction(ActionBase):
             result.update(self._wait(seconds, task_vars))
         return result
 
-    def _seconds(self):
+    def _seconds(self) -> float:
         # A wrong value goes to the module unchanged, because the module's message names it.
         try:
             seconds = float(self._task.args.get("timeout", self.DEFAULT_TIMEOUT))
@@ -86,11 +89,12 @@ class WaitAction(ActionBase):
             return 0.0
         return self.limit(seconds) if 0 <= seconds < math.inf else 0.0
 
-    def _wait(self, seconds, task_vars):
+    def _wait(self, seconds: float, task_vars: Variables) -> Json:
         started = told = self.monotonic()
         if seconds > self.STEP_SECONDS:
             self._notice_silence()
-        last = error = None
+        last: Json | None = None
+        error: Exception | None = None
         elapsed = 0.0
         while True:
             step = max(self.STEP_SECONDS, min(self.LONGEST_STEP_SECONDS, elapsed))
@@ -112,12 +116,13 @@ class WaitAction(ActionBase):
                 told = self.monotonic()
                 self._tell(task_vars, last, error, elapsed, seconds)
 
-    def _run_module(self, task_vars, **options):
+    def _run_module(self, task_vars: Variables, **options: Any) -> Json:
         if is_windows(self, task_vars):
             return run_module(self, self._task.action.rpartition(".")[2], options.get("module_args", self._task.args), task_vars)
-        return self._execute_module(task_vars=task_vars, **options)
+        result: Json = self._execute_module(task_vars=task_vars, **options)
+        return result
 
-    def _step(self, step, left, last, was_lost, task_vars):
+    def _step(self, step: float, left: float, last: Json | None, was_lost: bool, task_vars: Variables) -> tuple[Json | None, Exception | None]:
         """One call: its result and None, or None and the error."""
         args = self.step_args(min(step, left), left, last)
         try:
@@ -141,12 +146,12 @@ class WaitAction(ActionBase):
         return result, None
 
     @staticmethod
-    def _was_killed(result):
+    def _was_killed(result: Json) -> bool:
         # A host that shuts down ends its processes by a signal. A module that cannot run at all ends in another way.
         rc = result.get("rc")
         return isinstance(rc, int) and (rc < 0 or rc > 128)
 
-    def _notice_silence(self):
+    def _notice_silence(self) -> None:
         """Make ssh end by itself a few seconds after the host has become silent."""
         connection = self._connection
         if connection.transport != "ssh":
@@ -163,13 +168,13 @@ class WaitAction(ActionBase):
             # This is another connection plugin with the name ssh, without these options.
             return
 
-    def _reset_connection(self):
+    def _reset_connection(self) -> None:
         try:
             self._connection.reset()
         except AnsibleError as error:
             display.vvv(f"could not reset the connection: {error}")
 
-    def _tell(self, task_vars, result, error, elapsed, seconds):
+    def _tell(self, task_vars: Variables, result: Json | None, error: Exception | None, elapsed: float, seconds: float) -> None:
         limit = "" if seconds == math.inf else f" of {seconds:.0f}"
         lost = "" if error is None else "; the host cannot be reached"
         line = f"{task_vars['inventory_hostname']}: waiting for {self.progress(result)}, {elapsed:.0f}{limit} s{lost}"

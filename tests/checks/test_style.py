@@ -21,6 +21,10 @@ def test_yamllint():
     must_pass("yamllint", "--strict", ".")
 
 
+def test_mypy():
+    must_pass("mypy")
+
+
 def test_shellcheck():
     if not shutil.which("shellcheck"):
         pytest.skip("shellcheck is not installed")

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, check_options
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from collections.abc import Iterator
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 
 class Cluster(Kind):
@@ -19,26 +22,26 @@ class Cluster(Kind):
     windows = False
     files = "cluster"
 
-    def __init__(self, member):
+    def __init__(self, member: type[Member]) -> None:
         self.name = member.type
         self.options = ("cluster", *member.options)
         self.record = f"{KIND}_{member.type}"
         self._member = member
 
-    def step(self, options, folder):
+    def step(self, options: Options, folder: str) -> DrainStep:
         step = {"options": check_options(self._member, self._own(options))[0], "out": True, "in": True}
         if self._member.one_by_one:
             # Its hosts go out one after the other.
             step["cluster"] = str(options.get("cluster") or options["name"])
         return step
 
-    def problems(self, options, file_problem):
+    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
         cluster = options.get("cluster")
         if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, (str, int)) or not str(cluster).strip()):
             yield "cluster", f"{cluster!r} is no name; give all hosts of one cluster the same name"
         yield from check_options(self._member, self._own(options))[1]
 
-    def acts(self, group, hold):
+    def acts(self, group: StepGroup, hold: Options) -> Options:
         (step,) = group["steps"] or [None]
         args = dict({"type": self.name, "timeout": 0}, **hold)
         if group["names"]:
@@ -47,5 +50,5 @@ class Cluster(Kind):
             args["options"] = step["options"]
         return args
 
-    def _own(self, options):
+    def _own(self, options: Options) -> Options:
         return {key: options[key] for key in self._member.options if options.get(key) is not None}

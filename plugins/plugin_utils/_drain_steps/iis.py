@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from collections.abc import Iterator
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 
 class Iis(Kind):
@@ -16,20 +19,20 @@ class Iis(Kind):
     record = "iis"
     common = False
 
-    def step(self, options, folder):
+    def step(self, options: Options, folder: str) -> DrainStep:
         found = {key: [str(name) for name in options.get(key) or ()] for key in self.options}
         if not any(found.values()):
             found["sites"] = [options["name"]]
-        return dict(found, out=True, **{"in": True})
+        return {**found, "out": True, "in": True}
 
-    def problems(self, options, file_problem):
+    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
         for key in self.options:
             value = options.get(key)
             if value is not None and not (isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)):
                 yield key, f"{value!r} is not a list of names"
 
-    def acts(self, group, hold):
+    def acts(self, group: StepGroup, hold: Options) -> Options:
         # Without names it is about all that is held.
         named = group["steps"] if group["names"] else ()
         things = {key: [name for step in named for name in step[key]] for key in self.options}
-        return dict({key: names for key, names in things.items() if names}, timeout=0, **hold)
+        return {**{key: names for key, names in things.items() if names}, "timeout": 0, **hold}

@@ -12,6 +12,12 @@ C(conflicts) and C(changed). It tells what a reboot has undone, and waits where 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
+
+FileProblem = Callable[[str], str | None]
+"""Returns what is wrong with a task file, as a sentence, or None."""
 
 
 class Kind:
@@ -19,7 +25,7 @@ class Kind:
     is done in that direction), and what else C(step) puts in."""
 
     name = ""
-    options = ()
+    options: tuple[str, ...] = ()
     """Keys that a step of this type may have besides C(name) and C(type)."""
     module = ""
     """The module that puts and releases its hold. It is run without the role if C(acts) returns its options."""
@@ -39,14 +45,14 @@ class Kind:
     """What the files of the roles that take and undo the step are called by, if not by its type."""
     names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-    def step(self, options, folder):
+    def step(self, options: Options, folder: str) -> DrainStep:
         """What a normalised step has besides C(name), C(type) and C(idle). C(folder): what paths are relative to."""
         return {"out": True, "in": True}
 
-    def problems(self, options, file_problem):
+    def problems(self, options: Json, file_problem: FileProblem) -> Iterable[tuple[str, str]]:
         """What is wrong with the options: pairs of an option (or an empty text) and a sentence. C(file_problem): what is wrong with a task file, or None."""
         return ()
 
-    def acts(self, group, hold):
+    def acts(self, group: StepGroup, hold: Options) -> Options | None:
         """The options of its module; None if a role has to do it. C(hold): its options that say what is held or released."""
         raise NotImplementedError

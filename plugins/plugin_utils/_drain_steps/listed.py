@@ -10,21 +10,28 @@ The settings are read here and nowhere else: roles and plan read the list.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, StepGroup
 
 OPTION = "drain_host_steps"
 RESERVED = ("drain_host_before", "drain_host_after")
 """The names of the steps that these options make."""
 
 
-def steps_of(before=None, steps=(), services=(), after=None, folder=""):
+def steps_of(
+    before: str | None = None, steps: Any = (), services: Iterable[Any] | None = (), after: str | None = None, folder: str = "",
+) -> list[DrainStep]:
     """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*). What C(mistakes_in) tells is left out."""
     first, last = ([{"name": f"drain_host_{name}", "type": "tasks", "out": path}] if path else [] for name, path in (("before", before), ("after", after)))
-    given = [_entry(entry) for entry in steps or ()] if isinstance(steps, (list, tuple)) else []
-    given = [entry for entry in given if entry and entry.get("name") not in (None, "") and str(entry.get("type")) in KINDS]
+    entries = [_entry(entry) for entry in steps or ()] if isinstance(steps, (list, tuple)) else []
+    given = [entry for entry in entries if entry and entry.get("name") not in (None, "") and str(entry.get("type")) in KINDS]
     named = [{"name": str(service), "type": "service"} for service in services or ()]
-    found, idle = [], False
+    found: list[DrainStep] = []
+    idle = False
     for entry in [*first, *given, *named, *last]:
         kind = KINDS[entry["type"]]
         idle = idle or kind.needs_idle or entry in last
@@ -36,12 +43,12 @@ def steps_of(before=None, steps=(), services=(), after=None, folder=""):
     return found
 
 
-def groups_out(steps):
+def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
     """The steps that go out, those together that are one call. A group has C(type), C(files), C(idle), C(names) and C(steps)."""
     return _groups([step for step in steps if step["out"]])
 
 
-def groups_in(steps, there=None):
+def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) -> list[StepGroup]:
     """The same of those that come in, the last first. A group without names stands for all that is on record still.
 
     C(there): the kinds of records that the host has; None if nobody knows.
@@ -59,12 +66,12 @@ def groups_in(steps, there=None):
     return found
 
 
-def _group(kind):
+def _group(kind: Kind) -> StepGroup:
     return {"type": kind.name, "files": kind.files or kind.name, "names": [], "steps": []}
 
 
-def _groups(steps):
-    found = []
+def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
+    found: list[StepGroup] = []
     for step in steps:
         if not (found and found[-1]["type"] == step["type"] and KINDS[step["type"]].together):
             found.append(dict(_group(KINDS[step["type"]]), idle=step["idle"]))
@@ -73,7 +80,7 @@ def _groups(steps):
     return found
 
 
-def drain_steps(present=None, **given):
+def drain_steps(present: Collection[str] | None = None, **given: Any) -> Json:
     """What the roles go by: C(out), C(in) (groups), C(files_in) (whether task files run when the host comes in), C(in_only) (the records of steps
     that do nothing when the host goes out), C(undone) (the records of steps that no file of their own undoes), C(records) (the names of all records of
     task files that they may leave).
@@ -92,7 +99,7 @@ def drain_steps(present=None, **given):
     }
 
 
-def mistakes_in(steps, services, file_problem):
+def mistakes_in(steps: Any, services: Iterable[Any] | None, file_problem: FileProblem) -> Iterator[str]:
     """Sentences about what is wrong in C(drain_host_steps). C(file_problem): what is wrong with a task file, as a sentence, or None."""
     if not isinstance(steps, (list, tuple)):
         return
@@ -104,7 +111,7 @@ def mistakes_in(steps, services, file_problem):
         if entry is None:
             yield f"{where}: {given!r} is neither a dictionary nor the name of a service"
             continue
-        kind = KINDS.get(entry.get("type")) if isinstance(entry.get("type"), str) else None
+        kind = KINDS.get(entry["type"]) if isinstance(entry.get("type"), str) else None
         if kind is None:
             told = f"{entry['type']!r} is no type of step{_meant(entry['type'], KINDS)}" if "type" in entry else "not set"
             yield f"{where}.type: {told}; there is {', '.join(KINDS)}"
@@ -123,17 +130,17 @@ def mistakes_in(steps, services, file_problem):
             yield from (f"{where}{f'.{option}' if option else ''}: {problem}" for option, problem in kind.problems(entry, file_problem))
 
 
-def _entry(given):
+def _entry(given: Any) -> Json | None:
     """A step as a dictionary; None if it is none. A text is a service."""
     if isinstance(given, str):
         return {"name": given, "type": "service"}
     return given if isinstance(given, dict) else None
 
 
-def _plain(name):
+def _plain(name: str) -> str:
     return name.removesuffix(".service")
 
 
-def _meant(word, words):
+def _meant(word: object, words: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(word), list(words), n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, StepGroup
 
 
 class Service(Kind):
@@ -18,10 +20,10 @@ class Service(Kind):
     together = True
     names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
 
-    def problems(self, options, file_problem):
+    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
         if str(options.get("name")).removesuffix(".service").endswith("@"):
             yield "name", f"{options['name']!r} is a template; name an instance of it"
 
-    def acts(self, group, hold):
+    def acts(self, group: StepGroup, hold: Options) -> Options:
         # Without names it is about all services that are held.
         return dict({"services": group["names"]} if group["names"] else {}, timeout=0, **hold)

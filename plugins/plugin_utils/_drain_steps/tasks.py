@@ -10,8 +10,10 @@ There is only the record to look at (module C(task_hold)): it is put before C(ou
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 OUT_RECORD, IN_RECORD = "drain_host_step_", "restore_service_step_"
 """How the names of its records begin: of those that are put when a step goes out, and of those that a step without C(out) needs when it comes in."""
@@ -23,17 +25,17 @@ class Tasks(Kind):
     module = "task_hold"
     needs_idle = False
 
-    def step(self, options, folder):
+    def step(self, options: Options, folder: str) -> DrainStep:
         files = {way: os.path.join(folder, str(options[way])) if options.get(way) else "" for way in self.options}
         return dict(files, record=(OUT_RECORD if files["out"] else IN_RECORD) + options["name"])
 
-    def problems(self, options, file_problem):
+    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
         if not any(options.get(way) for way in self.options):
             yield "", "neither out nor in is set; give at least one task file"
         for way in self.options:
-            problem = options.get(way) and file_problem(str(options[way]))
+            problem = file_problem(str(options[way])) if options.get(way) else None
             if problem:
                 yield way, problem
 
-    def acts(self, group, hold):
+    def acts(self, group: StepGroup, hold: Options) -> None:
         return None

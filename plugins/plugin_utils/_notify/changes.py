@@ -9,8 +9,15 @@ Each has a key. What is in the list of the keys that were told is not told again
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, held_since, shape
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+Change = Json
+"""One change, see C(_change)."""
+Notification = Json
+"""What templates of the user see, see C(notification)."""
 STATES = ("draining", "approved", "restored", "needs_person", "failed")
 """What a change can be, as in the option C(states)."""
 DAY = 86400.0
@@ -21,31 +28,31 @@ MOST_HOSTS = 10
 """How many hosts a sentence names."""
 
 
-def changes(story, passed, memory, told):
+def changes(story: Story, passed: Pass, memory: Json, told: Mapping[str, float]) -> list[tuple[str, Change]]:
     """What is new in a pass, as C((key, change)). C(told): per key of what was told, when."""
     found = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
     return [(key, dict(change, time=passed["time"])) for key, change in found if key not in told]
 
 
-def still(told, now):
+def still(told: Mapping[str, float], now: float) -> dict[str, float]:
     """What was told recently enough not to be told again."""
     return {key: at for key, at in told.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
 
 
-def notification(found):
+def notification(found: Sequence[Change]) -> Notification:
     """What the templates of the user see: all changes of a pass in one text, and each by itself."""
     texts = [change["text"] for change in found]
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
     return {"title": f"{texts[0]}{more}", "text": "\n".join(texts), "changes": list(found)}
 
 
-def names(hosts):
+def names(hosts: Iterable[str]) -> str:
     hosts = list(hosts)
     left = len(hosts) - MOST_HOSTS
     return ", ".join(hosts[:MOST_HOSTS]) + (f" and {left} more" if left > 0 else "")
 
 
-def _change(state, text, hosts, event=None):
+def _change(state: str, text: str, hosts: Iterable[str], event: Json | None = None) -> Change:
     event = event or {}
     return {
         "state": state, "text": text, "hosts": list(hosts), "event_id": event.get("event_id"), "event_type": event.get("event_type"),
@@ -53,11 +60,11 @@ def _change(state, text, hosts, event=None):
     }  # fmt: skip
 
 
-def _label(event):
+def _label(event: Json) -> str:
     return f"{event['event_type'] or 'event'} {event['event_id']}"
 
 
-def _of_events(story, passed, memory):
+def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, Change]]:
     held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
@@ -74,20 +81,20 @@ def _of_events(story, passed, memory):
             yield f"restored {key}", _change("restored", f"{_label(event)}: {told['outcome']}; {names(back)} back in service", back, event)
 
 
-def _of_persons(story, passed):
-    groups = {}
+def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
+    groups: dict[tuple[str | None, str], list[str]] = {}
     for name, decision in passed["hosts"].items():
         if decision["state"] == "needs_person":
             event_id = (decision["events"] or [None])[0]
             groups.setdefault((event_id, decision["reason"]), []).append(name)
     for (event_id, reason), hosts in groups.items():
-        event = story["events"].get(event_id)
+        event = story["events"].get(event_id) if event_id else None
         label = f" ({_label(event)})" if event else ""
         text = f"{names(hosts)} {'needs' if len(hosts) == 1 else 'need'} a person{label}: {reason}"
         yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts, event)
 
 
-def _of_run(story, passed):
+def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
     """That a run failed, unless all that it would say is said of its hosts."""
     run = story["run"]
     if not (run["finished"] and run["failed"]):

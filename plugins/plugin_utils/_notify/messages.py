@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import json
 import urllib.parse
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import STATES
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import STATES, Notification
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+Entry = dict[str, Any]
+"""One entry of C(handle_events_notify)."""
 
 OF_TEMPLATES = "graceful_azure_notification"
 """The variable that templates of the user read."""
@@ -19,7 +25,7 @@ COMMON = ("type", "states", "template")
 WEBHOOK = "webhook"
 REQUIRED = {WEBHOOK: "url", "mail": "to", "slack": "token", "teams": "webhook"}
 """Per type the option that must be given."""
-OPTIONS = {
+OPTIONS: dict[str, tuple[str, ...]] = {
     WEBHOOK: ("url", "headers"),
     "mail": ("to", "cc", "sender", "host", "port", "username", "password", "secure"),
     "slack": ("token", "channel", "domain"),
@@ -30,17 +36,17 @@ MODULES = {"mail": "mail", "slack": "slack", "teams": "office_365_connector_card
 JSON = "application/json"
 
 
-def mistakes_in(entries, is_installed):
+def mistakes_in(entries: Any, is_installed: bool) -> list[str]:
     """What is wrong with the entries, as sentences. C(is_installed): whether the collection that has the modules is there."""
     if not isinstance(entries, list):
         return [f"{NOTIFY}: it must be a list of dictionaries, each with a type"]
-    mistakes = []
+    mistakes: list[str] = []
     for number, entry in enumerate(entries):
         mistakes.extend(f"{NOTIFY}[{number}]: {mistake}" for mistake in _mistakes_in(entry, is_installed))
     return mistakes
 
 
-def _mistakes_in(entry, is_installed):
+def _mistakes_in(entry: Any, is_installed: bool) -> list[str]:
     if not isinstance(entry, dict):
         return ["it is not a dictionary"]
     kind = entry.get("type")
@@ -63,7 +69,7 @@ def _mistakes_in(entry, is_installed):
     return mistakes
 
 
-def _webhook_mistakes(entry):
+def _webhook_mistakes(entry: Entry) -> Iterator[str]:
     headers = entry.get("headers") or {}
     if not isinstance(headers, dict):
         yield "headers: it must be a dictionary of texts"
@@ -79,11 +85,12 @@ def _webhook_mistakes(entry):
             yield f"template: it does not yield JSON ({error}); {hint}"
 
 
-def states_of(entry):
-    return entry.get("states", STATES)
+def states_of(entry: Entry) -> Collection[str]:
+    states: Collection[str] = entry.get("states", STATES)
+    return states
 
 
-def message(entry, notification):
+def message(entry: Entry, notification: Notification) -> Json:
     """What is sent for an entry whose templates saw this notification, as C(send.py) takes it."""
     kind = entry["type"]
     about = {"label": _label(entry)}
@@ -103,22 +110,28 @@ def message(entry, notification):
     return dict(about, module=f"{COLLECTION}.{MODULES[kind]}", options=options)
 
 
-def _label(entry):
+def _label(entry: Entry) -> str:
     """How it is called in warnings. An address may hold a secret, so only its host is told."""
-    where = {WEBHOOK: lambda: _host(entry["url"]), "mail": lambda: entry["to"], "slack": lambda: entry.get("channel"), "teams": lambda: None}[entry["type"]]()
-    return f"{entry['type']} to {', '.join(where) if isinstance(where, list) else where}" if where else entry["type"]
+    told: dict[str, Callable[[], Any]] = {
+        WEBHOOK: lambda: _host(entry["url"]),
+        "mail": lambda: entry["to"],
+        "slack": lambda: entry.get("channel"),
+        "teams": lambda: None,
+    }
+    where = told[entry["type"]]()
+    return f"{entry['type']} to {', '.join(where) if isinstance(where, list) else where}" if where else str(entry["type"])
 
 
-def _content_type(headers):
+def _content_type(headers: Mapping[Any, Any]) -> str:
     return next((str(value) for name, value in headers.items() if str(name).lower() == "content-type"), JSON)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     """A template may yield more than text."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _is_url(address):
+def _is_url(address: Any) -> bool:
     try:
         parts = urllib.parse.urlsplit(str(address))
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and str(address).isprintable() and " " not in str(address)
@@ -126,7 +139,7 @@ def _is_url(address):
         return False
 
 
-def _host(address):
+def _host(address: Any) -> str:
     try:
         parts = urllib.parse.urlsplit(str(address))
         return parts.hostname or str(address)[:12]

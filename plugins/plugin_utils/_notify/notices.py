@@ -18,15 +18,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ansible import constants as C
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import changes, notification, still
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import Change, Notification, changes, notification, still
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages import COLLECTION, OF_TEMPLATES, message, mistakes_in, states_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import installed
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Pass, Story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+
+if TYPE_CHECKING:
+    from ansible.template import Templar
 
 SEND = os.path.join(os.path.dirname(__file__), "send.py")
 SECONDS = 60
@@ -41,12 +48,28 @@ EXAMPLE = {
 """What the templates are tried with. A text may have quotes and several lines."""
 
 
-def begin():
-    """What a run remembers from pass to pass. C(queue): changes that are not sent yet. C(told): per key of a change, when it was told."""
+class Sender(TypedDict):
+    """The process that sends."""
+
+    result: str   # the file in which it says how that went
+    until: float  # when it must have ended
+
+
+class Notices(TypedDict):
+    """What a run remembers from pass to pass."""
+
+    queue: list[Change]     # what is not sent yet
+    told: dict[str, float]  # per key of a change, when it was told
+    sender: Sender | None
+    warned: list[str]
+
+
+def begin() -> Notices:
+    """What a run remembers from pass to pass, at its beginning."""
     return {"queue": [], "told": {}, "sender": None, "warned": []}
 
 
-def mistakes(templar, variables):
+def mistakes(templar: Templar, variables: Variables) -> list[str]:
     """What is wrong with the variable, before anything is done."""
     entries, unresolved = _entries(templar, variables, notification([EXAMPLE, EXAMPLE]))
     if unresolved:
@@ -54,7 +77,7 @@ def mistakes(templar, variables):
     return mistakes_in(entries, installed(COLLECTION) is not None)
 
 
-def tell(notices, told_story, passed, memory, templar, variables):
+def tell(notices: Notices, told_story: Story, passed: Pass, memory: Json, templar: Templar, variables: Variables) -> list[str]:
     """Add what is new in a pass, and begin to send it. Returns warnings."""
     warnings = _collect(notices)
     for key, change in changes(told_story, passed, memory, still({**_read(), **notices["told"]}, passed["time"])):
@@ -63,10 +86,10 @@ def tell(notices, told_story, passed, memory, templar, variables):
     return warnings + _send(notices, templar, variables)
 
 
-def end(notices, templar, variables):
+def end(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     """Have what is left sent, and wait for it, but not for long. Returns warnings."""
     deadline = time.monotonic() + PATIENCE
-    warnings = []
+    warnings: list[str] = []
     while notices["queue"] or notices["sender"]:
         warnings += _collect(notices) + _send(notices, templar, variables)
         if time.monotonic() > deadline:
@@ -76,18 +99,19 @@ def end(notices, templar, variables):
     return warnings
 
 
-def _entries(templar, variables, told):
+def _entries(templar: Templar, variables: Variables, told: Notification) -> tuple[Any, str]:
     values, unresolved = resolve(templar, [NOTIFY], dict(variables, **{OF_TEMPLATES: wrap_var(told)}))
     # The value itself may hold secrets, so it is not told.
     why = unresolved.get(NOTIFY, "").rpartition("cannot be resolved: ")[2]
-    return values.get(NOTIFY), why and f"{NOTIFY}: it cannot be resolved: {why}"
+    return values.get(NOTIFY), f"{NOTIFY}: it cannot be resolved: {why}" if why else ""
 
 
-def _send(notices, templar, variables):
+def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     if notices["sender"] or not notices["queue"]:
         return []
     queue, notices["queue"] = notices["queue"], []
-    messages, warnings = [], []
+    messages: list[Json] = []
+    warnings: list[str] = []
     entries, unresolved = _entries(templar, variables, notification(queue))
     for number, entry in enumerate(entries or ()):
         wanted = [change for change in queue if change["state"] in states_of(entry)]
@@ -107,7 +131,7 @@ def _send(notices, templar, variables):
     return _once(notices, [unresolved, *warnings] if unresolved else warnings)
 
 
-def _start(messages):
+def _start(messages: list[Json]) -> Sender:
     """Start the process that sends these; returns where it says how that went, and when it must have ended."""
     result = os.path.join(tempfile.mkdtemp(prefix="graceful-azure-notify-"), "failed.json")
     environment = dict(os.environ, ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, C.COLLECTIONS_PATHS)))
@@ -116,12 +140,13 @@ def _start(messages):
     process = subprocess.Popen(
         [sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
     )
+    assert process.stdin is not None
     with process.stdin as stream, contextlib.suppress(BrokenPipeError):
         stream.write(json.dumps({"messages": messages, "seconds": SECONDS, "result": result}, default=str).encode())
     return {"result": result, "until": time.time() + SECONDS + 5}
 
 
-def _collect(notices):
+def _collect(notices: Notices) -> list[str]:
     """What the process said that has ended, as warnings."""
     sender = notices["sender"]
     if not sender:
@@ -141,18 +166,18 @@ def _collect(notices):
     return _once(notices, [f"{label}: not sent: {why}" for label, why in failed])
 
 
-def _once(notices, warnings):
+def _once(notices: Notices, warnings: Iterable[str]) -> list[str]:
     """Each warning is given once in a run."""
     fresh = [warning for warning in dict.fromkeys(warnings) if warning not in notices["warned"]]
     notices["warned"].extend(fresh)
-    return printable(fresh)
+    return list(printable(fresh))
 
 
-def _path():
+def _path() -> str:
     return os.path.join(C.ANSIBLE_HOME, "graceful_azure_told.json")
 
 
-def _read():
+def _read() -> dict[str, float]:
     """What former runs have told. A file that cannot be read tells nothing."""
     try:
         with open(_path(), encoding="utf-8") as stream:
@@ -162,7 +187,7 @@ def _read():
         return {}
 
 
-def _keep(told):
+def _keep(told: dict[str, float]) -> None:
     """Add what this run has told to the file, while no other run does."""
     os.makedirs(C.ANSIBLE_HOME, exist_ok=True)
     with open(f"{_path()}.lock", "w", encoding="utf-8") as lock:

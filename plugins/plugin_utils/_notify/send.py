@@ -21,9 +21,12 @@ import sys
 import tempfile
 import time
 import urllib.error
+from typing import Any, NoReturn
 
 from ansible.module_utils.urls import open_url
 
+Message = dict[str, Any]
+"""One message, see C(message) in C(messages.py)."""
 REQUEST_SECONDS = 10
 MODULE_SECONDS = 30
 TRIES = 2
@@ -39,7 +42,7 @@ class OutOfTime(BaseException):
     """All messages together have taken too long."""
 
 
-def post(message):
+def post(message: Message) -> None:
     body = message["body"].encode("utf-8", "backslashreplace")
     try:
         open_url(message["url"], data=body, headers=message["headers"], method="POST", timeout=REQUEST_SECONDS).close()
@@ -50,7 +53,7 @@ def post(message):
         raise SendError(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__) from None
 
 
-def run_module(message):
+def run_module(message: Message) -> None:
     """Run a module of another collection by Ansible's own command, on this machine."""
     with tempfile.TemporaryDirectory(prefix="graceful-azure-") as folder:
         given = os.path.join(folder, "message.yml")
@@ -76,7 +79,7 @@ def run_module(message):
         raise SendError(f"{message['module']}: {_why(output.decode('utf-8', 'replace'))}")
 
 
-def _as_yaml(value):
+def _as_yaml(value: Any) -> str:
     """A value that is never a template. JSON is YAML, but a tag is needed at each text."""
     if isinstance(value, str):
         text = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
@@ -86,17 +89,17 @@ def _as_yaml(value):
     return json.dumps(value)
 
 
-def _why(output):
+def _why(output: str) -> str:
     """The message of a module in what the command printed."""
     found = re.search(r"=> (\{.*\})", output, re.DOTALL)
     try:
-        return str(json.loads(found[1])["msg"])
+        return str(json.loads(found[1] if found else "")["msg"])
     except (TypeError, ValueError, KeyError):
         lines = [line for line in output.splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it failed and said nothing"
 
 
-def send(message):
+def send(message: Message) -> None:
     for number in range(TRIES):
         try:
             return post(message) if "url" in message else run_module(message)
@@ -106,11 +109,11 @@ def send(message):
         time.sleep(PAUSE)
 
 
-def main():
+def main() -> None:
     given = json.load(sys.stdin)
     left, failed = list(given["messages"]), []
 
-    def end(_number, _frame):
+    def end(_number: int, _frame: object) -> NoReturn:
         raise OutOfTime
 
     signal.signal(signal.SIGALRM, end)

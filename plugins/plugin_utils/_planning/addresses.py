@@ -7,20 +7,28 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 LOOPBACK = ("127.0.0.1", "::1")
 
 
-def address_text(address, port):
+def address_text(address: str, port: int | None) -> str:
     """An address and a port as people write them, and as the modules read them."""
     port = port or 0  # none of its own: the client's is taken
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def addresses_of(hosts, partial=False):
+def addresses_of(hosts: Collection[Host], partial: bool = False) -> Addresses:
     """The C(Addresses) of all targets. C(partial): other hosts behind the same balancers are no targets, and nobody knows their addresses."""
-    owners, claims = {}, {}
+    owners: dict[str, set[str]] = {}
+    claims: dict[tuple[str | None, int | None], set[str]] = {}
     for host in hosts:
         for address in host.addresses or ():
             owners.setdefault(address, set()).add(host.name)
@@ -34,11 +42,11 @@ def addresses_of(hosts, partial=False):
 class Addresses:
     """What leads to a host, and to nobody else."""
 
-    owners: dict      # names of the targets, by address
-    claims: dict      # names of the targets whose connections are counted, by network and port
+    owners: dict[str, set[str]]  # names of the targets, by address
+    claims: dict[tuple[str | None, int | None], set[str]]  # names of the targets whose connections are counted, by network and port
     all_known: bool
 
-    def leads_to(self, host, at, led, named, machine):
+    def leads_to(self, host: Host, at: tuple[str | None, int | None], led: Collection[Json | None], named: Collection[str | None], machine: Json) -> bool:
         """Whether an address and port lead to the host, and to no other target, as far as can be told.
 
         C(led): where the host's places led when they were taken out. C(named): the addresses to which the places of its own name lead.
@@ -56,24 +64,24 @@ class Addresses:
             return True
         return self._counts(host, port, machine) and (bool(owners) or ipaddress.ip_address(address).is_loopback)
 
-    def searched(self, host, machine):
+    def searched(self, host: Host, machine: Json) -> list[str]:
         """What leads to the host, as texts for a look at that machine."""
         known = host.addresses or []
         own = [address for address in known if self._is_own(host, address, machine)]
         shared = [*LOOPBACK, *(address for address in known if address not in own)]
         return own + [address_text(address, port) for port in host.ports if self._counts(host, port, machine) for address in shared]
 
-    def _is_own(self, host, address, machine):
+    def _is_own(self, host: Host, address: str, machine: Json) -> bool:
         """Whether an address is the host's alone among the targets. Bridges of containers have the same one on every machine, the balancer's too."""
         if self.owners.get(address) != {host.name}:
             return False
         return address not in (machine.get("addresses") or ()) or self._is_here(host, machine)
 
     @staticmethod
-    def _is_here(host, machine):
+    def _is_here(host: Host, machine: Json) -> bool:
         """Whether the balancer runs on the host itself."""
         return host.network is not None and host.network == machine.get("network")
 
-    def _counts(self, host, port, machine):
+    def _counts(self, host: Host, port: int | None, machine: Json) -> bool:
         """Whether the port alone tells the host from all targets that share its machine, which is the balancer's, too."""
         return self._is_here(host, machine) and self.claims.get((host.network, port)) == {host.name}

@@ -7,13 +7,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_fresh, is_ready, out_since, silent_for, unready_from_outside
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    Drain,
+    drain_until,
+    is_fresh,
+    is_ready,
+    silent_for,
+    unready_from_outside,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 READY = 15.0
 """Seconds for which a host that was found ready counts as ready."""
@@ -23,30 +34,30 @@ SILENT = 10.0
 """Seconds for which none of the VMs that an event names must have answered before it is approved from outside."""
 
 
-def is_not_ours(event, observed):
+def is_not_ours(event: Event, observed: Observed) -> bool:
     """Whether the event is not ours to approve, because it names a VM that is no target."""
     return bool(event.strangers) and any(host.settings.unknown_resources != "ignore" for host in observed.members(event))
 
 
-def begins(host, event):
+def begins(host: Host, event: Event) -> float:
     """When the preparation of the host for the event may begin, as its rule says."""
-    lead_time = event.rule["lead_time"]
+    lead_time = event.decided_by["lead_time"]
     if event.started or lead_time is None or event.not_before_at is None or event.key in host.held_ids:
         return -math.inf
     return event.not_before_at - lead_time
 
 
-def ways_outside(event, observed):
+def ways_outside(event: Event, observed: Observed) -> list[str]:
     """The names of the ways by which an event may be approved if none of its VMs can send that; empty if that is not wanted for all of them.
 
     That is only for events for which the hosts are prepared: what is not known to be ready is not approved from outside.
     """
     members = observed.members(event)
     wanted = event.prepares and event.asks_approval and members and all(host.settings.outside for host in members)
-    return sorted({host.settings.outside["title"] for host in members}) if wanted else []
+    return sorted({host.settings.outside["title"] for host in members if host.settings.outside}) if wanted else []
 
 
-def is_sent_outside(event, observed):
+def is_sent_outside(event: Event, observed: Observed) -> bool:
     """Whether none of the VMs that the event names can send its approval, and it may be sent without them.
 
     A VM whose own service was read and does not show the event contradicts it. That is a doubt, and no silence.
@@ -55,12 +66,12 @@ def is_sent_outside(event, observed):
     return silent and bool(ways_outside(event, observed)) and bool(_witnesses(event, observed))
 
 
-def _witnesses(event, observed):
+def _witnesses(event: Event, observed: Observed) -> list[str]:
     """The names of the hosts through which the event can be read again."""
     return [name for name in event.shown_by if observed.hosts[name].observation.reached and not observed.hosts[name].fatal]
 
 
-def doubt(event, observed):
+def doubt(event: Event, observed: Observed) -> str | None:
     """Why an event whose members are ready cannot be approved yet, or None."""
     if not any(name in event.shown_by for name in event.members) and not is_sent_outside(event, observed):
         names, ways = ", ".join(event.members), " or ".join(ways_outside(event, observed))
@@ -80,7 +91,7 @@ def doubt(event, observed):
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        has_told = host.tells and host.observation.at >= since + LAG and not event.is_on_trust(host)
+        has_told = host.tells and host.read_at >= since + LAG and not event.is_on_trust(host)
         if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
     return None
@@ -90,13 +101,13 @@ def doubt(event, observed):
 class Approvals:
     """The result of judging all events, one after the other."""
 
-    steps: dict = field(default_factory=dict)        # per host: the step by which it approves
-    waiting: dict = field(default_factory=dict)      # per host and event: what an event waits for that is approved without preparation
-    was_ready: set = field(default_factory=set)      # the events of which all hosts are ready
-    counted_out: set = field(default_factory=set)    # hosts and events whose time to drain was measured
+    steps: dict[str, Step] = field(default_factory=dict)  # per host: the step by which it approves
+    waiting: dict[tuple[str, str], Wait] = field(default_factory=dict)  # per host and event: what an event waits for that is approved without preparation
+    was_ready: set[str] = field(default_factory=set)      # the events of which all hosts are ready
+    counted_out: set[tuple[str, str]] = field(default_factory=set)  # hosts and events whose time to drain was measured
 
 
-def approvals(observed, drains, steps, leaving):
+def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: Iterable[str]) -> Approvals:
     """Choose one host to approve each event of which all hosts are ready.
 
     C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
@@ -121,7 +132,9 @@ def approvals(observed, drains, steps, leaving):
     return found
 
 
-def _may_be_approved(event, observed, drains, steps, leaving, found):
+def _may_be_approved(
+    event: Event, observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: set[str], found: Approvals,
+) -> bool:
     """Whether the event may be approved in this pass. Notes in C(found) what it waits for."""
     now, members, outside = observed.now, observed.members(event), is_sent_outside(event, observed)
     unready = [host for host in members if event.prepares and not _is_ready(host, drains, event, steps, outside)]
@@ -153,33 +166,33 @@ def _may_be_approved(event, observed, drains, steps, leaving, found):
     return not why
 
 
-def _is_ready(host, drains, event, steps, outside):
+def _is_ready(host: Host, drains: Mapping[str, Drain], event: Event, steps: Mapping[str, Step], outside: bool) -> bool:
     drain, taken = drains[host.name], steps.get(host.name)
     if outside and host.observation.is_silent:
         return unready_from_outside(host, drain, event, taken) is None
     return is_ready(host, drain, event, taken)
 
 
-def _from_outside(host, event, observed):
+def _from_outside(host: Host, event: Event, observed: Observed) -> Json:
     """What a step needs that approves from outside. If an attempt has failed, another VM is asked to show the event."""
     witnesses = _witnesses(event, observed)
     witness = witnesses[observed.document.number % len(witnesses) if event.refused_since is not None else 0]
     # It is carried out on the controller.
     until = observed.now + READY + READY_EACH * len(observed.hosts)
+    assert host.settings.outside is not None  # as C(is_sent_outside) has told
     return {"witness": witness, "through": host.settings.outside["title"], "ready_until": until}
 
 
-def _is_timed_out(host, event, now, found):
+def _is_timed_out(host: Host, event: Event, now: float, found: Approvals) -> bool:
     """Whether the event may be approved although a host is not drained: its rule allows it, and the host's time to drain is over."""
-    if event.rule["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
+    if event.decided_by["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
         return False
-    since = out_since(host, event, now)
     found.counted_out.add((host.name, event.key))
-    ends = since + host.settings.drain_host.timeout
-    return now >= (ends if event.deadline is None else min(ends, event.deadline))
+    ends = drain_until(host, event, now)
+    return ends is not None and now >= ends
 
 
-def _ready_until(host, observed):
+def _ready_until(host: Host, observed: Observed) -> float | None:
     """Until when the hosts that are ready now count as ready, by the clock of the approving host; None if that clock is unknown."""
     own = host.clock(observed.now)
     return None if own is None else own + READY + READY_EACH * len(observed.hosts)

@@ -6,16 +6,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, is_done_with, is_outdated, is_ready, judge_drain, unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    LOOKS,
+    Drain,
+    is_done_with,
+    is_outdated,
+    is_ready,
+    judge_drain,
+    unanswered,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
+
+Steps = dict[str, Step]
+"""Per host: a step."""
+Preparing = dict[str, list[Event]]
+"""Per host: the events for which it is prepared."""
+Waits = dict[tuple[str, str], Wait]
+"""Per host and event: what the host waits for."""
 
 
 @dataclass(frozen=True)
@@ -23,34 +42,34 @@ class Decided:
     """What is decided in a pass, and why. Events are given by their folded id."""
 
     observed: Observed
-    drains: dict            # per host: how far it is drained
-    wanted_out: set         # hosts that an event keeps out
-    steps: dict             # per host: its step
-    waiting: dict           # per host and event: what the host waits for before it is prepared
-    unanswered: set         # hosts and events: the event waits because the host does not answer
-    restoring_since: dict   # per host: since when runs have tried to bring it back
-    was_ready: set          # events of which all hosts are ready
-    counted_out: set        # hosts and events whose time to drain was measured
+    drains: dict[str, Drain]          # per host: how far it is drained
+    wanted_out: set[str]              # hosts that an event keeps out
+    steps: Steps
+    waiting: Waits                    # before a host is prepared
+    unanswered: set[tuple[str, str]]  # hosts and events: the event waits because the host does not answer
+    restoring_since: dict[str, float]  # per host: since when runs have tried to bring it back
+    was_ready: set[str]               # events of which all hosts are ready
+    counted_out: set[tuple[str, str]]  # hosts and events whose time to drain was measured
 
-    def step(self, host):
+    def step(self, host: Host) -> Step | None:
         return self.steps.get(host.name)
 
-    def is_ready(self, host, event):
+    def is_ready(self, host: Host, event: Event) -> bool:
         return is_ready(host, self.drains[host.name], event, self.step(host))
 
-    def sent_through(self, event):
+    def sent_through(self, event: Event) -> str | None:
         """What the event is approved through in this pass, if not through a VM; None otherwise."""
         found = (one.variables.get("through") for one in self.steps.values() if one.role == "approve_event" and event in one.events)
         return next(filter(None, found), None)
 
-    def needs_second_look(self, host):
+    def needs_second_look(self, host: Host) -> bool:
         """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]
         in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
         return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.idle_looks < LOOKS
 
 
-def decide(observed):
+def decide(observed: Observed) -> Decided:
     """Find the step of each host.
 
     Each row of the table has one kind of step, for all hosts that could take it. A host takes the step of the first row in which it stands.
@@ -90,30 +109,32 @@ def decide(observed):
     )
 
 
-def _is_beside(found, host, observed):
+def _is_beside(found: Step, host: Host, observed: Observed) -> bool:
     """Whether a host takes its step while others take theirs."""
     return observed.waves == 1 and acts_of(found.as_json(host), host, observed.run) is not None
 
 
-def _first_of(*rows):
+def _first_of(*rows: Steps) -> Steps:
     """Per host the step of the first row that has one."""
     return {name: found for row in reversed(rows) for name, found in row.items()}
 
 
-def _preparing(observed):
+def _preparing(observed: Observed) -> tuple[Preparing, Waits, set[tuple[str, str]]]:
     """Sort the events of each host.
 
     Returns per host the events for which it is prepared now; per host and event what the host waits for; and the hosts and events that wait because
     the host does not answer.
     """
-    preparing, waiting, unheard = {}, {}, set()
+    preparing: Preparing = {}
+    waiting: Waits = {}
+    unheard: set[tuple[str, str]] = set()
     for host in observed.hosts.values():
         for event in host.events if not host.fatal else ():
             if not event.prepares:
                 continue
             silent = [] if must_yield(host, [event], observed.now) or event.key in host.held_ids else _silent_members(event, observed)
             if begins(host, event) > observed.now:
-                why = f"rule {event.rule['name']!r} begins {event.rule['lead_time']:g} s before NotBefore"
+                why = f"rule {event.decided_by['name']!r} begins {event.decided_by['lead_time']:g} s before NotBefore"
                 waiting[host.name, event.key] = Wait(why, begins(host, event))
             elif silent:
                 # Shortly before the impact, which comes in any case, the host goes out all the same. That saves its requests, and a person brings it
@@ -127,12 +148,12 @@ def _preparing(observed):
     return preparing, waiting, unheard
 
 
-def _silent_members(event, observed):
+def _silent_members(event: Event, observed: Observed) -> list[str]:
     """The members that would not come back after the event. If there is one, no host goes out before it must, and the event is not approved."""
     return [host.name for host in observed.members(event) if host.refuses_unanswered and event.key not in host.held_ids]
 
 
-def _is_wanted_out(host, preparing, observed):
+def _is_wanted_out(host: Host, preparing: Preparing, observed: Observed) -> bool:
     """Whether an event keeps the host out. An event that is not due yet, or a mistake that waits for a person, does not."""
     if host.fatal:
         return False
@@ -141,14 +162,15 @@ def _is_wanted_out(host, preparing, observed):
     return host.name in preparing or any(event.may_come or event.asks_approval and not is_not_ours(event, observed) for event in unprepared)
 
 
-def _lacks_out(host, events):
+def _lacks_out(host: Host, events: Iterable[Event]) -> bool:
     wanted = {event.key for event in events}
     return any(place.lacks_out(wanted) for place in host.places)
 
 
-def _go_out(lacking, observed):
+def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[str]]:
     """Take hosts out, the most urgent first, as far as the minimum in service allows."""
-    steps, waiting = {}, {}
+    steps: Steps = {}
+    waiting: Waits = {}
     # Hosts that still serve but soon will not: those that are about to go out, and those whose impact may come.
     leaving = {
         name
@@ -157,7 +179,7 @@ def _go_out(lacking, observed):
         for name in event.members
     }
 
-    def urgency(name):
+    def urgency(name: str) -> tuple[Any, ...]:
         events = lacking[name]
         at = events[0].not_before_at
         # The hosts that must go out regardless of the minimum come first, because the minimum of the others depends on them.
@@ -172,7 +194,7 @@ def _go_out(lacking, observed):
             waiting.update(((name, event.key), Wait(short, yields_at(host, events))) for event in events)
             continue
         leaving.add(name)
-        also = {}
+        also: dict[str, list[str]] = {}
         for place in host.places:
             if not place.by_name and not place.owner:
                 also.setdefault(place.machine, []).append(place.leads_to)
@@ -181,7 +203,7 @@ def _go_out(lacking, observed):
     return steps, waiting, leaving
 
 
-def _forget(preparing, observed):
+def _forget(preparing: Preparing, observed: Observed) -> Steps:
     """Release holds for past events on places that somebody put back by hand. Then these places go out for the next event like any other."""
     steps = {}
     for name, events in preparing.items():
@@ -193,12 +215,12 @@ def _forget(preparing, observed):
     return steps
 
 
-def _done_with(host, observed):
+def _done_with(host: Host, observed: Observed) -> list[Event]:
     """The events that hold the host but no longer need to."""
     return [event for event in observed.events.values() if event.key in host.held_ids and is_done_with(event, host)]
 
 
-def _stop_services(preparing, observed, drains):
+def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str, Drain]) -> Steps:
     """What runs on a host stops when it is idle. Drain steps that need not wait for that are asked for from the beginning."""
     steps = {}
     for name, events in preparing.items():
@@ -216,9 +238,10 @@ def _stop_services(preparing, observed, drains):
     return steps
 
 
-def _restore(hosts, observed):
+def _restore(hosts: Iterable[Host], observed: Observed) -> tuple[Steps, dict[str, float]]:
     """Bring back the hosts that no event keeps out."""
-    steps, tried = {}, {}
+    steps: Steps = {}
+    tried: dict[str, float] = {}
     for host in hosts:
         gone = _done_with(host, observed) if host.held_ids and host.was_read else []
         if gone:

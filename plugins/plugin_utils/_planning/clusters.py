@@ -10,19 +10,27 @@ counts until it is back. Like the minimum in service, this gives way shortly bef
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_given_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+
+Cluster = tuple[str, str]
+"""A type and a name."""
 
 
-def clusters_of(host):
+def clusters_of(host: Host) -> dict[str, Cluster]:
     """The clusters whose members go out one after the other, per name of a drain step of the host: pairs of a type and a name."""
     return {step["name"]: (step["type"], step["cluster"]) for step in host.settings.drain_host.steps if step.get("cluster")}
 
 
-def wait_for_turn(preparing, observed):
+def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict[str, str]:
     """Why a host must not go out yet, as far as its clusters are concerned: a phrase per name. C(preparing): per host the events that it goes out for."""
-    waits = {}
+    waits: dict[str, str] = {}
     for cluster in sorted({cluster for host in observed.hosts.values() for cluster in clusters_of(host).values()}):
         members = [host for host in observed.hosts.values() if cluster in clusters_of(host).values()]
         out = [host.name for host in members if _is_out(host, cluster, observed)]
@@ -34,7 +42,7 @@ def wait_for_turn(preparing, observed):
     return waits
 
 
-def _is_out(host, cluster, observed):
+def _is_out(host: Host, cluster: Cluster, observed: Observed) -> bool:
     """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it."""
     holds = host.observation.holds
     if holds is None:
@@ -42,11 +50,11 @@ def _is_out(host, cluster, observed):
     return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
 
 
-def _names(host, cluster):
+def _names(host: Host, cluster: Cluster) -> list[tuple[str, str]]:
     return [(cluster[0], name) for name, found in clusters_of(host).items() if found == cluster]
 
 
-def _urgency(host, preparing, observed):
+def _urgency(host: Host, preparing: dict[str, list[Event]], observed: Observed) -> tuple[Any, ...]:
     """Who has begun goes on. Then the most urgent goes first."""
     events = preparing[host.name]
     at = events[0].not_before_at

@@ -19,16 +19,24 @@ C(memory)    the memory that the former pass wrote, empty at first
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import RuleGiven
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 class DocumentError(ValueError):
     """A document that no pass can be planned from. Its text says what is wrong with it."""
 
 
-def seconds(text):
+def seconds(text: Any) -> float | None:
     """A date of an event or a hold in Unix seconds; None for anything else."""
     try:
         return parse_time(text).timestamp()
@@ -36,7 +44,7 @@ def seconds(text):
         return None
 
 
-def typed(kind, found, where, **more):
+def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
     """An instance of the dataclass C(kind), made from a dictionary. Other keys of the dictionary are left out. C(more) overrides its values."""
     if not isinstance(found, dict):
         raise DocumentError(f"{where} is {found!r} and no dictionary")
@@ -64,12 +72,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Drain:
-    ports: list
+    ports: list[int]
     timeout: float
-    steps: list                # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
+    steps: list[DrainStep]     # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
 
     @property
-    def out(self):
+    def out(self) -> list[DrainStep]:
         """The steps that have anything to do when the host goes out."""
         return [step for step in self.steps if step["out"]]
 
@@ -78,7 +86,7 @@ class Drain:
 class Restore:
     timeout: float
     unanswered: str = "refuse"
-    ask: dict | None = None    # None: a journal of a version that did not ask
+    ask: Json | None = None    # None: a journal of a version that did not ask
     before: bool = False       # whether there is a task file of the user's own
     after: bool = False
 
@@ -86,19 +94,20 @@ class Restore:
 @dataclass(frozen=True)
 class Settings:
     resource_name: str | None
-    rules: list
-    min_in_service: object
+    rules: list[RuleGiven]
+    min_in_service: int | str
     unknown_resources: str
-    load_balancers: list       # one or more, the outermost first; only its provider reads one, except for C(provider) and C(quiet)
+    load_balancers: list[BalancerSettings]  # one or more, the outermost first; only its provider reads one, except for C(provider) and C(quiet)
     drain_host: Drain
     restore_service: Restore
     may_be_off: bool = False
-    outside: dict | None = None  # how approvals are sent where no VM can; only _steps/approve_event.py reads it, except for C(title)
+    outside: Json | None = None  # how approvals are sent where no VM can; only _steps/approve_event.py reads it, except for C(title)
 
     @property
-    def quiet(self):
+    def quiet(self) -> float:
         """Seconds without a new request after which a host that is out counts as idle."""
-        return max(balancer.get("quiet", 0.0) for balancer in self.load_balancers)
+        longest: float = max(balancer.get("quiet", 0.0) for balancer in self.load_balancers)
+        return longest
 
 
 @dataclass(frozen=True)
@@ -108,13 +117,13 @@ class Shown:
     event_id: str
     event_type: str | None
     event_status: str
-    resources: list
+    resources: list[str]
     event_source: str | None
     description: str | None
     duration_in_seconds: int | None
     not_before: str | None
     seconds_until_not_before: float | None
-    document: dict             # the whole event: rules may use any of its keys
+    document: Json             # the whole event: rules may use any of its keys
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Entry:
     """One event in a record."""
 
     since: str | None = None
-    details: dict = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,16 +139,18 @@ class Record:
     """The record of a hold, as the module that looks returned it."""
 
     kind: str
-    subject: dict
-    events: dict               # per event id: its C(Entry)
+    subject: Json
+    events: dict[str, Entry]   # per event id
     done: bool = False
     done_since: str | None = None
-    leads_to: dict | None = None
+    leads_to: Json | None = None
     for_server: str | None = None
 
     @property
-    def name(self):
-        return self.subject.get("name")
+    def name(self) -> str:
+        """The name of what is held; empty if it has none."""
+        name: str | None = self.subject.get("name")
+        return name or ""
 
 
 @dataclass(frozen=True)
@@ -161,30 +172,30 @@ class HostObservation:
     fingerprint: str = ""         # a digest of the events that it showed
     age: float = 0.0              # seconds between the host's clock and the end of the look
     time: str | None = None       # the host's clock
-    events: list | None = None    # None: its metadata service was not read
+    events: list[Shown] | None = None  # None: its metadata service was not read
     empty_body: bool = False      # whether the metadata service answered without a document
     document_incarnation: int | None = None
     steady: float = 0.0           # for how many seconds the metadata service showed the same
     looks: int = 1                # as how many looks in a row it counts
     resource_name: str | None = None
-    addresses: list | None = None
+    addresses: list[str] | None = None
     network: str | None = None
-    connections: list | None = None
-    holds: list | None = None     # its records; None: not read
+    connections: list[Json] | None = None
+    holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False           # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer
 
     @property
-    def is_new(self):
+    def is_new(self) -> bool:
         """Whether a look of this pass made it."""
         return not (self.ended or self.rested)
 
-    def seen_at(self, now):
+    def seen_at(self, now: float) -> float:
         """When the host's clock showed C(time)."""
         return now if self.is_new or self.at is None else self.at + self.age
 
     @property
-    def is_silent(self):
+    def is_silent(self) -> bool:
         """Whether the host was looked at and could not be reached."""
         return self.reached is not None and not self.reached
 
@@ -194,17 +205,22 @@ class MachineObservation:
     """What the last look at a machine on which a balancer runs returned."""
 
     key: str
-    result: dict               # all of it; only the provider of the machine reads it
-    records: list | None       # None: not read
+    result: Json               # all of it; only the provider of the machine reads it
+    records: list[Record] | None  # None: not read
 
     @property
-    def is_new(self):
+    def is_new(self) -> bool:
         """Whether a look of this pass made it."""
         return not (self.result.get("ended") or self.result.get("rested"))
 
-    def seen_at(self, now):
+    def seen_at(self, now: float) -> float:
         """When the machine's clock showed the time that the look returned."""
-        return now if self.is_new else self.result.get("at", now)
+        at: float = self.result.get("at", now)
+        return now if self.is_new else at
+
+
+Machines = dict[str, MachineObservation]
+"""The observations of the machines on which balancers run, by their keys."""
 
 
 @dataclass(frozen=True)
@@ -212,25 +228,25 @@ class Document:
     now: float
     number: int
     run: Run
-    settings: dict
-    observations: dict
-    machines: dict             # per key
-    results: dict
-    memory: dict
+    settings: dict[str, Settings]
+    observations: dict[str, HostObservation]
+    machines: Machines
+    results: dict[str, Json]
+    memory: Json
 
-    def machine(self, key):
+    def machine(self, key: str) -> MachineObservation:
         """The observation with this key; an empty one if there was no look."""
         return self.machines.get(key) or MachineObservation(key, {}, None)
 
 
-def _read_records(found, where):
+def _read_records(found: list[Json] | None, where: str) -> list[Record] | None:
     """The records in an observation; None if the look could not read them."""
     if found is None:
         return None
     return [typed(Record, record, where, events={key: _read_entry(entry, where) for key, entry in record["events"].items()}) for record in found]
 
 
-def read_document(found):
+def read_document(found: Json) -> Document:
     """Check a document and read it."""
     missing = [key for key in ("now", "pass", "run", "settings", "hosts", "balancers") if key not in found]
     if missing:
@@ -247,7 +263,7 @@ def read_document(found):
     )
 
 
-def _read_settings(found, where):
+def _read_settings(found: Json, where: str) -> Settings:
     drain = found.get("drain_host")
     if isinstance(drain, dict) and "steps" not in drain:
         # A journal of version 0.1.0 has services, and whether there are task files.
@@ -261,7 +277,7 @@ def _read_settings(found, where):
     return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
 
 
-def _read_observation(found, where):
+def _read_observation(found: Json, where: str) -> HostObservation:
     events = found.get("events")
     if events and found.get("at") is None:
         raise DocumentError(f"{where} does not tell when it was made")
@@ -273,5 +289,5 @@ def _read_observation(found, where):
     )
 
 
-def _read_entry(found, where):
+def _read_entry(found: Json, where: str) -> Entry:
     return typed(Entry, found, where, details=found.get("details") or {})

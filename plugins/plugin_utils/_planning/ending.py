@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     DELETED,
     PATIENCE,
@@ -20,10 +25,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_over,
     is_owed,
     silent_for,
+    stood_for,
     unanswered,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Report, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
@@ -37,12 +45,12 @@ QUIET_PATIENCE = 30.0
 class Ending:
     finished: bool
     once_more: bool             # whether a run of one step may try a failed step again
-    messages: list              # sentences: why the run would fail if it ended now
+    messages: list[str]         # sentences: why the run would fail if it ended now
     first_found: float | None   # when the run first found an event that concerns it
     end: float                  # when the run's time is over
 
 
-def ending(decided, told):
+def ending(decided: Decided, told: Report) -> Ending:
     """Whether the run ends with this pass, and how. C(told): what is told of each host in each of its events."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
@@ -66,12 +74,12 @@ def ending(decided, told):
     )
 
 
-def listed(observed):
+def listed(observed: Observed) -> list[Event]:
     """The events that name a target, in the order in which they appeared."""
     return sorted((event for event in observed.events.values() if event.hosts), key=lambda event: (event.first_seen, event.key))
 
 
-def result(decided, told, event):
+def result(decided: Decided, told: Report, event: Event) -> Json:
     """What became of an event."""
     said = {name: told[name, event.key] for name in event.hosts}
     return {
@@ -83,36 +91,37 @@ def result(decided, told, event):
     }
 
 
-def is_doubtful(host, observed):
+def is_doubtful(host: Host, observed: Observed) -> bool:
     """Whether an event of the host was missing in one read, so that the next look may end it."""
     gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
     return any(not is_over(event, observed) and not event.is_over_for(host) for event in gone)
 
 
-def _end_of(run, first_found):
+def _end_of(run: Run, first_found: float | None) -> float:
     """When the run's time is over. A run that watches counts it from the first event."""
     if not run.watch:
         return run.started + run.timeout
     return run.started + WATCH if first_found is None else first_found + run.timeout
 
 
-def _outcome(observed, told, event):
-    if not is_over(event, observed) or not _is_settled(observed, told, event):
+def _outcome(observed: Observed, told: Report, event: Event) -> str:
+    gone = gone_at(event, observed)
+    if gone is None or not is_over(event, observed) or not _is_settled(observed, told, event):
         return "in_progress"
-    approved, gone = _was_approved(event, gone_at(event, observed)), gone_at(event, observed)
+    approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
         return "cancelled"
     return "not_approved" if event.asks_approval and not approved else "completed"
 
 
-def _was_approved(event, gone):
+def _was_approved(event: Event, gone: float) -> bool:
     """Whether we approved it. If a run was killed while it did, a start before NotBefore tells so: an event that nobody approves starts at NotBefore."""
     if event.approved_at or not event.approving:
         return bool(event.approved_at)
     return event.approving_until is None or (event.seen_started or gone) < event.approving_until
 
 
-def _is_through(decided, told, event, end):
+def _is_through(decided: Decided, told: Report, event: Event, end: float) -> bool:
     """Whether a run need not wait for this event any more."""
     observed = decided.observed
     hosts = [observed.hosts[name] for name in event.hosts]
@@ -121,7 +130,7 @@ def _is_through(decided, told, event, end):
     return (event.ignored or is_over(event, observed)) and _is_settled(observed, told, event)
 
 
-def _is_settled(observed, told, event):
+def _is_settled(observed: Observed, told: Report, event: Event) -> bool:
     """Whether nothing is left to do for the hosts of an event that is over."""
     for name in event.hosts:
         host, state = observed.hosts[name], told[name, event.key].state
@@ -132,15 +141,14 @@ def _is_settled(observed, told, event):
     return True
 
 
-def _may_be_mended(host, event, observed):
+def _may_be_mended(host: Host, event: Event, observed: Observed) -> bool:
     """Whether a run still waits for a host that cannot be given back because of a mistake. While a machine boots or restarts, it looks set up wrong."""
     if not host.fatal or host.observation.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
         return False
-    since = gone_at(event, observed)
-    return observed.now - (observed.now if since is None else since) < host.settings.restore_service.timeout
+    return stood_for(gone_at(event, observed), observed.now) < host.settings.restore_service.timeout
 
 
-def _is_hopeless(decided, host, event, end):
+def _is_hopeless(decided: Decided, host: Host, event: Event, end: float) -> bool:
     """Whether nothing can be done for the host until a person mends something, and nothing on it must be given back."""
     given_back = is_given_back(host, event, decided.observed)
     if is_owed(host, event, given_back) or (event.approved_at is not None and not given_back):
@@ -150,32 +158,32 @@ def _is_hopeless(decided, host, event, end):
     # If one balancer is set up wrong, the host still goes out of the others when its event begins or the minimum allows it.
     wait = decided.waiting.get((host.name, event.key))
     acts = decided.step(host) is not None or wait is not None and (wait.until is None or wait.until <= end)
-    return bool(host.blind and host.traffic.helpless and not acts) and decided.observed.now - host.blind_since >= PATIENCE
+    return bool(host.blind and host.traffic.helpless and not acts) and stood_for(host.blind_since, decided.observed.now) >= PATIENCE
 
 
-def _is_left_behind(event, observed):
+def _is_left_behind(event: Event, observed: Observed) -> bool:
     """Whether only holds for deleted VMs are left of the event. A run that watches does not end for these."""
     hosts = observed.members(event)
     is_silent = not any(host.observation.reached for host in hosts)
     return not event.standing and event.recalled and is_silent and (event.event_type in DELETED or all(is_deleted(host, observed) for host in hosts))
 
 
-def _is_patient(host, observed):
+def _is_patient(host: Host, observed: Observed) -> bool:
     """Whether a fault of the host, if it has one, has stood for so long that a run no longer waits for its end."""
     now = observed.now
     if host.fatal:
         # While a balancer restarts, it looks set up wrong.
         limit = PATIENCE if host.blind else PATIENCE_FATAL
         nothing_at_stake = host.was_read and not host.observation.events and host.observation.holds is not None and not host.held_ids
-        return now - host.fatal_since >= limit or nothing_at_stake
-    if host.blind and now - host.blind_since < PATIENCE:
+        return stood_for(host.fatal_since, now) >= limit or nothing_at_stake
+    if host.blind and stood_for(host.blind_since, now) < PATIENCE:
         return False
     if not host.is_unread and not is_lost(host, observed):
         return True
     return silent_for(host, now) >= (PATIENCE if host.observation.passing else PATIENCE_FATAL)
 
 
-def _next_act_is_later(decided, event, end):
+def _next_act_is_later(decided: Decided, event: Event, end: float) -> bool:
     """Whether the next step for a standing event comes after this run's end."""
     if not event.standing or event.started:
         return False
@@ -187,7 +195,7 @@ def _next_act_is_later(decided, event, end):
     return event.approved_at is None and stands_ready and (event.not_before_at is None or event.not_before_at > end)
 
 
-def _looks_again(decided):
+def _looks_again(decided: Decided) -> bool:
     """Whether a run that takes one step needs another look for any host.
 
     A host that was not restored in its time may be by the step of this pass, which may be the second where an event is over.
@@ -198,12 +206,12 @@ def _looks_again(decided):
     return number == 1 and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
 
 
-def _is_late_and_tried(decided, host):
+def _is_late_and_tried(decided: Decided, host: Host) -> bool:
     since = restoring_since(decided, host)
     return since is not None and bool(decided.step(host)) and decided.observed.now - since >= host.settings.restore_service.timeout
 
 
-def _needs_second_look(decided, host):
+def _needs_second_look(decided: Decided, host: Host) -> bool:
     """Whether the host needs a second look. Two looks prove that it is drained, or that its event is over. A machine that cannot be read may be restarting."""
     if restoring_since(decided, host) is not None and decided.step(host):
         return False
@@ -211,7 +219,7 @@ def _needs_second_look(decided, host):
     return decided.needs_second_look(host) or bool(host.blind) or host.is_unread or is_lost(host, observed) or is_doubtful(host, observed)
 
 
-def _needs_time(decided, host):
+def _needs_time(decided: Decided, host: Host) -> bool:
     """Whether an idle host only needs more time without a request or without a balancer. The next run would count this time from the beginning."""
     drain, step = decided.drains[host.name], decided.step(host)
     in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
@@ -224,17 +232,17 @@ def _needs_time(decided, host):
     return too_short or decided.needs_second_look(host)
 
 
-def _wait_for_quiet(quiet):
+def _wait_for_quiet(quiet: float) -> float:
     return 2 * quiet + QUIET_PATIENCE
 
 
-def _messages(decided, told, late, time_is_over):
+def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_over: bool) -> list[str]:
     """Sentences about why the run would fail if it ended now, each once. C(late): events that should be over by now."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     messages = list(observed.messages)
     messages.extend(f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, told)}" for event in late)
-    mistakes = {}
+    mistakes: dict[str, list[str]] = {}
     for host in hosts:
         for sentence in host.fatal:
             mistakes.setdefault(sentence, []).append(host.name)
@@ -256,7 +264,7 @@ def _messages(decided, told, late, time_is_over):
     return [message for message in dict.fromkeys(messages) if message in observed.messages or not message.endswith(of_balancers)]
 
 
-def _given_up(host, observed):
+def _given_up(host: Host, observed: Observed) -> Iterator[str]:
     """Sentences about what could not be read of a host."""
     if not host.fatal:
         yield from host.blind
@@ -269,7 +277,7 @@ def _given_up(host, observed):
         )
 
 
-def _waited_for(event, told):
+def _waited_for(event: Event, told: Report) -> str:
     """The hosts that have not finished an event, and why."""
     said = [(name, told[name, event.key]) for name in event.hosts]
     waited = [f"{name}: {one.state}: {one.reason}" for name, one in said if one.state not in ("in_service", "restored")]

@@ -6,18 +6,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASKED, rule_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASKED, Rule, rule_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 LAG = 10.0
 """Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
 
-def fold(event_id):
+def fold(event_id: str) -> str:
     return event_id.lower()
 
 
@@ -26,115 +33,121 @@ class Event(EventMemory):
     """One event, as all metadata services together show it, or as the memory or a record describes it."""
 
     standing: bool = False                           # whether a service shows it
-    shown_by: list = field(default_factory=list)     # hosts whose services show it
-    versions: set = field(default_factory=set)       # the types and names that their documents give for it
-    members: list = field(default_factory=list)      # targets that it names
-    strangers: list = field(default_factory=list)    # names in it that no target has
+    shown_by: list[str] = field(default_factory=list)   # hosts whose services show it
+    versions: set[tuple[str | None, ...]] = field(default_factory=set)  # the types and names that their documents give for it
+    members: list[str] = field(default_factory=list)    # targets that it names
+    strangers: list[str] = field(default_factory=list)  # names in it that no target has
     held_at: float | None = None                     # when the newest hold for it was put, if the clocks tell
 
     @property
-    def key(self):
+    def key(self) -> str:
         return fold(self.event_id)
 
     @property
-    def label(self):
+    def label(self) -> str:
         return f"{self.event_type or 'event'} {self.event_id}"
 
     @property
-    def prepares(self):
+    def decided_by(self) -> Rule:
+        """The rule that decides. Only for an event for which the rules were asked."""
+        assert self.rule is not None
+        return self.rule
+
+    @property
+    def prepares(self) -> bool:
         return self.action in ("prepare_and_approve", "prepare")
 
     @property
-    def asks_approval(self):
+    def asks_approval(self) -> bool:
         return self.action in ("prepare_and_approve", "approve")
 
     @property
-    def ignored(self):
+    def ignored(self) -> bool:
         """Whether it stands and a rule ignores it."""
         return self.standing and self.action == "ignore" and not self.mistake
 
     @property
-    def started(self):
+    def started(self) -> bool:
         return self.status == "Started"
 
     @property
-    def may_come(self):
+    def may_come(self) -> bool:
         """Whether its impact may come at any moment: it has started, or was approved, or a run that was killed may have approved it."""
         return self.started or self.approved_at is not None or self.approving
 
     @property
-    def deadline(self):
+    def deadline(self) -> float | None:
         return None if self.not_before_at is None else self.not_before_at - RESERVE
 
     @property
-    def not_meant(self):
+    def not_meant(self) -> list[str]:
         """Targets that have a name of the event but are other VMs: their own services have not shown it for C(LAG) seconds."""
         return [name for name in self.namesakes if name not in self.confirmed]
 
-    def bears_name_of(self, host):
+    def bears_name_of(self, host: Host) -> bool:
         return (host.resource_name or "").lower() in {name.lower() for name in self.resources}
 
-    def is_on_trust(self, host):
+    def is_on_trust(self, host: Host) -> bool:
         """Whether the event was taken to name a host while the host's own service told nothing, and the service has not shown the event since."""
         return host.name in self.unconfirmed and host.name not in self.confirmed
 
-    def means_another(self, host):
+    def means_another(self, host: Host) -> bool:
         """Whether the event names another VM than a host that was taken out while its own service told nothing."""
         is_other = self.is_on_trust(host) and host.name in self.not_meant and host.name not in self.members
         return self.standing and is_other and not self.may_come
 
-    def may_mean(self, host, now):
+    def may_mean(self, host: Host, now: float) -> bool:
         """Whether it may name a host whose own service does not show it. That service may lag behind."""
         is_named = self.standing and (host.resource_name or "").lower() in {name.lower() for name in self.strangers}
         # A service that answers with an empty body tells nothing, so the wait for it is limited, too.
         return is_named and host.name not in self.not_meant and (host.tells or host.was_read and now < self.first_seen + LAG)
 
-    def seconds_without(self, host, since=0.0):
+    def seconds_without(self, host: Host, since: float = 0.0) -> float:
         """For how many seconds since a moment a host's service has given documents without the event; -1 if the last read gave no document."""
-        began, last = self.without.get(host.name) or (None, None)
-        return last - max(began, since) if host.tells and last is not None else -1.0
+        reads = self.without.get(host.name)
+        return reads[1] - max(reads[0], since) if host.tells and reads else -1.0
 
-    def is_over_for(self, host):
+    def is_over_for(self, host: Host) -> bool:
         """Whether a host's own service tells that the event is over. A service that never showed it may lag, so it must tell that for C(LAG) seconds."""
         may_lag = self.key in host.held_ids and self.is_on_trust(host)
         return host.shows_no_more(self) and (not may_lag or self.seconds_without(host) >= LAG)
 
-    def details(self):
+    def details(self) -> Json:
         """The details of the event that a record keeps, for people and for runs that have not seen the event."""
         kept = {key: getattr(self, key) for key in ("event_type", "resources", "not_before", "action", "targets")}
-        return dict(kept, rule=(self.rule or {}).get("name"))
+        return dict(kept, rule=self.rule["name"] if self.rule else None)
 
 
-def meet_events(hosts, remembered, now):
+def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now: float) -> dict[str, Event]:
     """All events by their folded id, from the documents of all hosts and from the memory. The newest observation comes last."""
-    events = {}
+    events: dict[str, Event] = {}
     for host in sorted(hosts.values(), key=lambda host: host.observation.at or 0):
         for shown in host.observation.events or ():
             key = fold(shown.event_id)
             if key not in events:
-                known = vars(remembered[key]) if key in remembered else {"first_seen": now, "not_before": shown.not_before}
-                events[key] = Event(**dict(known, standing=True, status=shown.event_status))
+                new = EventMemory(first_seen=now, event_id=shown.event_id, not_before=shown.not_before)
+                events[key] = Event(**dict(vars(remembered.get(key, new)), standing=True, status=shown.event_status))
             _put_together(events[key], shown, host)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events
 
 
-def _put_together(event, shown, host):
+def _put_together(event: Event, shown: Shown, host: Host) -> None:
     event.shown_by.append(host.name)
     event.versions.add((shown.event_type, *sorted(name.lower() for name in shown.resources)))
     for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
         setattr(event, name, getattr(shown, name))
     if shown.event_status == "Started":
         event.status = "Started"
-        event.seen_started = host.observation.at if event.seen_started is None else event.seen_started
+        event.seen_started = host.read_at if event.seen_started is None else event.seen_started
     elif shown.seconds_until_not_before is not None:
         event.not_before = shown.not_before
-        event.not_before_at = host.observation.at + shown.seconds_until_not_before
+        event.not_before_at = host.read_at + shown.seconds_until_not_before
     # A rule decides about the hosts that the event names, so affects_host is true for it, whichever host showed the event.
     event.document = dict(shown.document, event_status=event.status, affects_host=True)
 
 
-def name_members(event, hosts, now):
+def name_members(event: Event, hosts: dict[str, Host], now: float) -> None:
     """Find the target for each name in Resources: one whose own service shows the event or has shown it, or one that is silent."""
     known = [name for name in event.hosts if name in hosts]
     for host in hosts.values():
@@ -159,24 +172,24 @@ def name_members(event, hosts, now):
     event.targets = [hosts[name].resource_name for name in event.members]
 
 
-def add_new(known, names):
+def add_new(known: list[str], names: Iterable[str]) -> None:
     """Append the names that are not there yet."""
     for name in names:
         if name not in known:
             known.append(name)
 
 
-def _note_without(event, host):
+def _note_without(event: Event, host: Host) -> None:
     """Note since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG the time begins again."""
-    at = host.observation.at
     if host.name in event.shown_by:
         event.without.pop(host.name, None)
     elif host.tells:
+        at = host.read_at
         began, last = event.without.get(host.name) or (at, at)
         event.without[host.name] = (began if at - last < LAG else at, at)
 
 
-def _bearers(event, resource, hosts, now):
+def _bearers(event: Event, resource: str, hosts: dict[str, Host], now: float) -> list[str]:
     """The targets for which a name in Resources stands."""
     bearers = [host for host in hosts.values() if host.resource_name and host.resource_name.lower() == resource.lower()]
     found = [host.name for host in bearers if host.name in event.shown_by or host.name in event.confirmed]
@@ -194,13 +207,13 @@ def _bearers(event, resource, hosts, now):
     return found
 
 
-def _means_others(event, known):
+def _means_others(event: Event, known: Sequence[Host]) -> bool:
     """Whether an event names none of the targets that it was taken to name. Not while a host is out for it and its impact may come."""
     others = all(host.name in event.not_meant or not event.bears_name_of(host) for host in known)
     return others and not (event.may_come and any(event.key in host.held_ids for host in known))
 
 
-def _is_shown_only_by_the_past(event, known, hosts):
+def _is_shown_only_by_the_past(event: Event, known: Sequence[str], hosts: dict[str, Host]) -> bool:
     """Whether the event stands only in documents that are older than those of the hosts that it names, which do not show it."""
     if any(name in event.shown_by for name in known):
         return False
@@ -208,7 +221,7 @@ def _is_shown_only_by_the_past(event, known, hosts):
     return newest is not None and all(hosts[name].incarnation <= newest for name in event.shown_by)
 
 
-def ask_rules(event, hosts):
+def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
     """Let the rules decide. After the event has started, the decision stays, because a rule that uses the time before NotBefore could not decide any more."""
     if event.standing and event.members and not (event.started and event.rule):
         event.judged_late = event.started
@@ -216,13 +229,13 @@ def ask_rules(event, hosts):
     event.action = event.action or "prepare"
 
 
-def _decide(event, hosts):
+def _decide(event: Event, hosts: dict[str, Host]) -> None:
     """If the rules of the members differ, nothing is done for the event. If a rule cannot be evaluated, the hosts are prepared and not approved."""
-    rules = []
+    rules: list[Rule] = []
     event.mistake = event.unasked = None
     for name in event.members:
         try:
-            rule = rule_for(hosts[name].settings.rules, event.document)
+            rule = rule_for(hosts[name].settings.rules, event.document or {})
         except SelectionError as error:
             rule = UNASKED
             event.unasked = f"{event.label}: graceful_azure_rules: a rule cannot be asked of this event, which is not approved by us: {error}"

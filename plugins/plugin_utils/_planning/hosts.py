@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Settings, seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
 
 DRAINED = "drained"
 """Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
@@ -19,7 +19,7 @@ WHOLE = 2.0
 """Seconds by which the time in a record may differ from the clock of its machine: both are in whole seconds."""
 
 
-def _told_by(record):
+def _told_by(record: Record) -> str:
     if record.kind == "task":
         return record.name
     return f"{record.kind}_{record.subject.get('type')}" if record.kind == "cluster" else record.kind
@@ -33,18 +33,18 @@ class Host:
     settings: Settings
     observation: HostObservation
     memory: HostMemory            # what the former pass left
-    balancers: list               # pairs of a provider and the settings that it reads, the outermost first
+    balancers: list[Balancer]     # pairs of a provider and the settings that it reads, the outermost first
     resource_name: str | None = None
-    addresses: list | None = None  # its IP addresses, as the last look that read them told
+    addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
     traffic: Traffic = field(default_factory=Traffic)
-    events: list = field(default_factory=list)       # standing events that name it and that no rule ignores, the most urgent first
-    fatal: list = field(default_factory=list)        # sentences: mistakes that forbid every step for it
-    conflicts: list = field(default_factory=list)    # sentences: somebody else acted
-    held_ids: set = field(default_factory=set)       # folded ids of the events that hold it
-    foreign_ids: set = field(default_factory=set)    # ids that hold it, but are no events of Azure: a person chose them
-    held_since: dict = field(default_factory=dict)   # per event: since when it is out for it
-    restoring: dict = field(default_factory=dict)    # per event: since when runs have tried to restore it, by the record
-    absent: dict = field(default_factory=dict)       # per event: when its metadata service was read and did not show it, the last two reads
+    events: list[Event] = field(default_factory=list)   # standing events that name it and that no rule ignores, the most urgent first
+    fatal: list[str] = field(default_factory=list)      # sentences: mistakes that forbid every step for it
+    conflicts: list[str] = field(default_factory=list)  # sentences: somebody else acted
+    held_ids: set[str] = field(default_factory=set)     # folded ids of the events that hold it
+    foreign_ids: set[str] = field(default_factory=set)  # ids that hold it, but are no events of Azure: a person chose them
+    held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    restoring: dict[str, float] = field(default_factory=dict)   # per event: since when runs have tried to restore it, by the record
+    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
     answer: str | None = None     # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
     blind_since: float | None = None
@@ -52,94 +52,100 @@ class Host:
     failure: str | None = None    # why its last step failed
     failing_since: float | None = None
     restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
-    drain_said: list = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
+    drain_said: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False    # whether its step of the former pass was to go out, too
 
     @property
-    def was_read(self):
+    def was_read(self) -> bool:
         """Whether its metadata service was read in this pass."""
         return self.observation.events is not None
 
     @property
-    def tells(self):
+    def read_at(self) -> float:
+        """When its metadata service was read in this pass, by the controller's clock. Only for a host that was read."""
+        assert self.observation.at is not None
+        return self.observation.at
+
+    @property
+    def tells(self) -> bool:
         """Whether its metadata service was read in this pass and gave a document. An empty body is no proof that no event names it."""
         return self.was_read and not self.observation.empty_body
 
-    def was_read_since(self, moment):
+    def was_read_since(self, moment: float | None) -> bool:
         """Whether its metadata service was read after that moment; None is long ago."""
-        return self.was_read and (moment is None or self.observation.at > moment + WHOLE)
+        return self.was_read and (moment is None or self.read_at > moment + WHOLE)
 
-    def shows_no_more(self, event):
+    def shows_no_more(self, event: Event) -> bool:
         """Whether its metadata service was read in this pass, and did not show the event in two reads since the newest hold for the event."""
         reads = self.absent.get(event.key, ())
         return self.was_read and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
 
     @property
-    def is_unread(self):
+    def is_unread(self) -> bool:
         """Whether it answers and its metadata service does not."""
         return bool(self.observation.reached) and not self.was_read and not self.fatal
 
     @property
-    def why_silent(self):
+    def why_silent(self) -> str:
         return self.observation.error or "not observed"
 
     @property
-    def incarnation(self):
+    def incarnation(self) -> int:
         """The number of the document of its set that was read: the service adds one at each change."""
         return self.observation.document_incarnation or 0
 
     @property
-    def network(self):
+    def network(self) -> str | None:
         return self.observation.network
 
     @property
-    def ports(self):
+    def ports(self) -> list[int]:
         return self.settings.drain_host.ports
 
     @property
-    def places(self):
+    def places(self) -> tuple[Place, ...]:
         return self.traffic.places
 
     @property
-    def blind(self):
+    def blind(self) -> tuple[str, ...]:
         """Sentences: the balancers that could not be read."""
         return self.traffic.unread
 
     @property
-    def in_rotation(self):
+    def in_rotation(self) -> bool:
         """Whether a balancer may still send it requests, as far as is known."""
         return any(place.in_rotation for place in self.places)
 
     @property
-    def notes(self):
+    def notes(self) -> list[str]:
         return [place.note for place in self.places if place.note]
 
     @property
-    def unanswered(self):
+    def unanswered(self) -> str | None:
         """Why it did not answer although it served, or None. Then the settings of restore_service are wrong: after an event it would stay out."""
         return self.answer or None
 
     @property
-    def refuses_unanswered(self):
+    def refuses_unanswered(self) -> bool:
         """Whether it stays in rotation as long as possible, because it does not answer."""
         return bool(self.answer) and self.settings.restore_service.unanswered == "refuse"
 
     @property
-    def records(self):
+    def records(self) -> list[str]:
         """What is recorded on the host itself: the names of tasks, and the kinds of all else, with its type for a member of a cluster."""
         return sorted({_told_by(record) for record in self.observation.holds or ()})
 
-    def task_holds(self, name):
+    def task_holds(self, name: str) -> set[str]:
         """Folded event ids for which the user's task file of that name ran to its end."""
         records = [record for record in self.observation.holds or () if record.kind == "task" and record.name == name and record.done]
         return {fold(event_id) for record in records for event_id in record.events}
 
     @property
-    def drained(self):
+    def drained(self) -> set[str]:
         """Folded event ids for which services and tasks are done."""
         return self.task_holds(DRAINED)
 
-    def clock(self, now):
+    def clock(self, now: float) -> float | None:
         """The time of its own clock at a moment of the controller's clock, as the last look told; None if that is unknown."""
         then, at = seconds(self.observation.time), self.observation.at
         return None if then is None or at is None else then + now - at - self.observation.age

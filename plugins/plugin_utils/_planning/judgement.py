@@ -9,10 +9,19 @@ Each judgement is made only here, with the words that people read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, Count, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 
 LOOKS = 2
 """Idle looks in a row after which a host is drained, if also no request came for the seconds of C(load_balancer_quiet)."""
@@ -34,16 +43,16 @@ class Drain:
     busy: str            # what keeps it from being idle
     idle_looks: int      # idle looks in a row
     too_early: bool      # whether the time without a request, or without a balancer on a machine, is still too short
-    arrivals: dict       # per place that is out: the requests that came since
-    not_running: dict    # per machine without a balancer: since when, by its own clock
+    arrivals: dict[str, Arrivals]  # per place that is out: the requests that came since
+    not_running: dict[str, float]  # per machine without a balancer: since when, by its own clock
     quiet_left: float    # seconds without a new request that must still pass, as far as the passes have seen
     looks_outside: int = 0  # idle looks in a row at its balancers alone, if it may be approved from outside
 
 
-def judge_drain(host, now):
+def judge_drain(host: Host, now: float) -> Drain:
     """Count the idle looks at a host."""
     quiet = host.settings.quiet
-    arrivals = {place.name: _arrivals(host, place, now) for place in host.places if place.count}
+    arrivals = {place.name: _arrivals(host, place, place.count, now) for place in host.places if place.count}
     loud = {name: seen for name, seen in arrivals.items() if seen["span"] < quiet}
     by_name = {place.name: place for place in host.places}
     outside = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
@@ -70,12 +79,12 @@ def judge_drain(host, now):
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
 
 
-def is_outdated(host):
+def is_outdated(host: Host) -> bool:
     """Whether nobody read the host for a while before its look was ended, as after the controller stood still. Another one may have gone on meanwhile."""
     return host.observation.ended and host.observation.unwatched > UNWATCHED
 
 
-def is_fresh(host, now):
+def is_fresh(host: Host, now: float) -> bool:
     """Whether the observations of the host and of its balancers are of this pass, or at most C(FRESH) seconds old. Otherwise nothing is approved.
 
     In the pass in which an event appears, only the age counts: that pass may have looked at the balancer a minute before.
@@ -88,27 +97,26 @@ def is_fresh(host, now):
     return _are_fresh(seen, host, now)
 
 
-def _seen_at_places(host):
+def _seen_at_places(host: Host) -> list[tuple[bool, float | None]]:
     """Per place that was looked at: whether that was in this pass, and when it was."""
     return [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
 
 
-def _are_fresh(seen, host, now):
+def _are_fresh(seen: Iterable[tuple[bool, float | None]], host: Host, now: float) -> bool:
     appears = any(event.first_seen == now for event in host.events)
     return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
 
 
-def _came(place, seen):
+def _came(place: Place, seen: Arrivals) -> str:
     provider, balancer = place.balancer
     return provider.arrived(balancer, place, seen["came"], seen["begun"])
 
 
-def _arrivals(host, place, now):
+def _arrivals(host: Host, place: Place, count: Count, now: float) -> Arrivals:
     """Since when no request has come to a place that is out. The clock is the steady one of its machine, and the count that of one process.
 
     The state of a place only says what the balancer was told. The count says what the balancer does.
     """
-    count = place.count
     before = host.memory.arrivals.get(place.name)
     since = count.clock - count.quiet_for
     if not before or before["process"] != count.process or before["since"] > count.clock:
@@ -118,7 +126,7 @@ def _arrivals(host, place, now):
     return dict(before, span=count.clock - before["since"])
 
 
-def _connections(host):
+def _connections(host: Host) -> list[str]:
     """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers."""
     if not host.ports:
         return []
@@ -132,7 +140,7 @@ def _connections(host):
     ]
 
 
-def is_ready(host, drain, event, step):
+def is_ready(host: Host, drain: Drain, event: Event, step: Step | None) -> bool:
     """Whether the host is out everywhere, was idle in two looks in a row, has stopped its services and run the user's tasks, all for this event.
 
     C(step): the host's step in this pass.
@@ -142,7 +150,7 @@ def is_ready(host, drain, event, step):
     return not host.settings.drain_host.out or event.key in host.drained
 
 
-def unready_from_outside(host, drain, event, step):
+def unready_from_outside(host: Host, drain: Drain, event: Event, step: Step | None) -> str | None:
     """Why a host that cannot be reached is not known to be ready for the event; None if it is, by all that is known.
 
     Its balancers must say in two looks in a row that it is out and idle. What only the host itself can tell must have been so when it could be reached
@@ -161,7 +169,7 @@ def unready_from_outside(host, drain, event, step):
     return f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now" if own else None
 
 
-def found_ready(host, events):
+def found_ready(host: Host, events: Iterable[Event]) -> list[str]:
     """The events for which the host is known to have been ready. C(events): those for which it is ready now."""
     if host.in_rotation or host.blind or host.fatal:
         return []
@@ -170,24 +178,24 @@ def found_ready(host, events):
     return [key for key in host.memory.found_ready if any(event.key == key for event in host.events)]
 
 
-def out_since(host, event, now):
+def out_since(host: Host, event: Event, now: float) -> float | None:
     """Since when the host is out of every balancer for the event, or None."""
     if event.key not in host.held_since and not host.in_rotation and not host.blind:
         return now
     return host.held_since.get(event.key)
 
 
-def drain_until(host, event, now):
+def drain_until(host: Host, event: Event, now: float) -> float | None:
     """When the time to drain the host for the event is over; None if there is no limit."""
     since = out_since(host, event, now)
     ends = [] if since is None else [since + host.settings.drain_host.timeout]
     return min([*ends, *([] if event.deadline is None else [event.deadline])], default=None)
 
 
-def claims(host, hosts):
+def claims(host: Host, hosts: dict[str, Host]) -> Iterator[str]:
     """Sentences about places in rotation that lead to this host but have the name of another target. A person must decide to which host they belong."""
     for place in host.places:
-        owner = hosts.get(place.owner)
+        owner = hosts.get(place.owner) if place.owner else None
         if owner and place.in_rotation and not any(event.prepares for event in owner.events):
             yield (
                 f"{place.name} leads to {place.leads_to}, which is {host.name},"
@@ -195,7 +203,7 @@ def claims(host, hosts):
             )
 
 
-def maintenance(host):
+def maintenance(host: Host) -> str:
     """A phrase about the places of the host that are out without a hold of ours, mostly because an operator took them out."""
     out = [place for place in host.places if not place.in_rotation and place.condition == FREE and not place.owner]
     told = [f"{place.name} is in {place.state}" for place in out if not place.returns]
@@ -204,7 +212,7 @@ def maintenance(host):
     return "; ".join(said)
 
 
-def unanswered(host):
+def unanswered(host: Host) -> str:
     """A sentence about a host that serves but does not answer restore_service."""
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
     return (
@@ -213,7 +221,7 @@ def unanswered(host):
     )
 
 
-def may_fail_by_own_tasks(host):
+def may_fail_by_own_tasks(host: Host) -> bool:
     """Whether the host answered while it served, and only a task file of the user's that takes it out of its balancer could have changed that.
 
     Nothing that would undo it comes before the answer is asked for after the event.
@@ -224,12 +232,12 @@ def may_fail_by_own_tasks(host):
     return is_calm and not undone and host.answer == "" and has_own_tasks(host)
 
 
-def has_own_tasks(host):
+def has_own_tasks(host: Host) -> bool:
     """Whether task files of the user's take the host out of a balancer."""
     return any(provider.tasks for provider, _settings in host.balancers)
 
 
-def silenced_by_own_tasks(host):
+def silenced_by_own_tasks(host: Host) -> str:
     """A sentence about a host that has not answered restore_service since task files of the user's take it out; empty if there is none."""
     said = host.observation.unanswered
     if not (host.held_ids and host.observation.is_new and host.observation.asked and said and may_fail_by_own_tasks(host)):
@@ -237,22 +245,27 @@ def silenced_by_own_tasks(host):
     return f"it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out ({said}): {OWN_TASKS}"
 
 
-def silent_for(host, now):
-    return now - (now if host.silent_since is None else host.silent_since)
+def stood_for(since: float | None, now: float) -> float:
+    """For how many seconds a fault has stood; 0 if C(since) is None."""
+    return now - (now if since is None else since)
 
 
-def failing_for(host, events, now):
+def silent_for(host: Host, now: float) -> float:
+    return stood_for(host.silent_since, now)
+
+
+def failing_for(host: Host, events: Sequence[Event], now: float) -> float:
     """Seconds for which the host's steps have failed, or the approvals of one of these events on any host."""
     since = [host.failing_since, *(event.refused_since for event in events)]
     return max((now - moment for moment in since if moment is not None), default=0.0)
 
 
-def is_lost(host, observed):
+def is_lost(host: Host, observed: Observed) -> bool:
     """Whether the host cannot be reached although no known event names it and the settings do not allow it to be off."""
     return not (host.observation.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
 
 
-def is_over(event, observed):
+def is_over(event: Event, observed: Observed) -> bool:
     """Whether the event is over: the service of a host that it names was read twice and did not show it, or each of these hosts is deleted for good."""
     if event.standing:
         return False
@@ -261,7 +274,7 @@ def is_over(event, observed):
     return all(_is_deleted_for_good(host, observed) or event.is_over_for(host) for host in observed.members(event))
 
 
-def _witnesses(event, observed):
+def _witnesses(event: Event, observed: Observed) -> list[Host]:
     """The hosts whose services tell whether the event is over.
 
     These are the hosts that have shown it. If none of them can be read any more, all hosts count, except those that only have the same name.
@@ -271,43 +284,44 @@ def _witnesses(event, observed):
     return confirmed or [host for host in hosts if host.name not in event.not_meant] or hosts
 
 
-def _is_deleted_for_good(host, observed):
+def _is_deleted_for_good(host: Host, observed: Observed) -> bool:
     return is_deleted(host, observed) and silent_for(host, observed.now) >= PATIENCE
 
 
-def is_deleted(host, observed):
+def is_deleted(host: Host, observed: Observed) -> bool:
     """Whether an event that deletes the host's VM has started, and no longer stands."""
     return any(event.event_type in DELETED and not event.standing and _has_started(event, observed.now) for event in observed.events_of(host))
 
 
-def _has_started(event, now):
+def _has_started(event: Event, now: float) -> bool:
     # If the hold has no NotBefore, the event had started when the hold was put.
     recalled_started = event.recalled and event.not_before_at is None
-    return event.seen_started or event.approved_at or recalled_started or event.not_before_at is not None and now >= event.not_before_at
+    is_past = event.not_before_at is not None and now >= event.not_before_at
+    return bool(event.seen_started or event.approved_at or recalled_started or is_past)
 
 
-def is_done_with(event, host):
+def is_done_with(event: Event, host: Host) -> bool:
     """Whether an event needs no hold on a host any more: a rule ignores it, or the host's own service was read twice and did not show it."""
     return event.ignored or (not event.standing or event.means_another(host)) and event.is_over_for(host)
 
 
-def is_seen_given_back(host, event, observed):
+def is_seen_given_back(host: Host, event: Event, observed: Observed) -> bool:
     """Whether this pass shows that no hold for an event that is over is left on the host."""
     if event.standing or host.fatal or event.key in host.held_ids or host.observation.holds is None or host.blind and event.prepares:
         return False
     return is_over(event, observed) or event.is_over_for(host)
 
 
-def is_given_back(host, event, observed):
+def is_given_back(host: Host, event: Event, observed: Observed) -> bool:
     return not event.standing and (host.name in event.given_back or is_seen_given_back(host, event, observed))
 
 
-def is_owed(host, event, given_back):
+def is_owed(host: Host, event: Event, given_back: bool) -> bool:
     """Whether something is held for the event and must be given back later. If the host cannot be read now, the memory decides."""
     return event.key in host.held_ids or not event.ignored and host.name in event.held and not given_back
 
 
-def gone_at(event, observed):
+def gone_at(event: Event, observed: Observed) -> float | None:
     """When the event was first known to be over, or None."""
     if event.standing or event.gone_at is not None or not is_over(event, observed):
         return None if event.standing else event.gone_at

@@ -10,15 +10,22 @@ Each pass reads the memory of the former one here, and writes it here once, at i
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import typed
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import Rule
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
 class LastStep:
     role: str
-    event_ids: list
+    event_ids: list[str]
     state: str = "out"
 
 
@@ -27,7 +34,7 @@ class HostMemory:
     """What is remembered of a host. Moments are by the controller's clock."""
 
     resource_name: str | None = None
-    addresses: list | None = None
+    addresses: list[str] | None = None
     silent_since: float | None = None      # since when its metadata service was not read
     blind_since: float | None = None       # since when one of its balancers was not read
     fatal_since: float | None = None       # since when a mistake has forbidden every step for it
@@ -38,11 +45,11 @@ class HostMemory:
     last_step: LastStep | None = None
     looks: int = 0                         # idle looks in a row
     looks_outside: int = 0                 # the same, by its balancers alone
-    found_ready: list = field(default_factory=list)   # the events for which it was ready when it could be reached last, and was seen out since
-    arrivals: dict = field(default_factory=dict)      # per place that is out: see judgement.py
-    not_running: dict = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
-    absent: dict = field(default_factory=dict)        # per event: when its metadata service was read and did not show it, the last two reads
-    held_since: dict = field(default_factory=dict)    # per event: since when it is out for it
+    found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
+    arrivals: dict[str, Arrivals] = field(default_factory=dict)   # per place that is out: see judgement.py
+    not_running: dict[str, float] = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
+    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
+    held_since: dict[str, float] = field(default_factory=dict)    # per event: since when it is out for it
     answer: str | None = None              # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None
@@ -56,28 +63,29 @@ class EventMemory:
     """What is known of an event, also when no metadata service shows it any more."""
 
     first_seen: float
-    event_id: str | None = None
+    event_id: str
     event_type: str | None = None
     event_source: str | None = None
-    resources: list = field(default_factory=list)
+    resources: list[str] = field(default_factory=list)
     description: str | None = None
     duration_in_seconds: int | None = None
     status: str | None = None
     not_before: str | None = None          # as the service wrote it
     not_before_at: float | None = None     # by the controller's clock
     seen_started: float | None = None
-    document: dict | None = None           # as it was shown last, for rules
+    document: Json | None = None           # as it was shown last, for rules
     recalled: bool = False                 # whether this run first knew it only from a record
-    hosts: list = field(default_factory=list)        # every target that it was ever taken to name
-    confirmed: list = field(default_factory=list)    # the targets whose own services have shown it
-    unconfirmed: list = field(default_factory=list)  # the targets that it was taken to name while their own services told nothing
-    namesakes: list = field(default_factory=list)    # the targets whose own services proved that it names another VM of the same name
-    answered_empty: list = field(default_factory=list)  # the targets whose own services have answered with an empty body
-    named: dict = field(default_factory=dict)        # per lower-case name in Resources: since when it is there
-    without: dict = field(default_factory=dict)      # per host: since when its service gives documents without it, and when it gave the last
-    targets: list | None = None            # the names in Azure of the targets that it names
+    hosts: list[str] = field(default_factory=list)        # every target that it was ever taken to name
+    confirmed: list[str] = field(default_factory=list)    # the targets whose own services have shown it
+    unconfirmed: list[str] = field(default_factory=list)  # the targets that it was taken to name while their own services told nothing
+    namesakes: list[str] = field(default_factory=list)    # the targets whose own services proved that it names another VM of the same name
+    answered_empty: list[str] = field(default_factory=list)  # the targets whose own services have answered with an empty body
+    named: dict[str, float] = field(default_factory=dict)    # per lower-case name in Resources: since when it is there
+    # Per host: since when its service gives documents without it, and when it gave the last.
+    without: dict[str, tuple[float, float]] = field(default_factory=dict)
+    targets: list[str | None] | None = None  # the names in Azure of the targets that it names
     action: str | None = None
-    rule: dict | None = None               # the rule that decides
+    rule: Rule | None = None               # the rule that decides
     judged_late: bool = False              # whether the rule decided only after the event had started
     mistake: str | None = None             # why no rule can decide
     unasked: str | None = None             # why the user's rules could not be evaluated
@@ -87,20 +95,20 @@ class EventMemory:
     sent_through: str | None = None        # what its approval was sent through last, if not through a VM
     refused_since: float | None = None     # since when its approval has failed, on any host
     was_ready: bool = False                # whether all of its hosts were ready before it started
-    held: list = field(default_factory=list)         # the hosts that were held for it
-    conflicts: dict = field(default_factory=dict)    # per host: sentences about what was left alone because somebody else had acted
+    held: list[str] = field(default_factory=list)    # the hosts that were held for it
+    conflicts: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what was left alone because somebody else had acted
     gone_at: float | None = None           # when this run first knew that it was over
-    given_back: list = field(default_factory=list)   # the hosts on which no hold for it was left after it was over
+    given_back: list[str] = field(default_factory=list)  # the hosts on which no hold for it was left after it was over
 
 
 @dataclass(frozen=True)
 class Memory:
     first_found: float | None  # when the run first found an event that concerns it
-    hosts: dict                # per name: its C(HostMemory)
-    events: dict               # per folded id: its C(EventMemory)
+    hosts: dict[str, HostMemory]    # per name
+    events: dict[str, EventMemory]  # per folded id
 
 
-def read_memory(found, names):
+def read_memory(found: Json, names: Iterable[str]) -> Memory:
     """The memory of the former pass, with an entry for each of these hosts."""
     found = copy.deepcopy(found)
     hosts = found.get("hosts") or {}
@@ -111,7 +119,7 @@ def read_memory(found, names):
     )
 
 
-def _read_host(found, where):
+def _read_host(found: Json, where: str) -> HostMemory:
     last = found.get("last_step")
     # Journals of 0.1.0 have it under the name without_haproxy.
     not_running = found.get("not_running") or found.get("without_haproxy") or {}
@@ -120,11 +128,11 @@ def _read_host(found, where):
     return typed(HostMemory, found, where, last_step=last, not_running=not_running, answer=answer)
 
 
-def _read_event(found, where):
+def _read_event(found: Json, where: str) -> EventMemory:
     return typed(EventMemory, found, where, approving="approving_until" in found)
 
 
-def write_memory(memory):
+def write_memory(memory: Memory) -> Json:
     """The memory as JSON."""
     return {
         "first_found": memory.first_found,
@@ -133,7 +141,7 @@ def write_memory(memory):
     }
 
 
-def _write_host(host):
+def _write_host(host: HostMemory) -> Json:
     found = _known(host)
     if host.last_step:
         found["last_step"] = dict(vars(host.last_step))
@@ -143,14 +151,14 @@ def _write_host(host):
     return found if answer is None else dict(found, unanswered=answer or None)
 
 
-def _write_event(event):
+def _write_event(event: EventMemory) -> Json:
     found = _known(event)
     if found.pop("approving", False):
         found["approving_until"] = event.approving_until
     return found
 
 
-def _known(value):
+def _known(value: DataclassInstance) -> Json:
     """The fields of a dataclass that are not empty."""
     found = {f.name: getattr(value, f.name) for f in fields(value)}
     return {name: entry for name, entry in found.items() if not (entry is None or entry is False or entry in ([], {}))}

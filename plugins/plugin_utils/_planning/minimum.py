@@ -6,22 +6,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 
 
-def yields_at(host, events):
+def yields_at(host: Host, events: Iterable[Event]) -> float | None:
     """When the minimum in service no longer counts, because the impact comes in any case and the host needs time to be drained."""
     ends = [event.not_before_at for event in events if event.not_before_at is not None]
     return min(ends) - host.settings.drain_host.timeout - RESERVE if ends else None
 
 
-def must_yield(host, events, now):
+def must_yield(host: Host, events: Sequence[Event], now: float) -> bool:
     at = yields_at(host, events)
     return any(event.may_come for event in events) or (at is not None and now >= at)
 
 
-def below_minimum(host, hosts, leaving):
+def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) -> str | None:
     """A phrase if too few of the servers that share its requests would stay in service without the host; otherwise None.
 
     C(leaving): names of the hosts that still serve and will not for long. A group in which the host is not by its own name is not asked:

@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import add_new, ask_rules, fold, meet_events, name_members
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError, Run
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, fold, meet_events, name_members
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import read_memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, read_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
@@ -25,38 +25,38 @@ class Observed:
     """Everything from which a pass decides. After C(observe) has made it, nothing in it changes."""
 
     document: Document
-    hosts: dict           # by name
-    events: dict          # by folded id
+    hosts: dict[str, Host]    # by name
+    events: dict[str, Event]  # by folded id
     addresses: Addresses
-    messages: list        # sentences: faults that concern no single host
+    messages: list[str]       # sentences: faults that concern no single host
     first_found: float | None
 
     @property
-    def now(self):
+    def now(self) -> float:
         return self.document.now
 
     @property
-    def run(self):
+    def run(self) -> Run:
         return self.document.run
 
     @property
-    def waves(self):
+    def waves(self) -> int:
         """In how many rounds Ansible turns to all hosts. One round has as many hosts as forks."""
         return math.ceil(len(self.hosts) / max(1, self.run.forks or 1))
 
-    def members(self, event):
+    def members(self, event: Event) -> list[Host]:
         return [self.hosts[name] for name in event.members]
 
-    def events_of(self, host):
+    def events_of(self, host: Host) -> list[Event]:
         """The events that are known to concern a host, also those that no longer stand."""
         return [event for event in self.events.values() if host.name in event.hosts]
 
-    def may_mean(self, event):
+    def may_mean(self, event: Event) -> list[Host]:
         """The targets that an event may name, although their own services do not show it yet."""
         return [host for host in self.hosts.values() if event.may_mean(host, self.now)]
 
 
-def observe(document):
+def observe(document: Document) -> Observed:
     """Combine the observations of a checked document. The order matters: each part uses the parts before it."""
     now = document.now
     memory = read_memory(document.memory, document.settings)
@@ -85,7 +85,7 @@ def observe(document):
     return Observed(document, hosts, events, addresses, messages, memory.first_found)
 
 
-def _meet_host(name, document, memory):
+def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
     settings, look = document.settings[name], document.observations[name]
     for balancer in settings.load_balancers:
         if balancer["provider"] not in PROVIDERS:
@@ -107,7 +107,7 @@ def _meet_host(name, document, memory):
     return host
 
 
-def _meet_traffic(host, hosts, document, addresses):
+def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:
     """Where traffic reaches the host, and which balancers could not be read."""
     host.traffic = joined([(balancer, balancer[0].traffic(balancer[1], host, hosts, document.machines, addresses)) for balancer in host.balancers])
     host.fatal.extend(host.traffic.mistakes)
@@ -118,7 +118,7 @@ def _meet_traffic(host, hosts, document, addresses):
             host.fatal.extend(host.blind)
 
 
-def _note_absences(host, hosts, events, now):
+def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
     """Note when the host's service was read and did not show an event that names it: the last two reads.
 
     Two reads are needed, because one may be wrong. An empty body does not count if something is held for the event, or its impact is still to come.
@@ -129,17 +129,17 @@ def _note_absences(host, hosts, events, now):
             host.absent.pop(key, None)
         elif host.was_read and host.name in event.hosts and not (host.observation.empty_body and _is_wanted(event, hosts, now)):
             reads = host.absent.get(key, [])
-            new = {at for at in (host.observation.at - host.observation.steady, host.observation.at) if not reads or at > reads[-1]}
+            new = {at for at in (host.read_at - host.observation.steady, host.read_at) if not reads or at > reads[-1]}
             host.absent[key] = (reads + sorted(new))[-2:]
 
 
-def _is_wanted(event, hosts, now):
+def _is_wanted(event: Event, hosts: dict[str, Host], now: float) -> bool:
     """Whether something is held for the event, or its impact is still to come."""
     comes = event.status == "Scheduled" and (event.not_before_at is None or event.not_before_at > now)
     return comes or bool(event.held) or any(event.key in host.held_ids for host in hosts.values())
 
 
-def _tell_hosts(event, hosts):
+def _tell_hosts(event: Event, hosts: dict[str, Host]) -> None:
     """Enter a standing event with all hosts that it names."""
     if event.standing and (event.mistake or event.action != "ignore"):
         for name in event.members:
@@ -148,7 +148,7 @@ def _tell_hosts(event, hosts):
                 hosts[name].fatal.append(event.mistake)
 
 
-def _note_answer(host):
+def _note_answer(host: Host) -> None:
     """Note whether the host fails to answer restore_service although it serves. While it is held, the answer from before the hold counts."""
     if host.held_ids:
         return
@@ -158,7 +158,7 @@ def _note_answer(host):
         host.answer = None
 
 
-def _take_result(host, events, document):
+def _take_result(host: Host, events: dict[str, Event], document: Document) -> None:
     """Note the result of the host's step of the former pass."""
     said = document.results.get(host.name) or {}
     last = host.memory.last_step
@@ -181,7 +181,7 @@ def _take_result(host, events, document):
         host.failing_since = document.now if host.memory.failing_since is None else host.memory.failing_since
 
 
-def _note_refusals(hosts, events, now):
+def _note_refusals(hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
     """Since when the approval of each event has failed, whichever host tried."""
     last_steps = [host.memory.last_step for host in hosts.values() if host.failure is not None]
     refused = {fold(event_id) for last in last_steps if last and last.role == "approve_event" for event_id in last.event_ids}

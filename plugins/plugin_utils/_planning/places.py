@@ -10,8 +10,19 @@ provider knows one kind of balancer. It turns the observations of its machines i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+
+Searched = Callable[[str, str], list[str]]
+"""Returns the addresses of a host, by its name and the key of a look."""
 FREE = "free"
 """Condition of a place on which there is no hold of ours."""
 HELD = "held"
@@ -35,9 +46,9 @@ class Count:
 class Group:
     """The servers that share the same requests, as C(_minimum.shortage) counts them."""
 
-    key: tuple
+    key: tuple[str, ...]
     name: str
-    servers: tuple
+    servers: tuple[Json, ...]
 
 
 @dataclass(frozen=True)
@@ -49,26 +60,27 @@ class Place:
     in_rotation: bool = False         # whether new requests may come
     state: str = ""                   # its state, by the name that the provider gives it
     serves: bool = False              # whether it counts as in service
-    busy: tuple = ()                  # sentences: which requests are still there, or that this is unknown
+    busy: tuple[str, ...] = ()        # sentences: which requests are still there, or that this is unknown
     count: Count | None = None        # the requests that came; None if it is in rotation, or nobody counts them
     seen: float | None = None         # when it was looked at, by the controller's clock; None if nobody looks at it
     looks: int | None = None          # as how many looks in a row the look at it counts; None if nobody looks at it
     condition: str = FREE
-    held_by: frozenset = frozenset()  # folded ids of the events that hold it
+    held_by: frozenset[str] = frozenset()  # folded ids of the events that hold it
     must_go_out: bool = False         # whether the balancer still has to take it out, whoever holds it
     by_name: bool = True              # whether it has the host's own name; otherwise it only leads to the host's address
     leads_to: str = ""                # the host's address, if the place does not have the host's name
     owner: str | None = None          # the other target whose name it has
     group: Group | None = None        # the servers with which it shares its requests
     member: str = ""                  # its name in the group
-    pool_addresses: tuple = ()        # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
+    pool_addresses: tuple[str, ...] = ()  # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
     checked: bool = True              # whether the balancer itself checks that the host serves again
     returns: str = ""                 # phrase: how it comes back into rotation by itself
     conflict: str = ""                # sentence: what somebody else did to it
     note: str = ""                    # sentence: other news about it
-    balancer: tuple = ()              # the provider that made it, and the settings of that balancer; the plan fills it in
+    # The provider that made it, and the settings of that balancer.
+    balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it
 
-    def lacks_out(self, wanted):
+    def lacks_out(self, wanted: set[str]) -> bool:
         """Whether it is not yet out, or not yet held for all these events."""
         return self.must_go_out or self.condition == HELD and not self.owner and not wanted <= self.held_by
 
@@ -77,12 +89,12 @@ class Place:
 class Traffic:
     """What one balancer does for one host, as its provider tells."""
 
-    places: tuple = ()
+    places: tuple[Place, ...] = ()
     serves: bool = True     # whether the host serves, as far as its balancer tells
-    unread: tuple = ()      # sentences: the machines that could not be read
+    unread: tuple[str, ...] = ()  # sentences: the machines that could not be read
     helpless: bool = True   # whether each of these is a mistake that only a person can mend
-    mistakes: tuple = ()    # sentences: what forbids every step for the host
-    not_running: dict = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
+    mistakes: tuple[str, ...] = ()  # sentences: what forbids every step for the host
+    not_running: dict[str, float] = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
 
 
 @dataclass(frozen=True)
@@ -92,14 +104,15 @@ class NextLook:
     key: str                    # the key of the look in the document
     machine: str                # inventory name
     module: str                 # the module of this collection that looks
-    options: dict               # the module's options, without C(wait_for), C(quiet) and C(timeout)
-    wait_for: list = field(default_factory=list)  # the names of the servers that the look waits for until they are idle
+    options: Options            # the module's options, without C(wait_for), C(quiet) and C(timeout)
+    wait_for: list[str] = field(default_factory=list)  # the names of the servers that the look waits for until they are idle
     quiet: float = 0.0          # seconds without a new request after which they count as idle
 
 
-def joined(told):
+def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
     """One C(Traffic) for all balancers of a host. C(told): pairs of a balancer (C(Place.balancer)) and its C(Traffic)."""
-    places, seen = [], set()
+    places: list[Place] = []
+    seen: set[str] = set()
     for balancer, traffic in told:
         for place in traffic.places:
             # Two balancers on one machine may have servers of the same name.
@@ -124,9 +137,9 @@ class Provider:
     name = ""
     title = ""
     """The name that people read."""
-    tasks = ()
+    tasks: tuple[str, ...] = ()
     """Names of the records that its role leaves on a host for the user's own tasks."""
-    where = None
+    where: tuple[str, ...] | None = None
     """Options of the role load_balancer, without their prefix, that tell where its holds are, besides C(hosts) and C(server).
 
     None if it has no holds that C(looks) could find.
@@ -136,29 +149,29 @@ class Provider:
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 
-    def traffic(self, settings, host, hosts, machines, addresses):
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         """The C(Traffic) of a host at one balancer with these settings.
 
         C(hosts): all targets. C(machines): all observations of machines, by key. C(addresses): which target has which address.
         """
         return Traffic()
 
-    def records(self, settings, machines):
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
         return ()
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         """Dates for this event of a record: the host has been out since the last of them. None if the record does not tell that.
 
         C(is_new): whether this run sees the event for the first time.
         """
         return None
 
-    def arrived(self, settings, place, came, begun):
+    def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
         return ""
 
-    def looks(self, settings, waits, searched):
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
         """A C(NextLook) for each of its machines, for the next pass.
 
         C(settings): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests the look waits for, with the
@@ -166,33 +179,37 @@ class Provider:
         """
         return []
 
-    def read(self, result, options):
+    def read(self, result: Json, options: Options) -> Json:
         """The result of a look at one of its machines, with C(error) or C(fatal) if it is of no use. C(options): those of the look."""
         return result
 
-    def acts(self, settings, direction, hold, step):
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterable[tuple[str, str, Options]] | None:
         """The acts that take a host out or in: for each machine its name, a module and the options. None if a task file of the user does that.
 
         C(hold): the options of a hold. C(step): the step as JSON.
         """
         return []
 
-    def shows(self, result, act):
+    def shows(self, result: Json, act: Json) -> bool:
         """Whether the result of a look shows the change of an act, so that the look is not older than the act."""
         return True
 
-    def after_release(self, result, act, event_ids):
+    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
         """The result that a look would have after an act has released the holds for these events; None if the act does not tell that."""
         return None
 
-    def names(self, record):
+    def names(self, record: Json) -> tuple[str, str]:
         """The name that a record on its machine holds, and the name of the host there for which it does."""
         return "", ""
 
-    def shown(self, record):
+    def shown(self, record: Json) -> dict[str, str]:
         """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""
         return {"held": f"{record['kind']} {'/'.join(map(str, record['subject'].values()))}", "socket": "none"}
 
-    def give_back(self, record, options):
+    def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
         raise NotImplementedError
+
+
+Balancer = tuple[Provider, BalancerSettings]
+"""One balancer of a host: its provider, and the settings that the provider reads."""

@@ -19,9 +19,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import known_events, next_turns
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
-def plan(document):
+def plan(document: Json) -> Json:
     """Decide one step for each host. C(document): see C(document.py)."""
     observed = observe(read_document(document))
     hosts = observed.hosts.values()

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import RESERVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import read_memory
+from collections.abc import Iterable, Iterator
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, Memory, read_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import Rule
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 _ACTIONS = {
     "prepare_and_approve": "out of the balancer and drained, then approved",
@@ -19,7 +23,7 @@ _ACTIONS = {
 }
 
 
-def preview(planned, now):
+def preview(planned: Json, now: float) -> list[str]:
     """Lines for a person, made from what the action C(plan) returns for the one pass of a run in check mode."""
     memory = read_memory(planned["memory"], planned["settings"])
     events = sorted(memory.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
@@ -32,18 +36,18 @@ def preview(planned, now):
     return lines + not_looked_at(planned)
 
 
-def not_looked_at(planned):
+def not_looked_at(planned: Json) -> list[str]:
     """A line with the reason for each host that could not be read, unless a message tells it already."""
     told = [message.partition(":")[0] for message in planned["messages"]]
     return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in told]
 
 
-def no_event(words, unread):
+def no_event(words: str, unread: Iterable[str]) -> str:
     """The sentence that there is no event, or that this is unknown. C(unread): the hosts whose service was not read."""
     return f"{words}." if not unread else f"Whether an event stands is not known: {', '.join(unread)} could not be read."
 
 
-def _when(event, now):
+def _when(event: EventMemory, now: float) -> str:
     if event.recalled or event.hosts and not event.rule:
         return "over, known only by what is still held for it"
     if event.status == "Started":
@@ -51,15 +55,15 @@ def _when(event, now):
     return f"{event.status}, no NotBefore" if event.not_before_at is None else f"{event.status}, not before {_moment(event.not_before_at, now)}"
 
 
-def _moment(at, now):
+def _moment(at: float, now: float) -> str:
     return f"{clock(at, now)} (in {duration(at - now)})" if at > now else f"{clock(at, now)} (past)"
 
 
-def _event(planned, memory, event, now):
+def _event(planned: Json, memory: Memory, event: EventMemory, now: float) -> list[str]:
     """The lines about one event, below its headline."""
     if not event.hosts:
         return ["names none of the targets: left alone"]
-    lines = list(_rule(planned, memory, event, now)) if event.rule else []
+    lines = list(_rule(planned, memory, event, event.rule, now)) if event.rule else []
     (told,) = [entry for entry in planned["events"] if entry["event_id"] == event.event_id]
     for name, said in told["hosts"].items():
         line = f"{name}: {said['state']}: {said['reason']}"
@@ -74,14 +78,13 @@ def _event(planned, memory, event, now):
     return lines
 
 
-def _rule(planned, memory, event, now):
+def _rule(planned: Json, memory: Memory, event: EventMemory, rule: Rule, now: float) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     if event.mistake:
         yield event.mistake
         return
     if event.unasked:
         yield event.unasked
-    rule = event.rule
     because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"].startswith("built-in: ") else " (for every event)"
     yield f"rule {rule['name']!r} decides{because}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":
@@ -107,6 +110,6 @@ def _rule(planned, memory, event, now):
         yield f"{strangers} is none of the targets and not asked (graceful_azure_unknown_resources: ignore)"
 
 
-def _strangers(planned, memory, event):
+def _strangers(planned: Json, memory: Memory, event: EventMemory) -> list[str]:
     known = {(memory.hosts[name].resource_name or planned["settings"][name]["resource_name"] or "").lower() for name in event.hosts}
     return [name for name in event.resources if name.lower() not in known]

@@ -9,13 +9,17 @@ A run that was killed leaves only the records of its holds. What the next run mu
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import RESERVE, Event, add_new, fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
@@ -37,13 +41,13 @@ class Clock:
     now: float     # by the controller's clock
     at: float      # when it showed that, by the controller's clock: some time ago if the machine was not looked at in this pass
 
-    def ours(self, moment):
+    def ours(self, moment: Any) -> float | None:
         """A date of this clock in Unix seconds of the controller's clock; None if one of them is unknown."""
-        moment, shows = seconds(moment), seconds(self.shows)
-        return None if moment is None or shows is None else self.at + moment - shows
+        then, shows = seconds(moment), seconds(self.shows)
+        return None if then is None or shows is None else self.at + then - shows
 
 
-def read_holds(hosts, events, machines, now, ours):
+def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machines, now: float, ours: Collection[str]) -> None:
     """Note on hosts and events what all records tell. An event that is known only from a record joins the others.
 
     C(ours): the names of the task records that the roles leave. Other task records belong to the user.
@@ -67,17 +71,17 @@ def read_holds(hosts, events, machines, now, ours):
                 _note_hold(host, event, record, entry, clock)
 
 
-def _is_names(value):
+def _is_names(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
-def _recall_answer(host, details):
+def _recall_answer(host: Host, details: Json) -> None:
     """Note why the host did not answer when another run took it out, unless the settings have changed since."""
     if host.answer is None and details.get("unanswered") and details.get("asked") == host.settings.restore_service.ask:
         host.answer = str(details["unanswered"])
 
 
-def _recall_event(events, event_id, details, clock):
+def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock: Clock) -> Event:
     """The event of a hold.
 
     If no service shows the event, it is made from the record. If the event has started, the record tells what was decided before.
@@ -104,16 +108,16 @@ def _recall_event(events, event_id, details, clock):
     return event
 
 
-def _bearers(hosts, targets):
+def _bearers(hosts: Mapping[str, Host], targets: object) -> list[str]:
     """The hosts that have these names in Azure: the targets of the run that put the hold. A name that several hosts have gives none."""
-    bearers = {}
+    bearers: dict[str, list[str]] = {}
     for host in hosts.values():
         bearers.setdefault((host.resource_name or "").lower(), []).append(host.name)
     found = [bearers.get(name.lower(), ()) for name in (targets if isinstance(targets, list) else ()) if isinstance(name, str) and name]
     return [names[0] for names in found if len(names) == 1]
 
 
-def _note_hold(host, event, record, entry, clock):
+def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Clock) -> None:
     """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
     if record.kind == "task" and record.name == APPROVED:
         if not entry.details.get("posted", True):
@@ -133,11 +137,11 @@ def _note_hold(host, event, record, entry, clock):
         event.held_at = max(put, event.held_at or put)
 
 
-def _note_since(host, event, record, entry, clock):
+def _note_since(host: Host, event: Event, record: Record, entry: Entry, clock: Clock) -> None:
     """Note since when the host is out for the event, as the record tells. So the time does not begin again after a run was killed."""
     told = ((provider, provider.out_since(record, entry, event.first_seen == clock.now)) for provider, _balancer in host.balancers)
     provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))
-    if provider is None:
+    if provider is None or dates is None:
         return
     out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
     known = host.held_since.setdefault(event.key, out)

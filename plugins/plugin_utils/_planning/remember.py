@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import Ending
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import found_ready, gone_at, is_seen_given_back, out_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import restoring_since, unchecked_places, warns_silenced, warns_unanswered
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import (
+    Decision,
+    Report,
+    restoring_since,
+    unchecked_places,
+    warns_silenced,
+    warns_unanswered,
+)
 
 
-def remember(decided, told, decisions, end):
+def remember(decided: Decided, told: Report, decisions: dict[str, Decision], end: Ending) -> Memory:
     observed = decided.observed
     return Memory(
         first_found=end.first_found,
@@ -22,7 +33,7 @@ def remember(decided, told, decisions, end):
     )
 
 
-def _remember_host(decided, told, decision, host):
+def _remember_host(decided: Decided, told: Report, decision: Decision, host: Host) -> HostMemory:
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     return HostMemory(
         resource_name=host.observation.resource_name or memory.resource_name,
@@ -51,7 +62,7 @@ def _remember_host(decided, told, decision, host):
     )
 
 
-def _held_since(decided, told, host):
+def _held_since(decided: Decided, told: Report, host: Host) -> dict[str, float]:
     """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
     found = dict(host.held_since)
     for event in decided.observed.events_of(host):
@@ -62,7 +73,7 @@ def _held_since(decided, told, host):
     return found
 
 
-def _remember_event(decided, event):
+def _remember_event(decided: Decided, event: Event) -> EventMemory:
     observed = decided.observed
     known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
     known["was_ready"] = event.was_ready or event.key in decided.was_ready

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypedDict
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours, is_sent_outside, ways_outside
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     OWN_TASKS,
     PATIENCE,
@@ -25,8 +28,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     unanswered,
     unready_from_outside,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import STAYS_OUT
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
 """States, the most urgent first."""
@@ -44,7 +50,23 @@ class Told(NamedTuple):
     until: float | None = None
 
 
-def report(decided):
+Report = dict[tuple[str, str], Told]
+"""What people read, per host and event."""
+
+
+class Decision(TypedDict):
+    """The next step of a host, and what people read about the host."""
+
+    step: StepJson | None
+    state: str
+    reason: str
+    since: float | None   # since when it is in this state
+    until: float | None
+    event: str | None     # the most urgent event
+    events: list[str]     # the ids of the events that name it
+
+
+def report(decided: Decided) -> Report:
     """What people read about each host in each of its events."""
     found = {}
     for host in decided.observed.hosts.values():
@@ -56,18 +78,20 @@ def report(decided):
     return found
 
 
-def decision(decided, told, host):
+def decision(decided: Decided, told: Report, host: Host) -> Decision:
     """The host's step, and what people read about the most urgent of its events."""
     observed = decided.observed
     events = observed.events_of(host)
     mine = [(told[host.name, event.key], event.label) for event in events]
+    said: Told
+    label: str | None
     if mine:
         said, label = min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
     else:
         said, label = _told_without_event(host, observed), None
     step = decided.step(host)
     return {
-        "step": step and step.as_json(host),
+        "step": step.as_json(host) if step else None,
         "state": said.state,
         "reason": said.reason,
         "since": host.memory.state_since if host.memory.state == said.state else observed.now,
@@ -77,7 +101,7 @@ def decision(decided, told, host):
     }
 
 
-def warnings(decided):
+def warnings(decided: Decided) -> Iterator[str]:
     """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
         if warns_unanswered(host):
@@ -93,15 +117,15 @@ def warnings(decided):
             )
 
 
-def warns_unanswered(host):
+def warns_unanswered(host: Host) -> bool:
     return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
 
 
-def warns_silenced(host):
+def warns_silenced(host: Host) -> bool:
     return bool(not host.memory.warned_silenced and silenced_by_own_tasks(host))
 
 
-def unchecked_places(host):
+def unchecked_places(host: Host) -> list[Place]:
     """The host's places that the balancer would not check when they come back, if an event is about to take the host out."""
     ask = host.settings.restore_service.ask
     if ask is None or ask or not any(event.prepares for event in host.events):
@@ -109,16 +133,16 @@ def unchecked_places(host):
     return [place for place in host.places if not place.checked]
 
 
-def why_unread(host):
+def why_unread(host: Host) -> str:
     return "; ".join(host.fatal) or host.why_silent
 
 
-def ready_reason(decided, event):
+def ready_reason(decided: Decided, event: Event) -> str:
     observed = decided.observed
     if is_not_ours(event, observed):
         return f"not approved by us: {', '.join(event.strangers)} is none of the targets"
     if not event.asks_approval:
-        return f"rule {event.rule['name']!r}: prepared, not approved"
+        return f"rule {event.decided_by['name']!r}: prepared, not approved"
     silent = [host.name for host in observed.members(event) if host.refuses_unanswered]
     if silent:
         return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
@@ -130,13 +154,13 @@ def ready_reason(decided, event):
     return f"waits for {', '.join(unready)}" if unready else doubt(event, observed) or "is being approved"
 
 
-def _told(decided, host, event):
+def _told(decided: Decided, host: Host, event: Event) -> Told:
     """What is told about one host in one standing event: the first case that fits."""
     observed = decided.observed
     now, busy = observed.now, decided.drains[host.name].busy
     wait = decided.waiting.get((host.name, event.key))
     if event.ignored and event.key not in host.held_ids and not host.fatal:
-        return Told("in_service", f"rule {event.rule['name']!r}: left alone")
+        return Told("in_service", f"rule {event.decided_by['name']!r}: left alone")
     if host.fatal:
         return Told("needs_person", "; ".join(host.fatal))
     if event.ignored or not event.standing:
@@ -147,7 +171,7 @@ def _told(decided, host, event):
         return Told("needs_person", "; ".join(host.conflicts), event.deadline)
     if host.blind and event.prepares:
         return Told("needs_person", "; ".join(host.blind), event.deadline)
-    if (host.name, event.key) in decided.unanswered:
+    if wait and (host.name, event.key) in decided.unanswered:
         return Told("needs_person", *wait)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:
         return Told("needs_person", host.failure, event.deadline)
@@ -162,7 +186,7 @@ def _told(decided, host, event):
     if wait and not decided.step(host):
         return Told("waiting", wait.why + failed, wait.until)
     if not event.prepares:
-        why = ready_reason(decided, event) if is_not_ours(event, observed) else f"rule {event.rule['name']!r}: to be approved unprepared"
+        why = ready_reason(decided, event) if is_not_ours(event, observed) else f"rule {event.decided_by['name']!r}: to be approved unprepared"
         return Told("waiting", why + failed, event.not_before_at)
     if not decided.is_ready(host, event):
         until = drain_until(host, event, now)
@@ -170,7 +194,7 @@ def _told(decided, host, event):
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
 
 
-def _told_silent(decided, host, event, busy, failed):
+def _told_silent(decided: Decided, host: Host, event: Event, busy: str, failed: str) -> Told:
     """The same for a host that cannot be reached."""
     observed = decided.observed
     if decided.sent_through(event):
@@ -178,23 +202,23 @@ def _told_silent(decided, host, event, busy, failed):
     if event.approved_at is not None and event.sent_through:
         return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; silent: {host.why_silent}", event.not_before_at)
     ways = " or ".join(ways_outside(event, observed))
-    unready = ways and unready_from_outside(host, decided.drains[host.name], event, decided.step(host))
+    unready = unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) if ways else None
     if unready:
         busy += f"; not approved through {ways}: {unready}"
     elif ways and not is_not_ours(event, observed):
-        unready = [member.name for member in observed.members(event) if member is not host and not _is_ready_outside(decided, member, event)]
-        why = doubt(event, observed) or (is_sent_outside(event, observed) and unready and f"waits for {', '.join(unready)}")
+        others = [member.name for member in observed.members(event) if member is not host and not _is_ready_outside(decided, member, event)]
+        why = doubt(event, observed) or (is_sent_outside(event, observed) and others and f"waits for {', '.join(others)}")
         busy += f"; {why}" if why else ""
     return Told("unobserved", busy + failed, event.deadline)
 
 
-def _is_ready_outside(decided, host, event):
+def _is_ready_outside(decided: Decided, host: Host, event: Event) -> bool:
     if host.observation.is_silent:
         return unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) is None
     return decided.is_ready(host, event)
 
 
-def _told_of_namesake(host, event):
+def _told_of_namesake(host: Host, event: Event) -> Told:
     """The same for a host that the event was taken to name, although the host's own service does not show it."""
     is_held = event.key in host.held_ids
     if not event.bears_name_of(host):
@@ -208,7 +232,7 @@ def _told_of_namesake(host, event):
     return Told("restoring" if is_held else "in_service", f"{event.label} means another VM of its name")
 
 
-def _told_started(host, event, busy, now):
+def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
     if host.observation.is_silent:
         return f"silent for {silent_for(host, now):.0f} s"
     if not event.prepares:
@@ -216,16 +240,16 @@ def _told_started(host, event, busy, now):
     return busy or "out until the event is gone"
 
 
-def _told_draining(step, event, busy, until, now, said):
+def _told_draining(step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str]) -> str:
     if step and step.role == "load_balancer":
         return "is to go out of its balancer"
     # What is left may have been told as what keeps the host busy.
     going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in said if sentence not in busy)])
     what = going_on or ("services and tasks" if step else "idle, looked at once more")
-    return f"not drained in time ({event.rule['on_drain_timeout']}): {what}" if until is not None and now >= until else what
+    return f"not drained in time ({event.decided_by['on_drain_timeout']}): {what}" if until is not None and now >= until else what
 
 
-def _told_after(decided, host, event):
+def _told_after(decided: Decided, host: Host, event: Event) -> Told:
     """The same for an event that no longer stands, is ignored, or is unknown because the host cannot be read."""
     observed = decided.observed
     silent = f"silent: {host.why_silent}"
@@ -250,12 +274,12 @@ def _told_after(decided, host, event):
     return Told("restoring", why, since + limit)
 
 
-def restoring_since(decided, host):
+def restoring_since(decided: Decided, host: Host) -> float | None:
     """Since when runs have tried to bring the host back; None if none has."""
     return decided.restoring_since.get(host.name, host.memory.restoring_since)
 
 
-def _told_without_hold(host, event, observed, silent):
+def _told_without_hold(host: Host, event: Event, observed: Observed, silent: str) -> Told:
     if host.blind and event.prepares:
         until = _blind_until(host, event, observed)
         return Told("restoring", "; ".join(host.blind), until) if observed.now < until else Told("needs_person", "; ".join(host.blind))
@@ -267,15 +291,15 @@ def _told_without_hold(host, event, observed, silent):
     return Told("restored", "; ".join(event.conflicts.get(host.name) or filter(None, ["back as it was found", maintenance(host)])))
 
 
-def _blind_until(host, event, observed):
+def _blind_until(host: Host, event: Event, observed: Observed) -> float:
     """Until when a run waits for a balancer that cannot be read after an event. Such a balancer may still hold the host out."""
-    since = host.blind_since
+    since = observed.now if host.blind_since is None else host.blind_since
     if not is_owed(host, event, is_given_back(host, event, observed)) or host.held_since.get(event.key, since) >= since:
         return since + PATIENCE
     return max(since, since if event.gone_at is None else event.gone_at) + max(PATIENCE, host.settings.restore_service.timeout)
 
 
-def _why_not_over(host, event):
+def _why_not_over(host: Host, event: Event) -> str:
     """Why an event that the host's service does not show is not over yet."""
     if host.observation.empty_body:
         return "its metadata service answered with an empty body, which ends no event that is held or still to come"
@@ -284,7 +308,7 @@ def _why_not_over(host, event):
     return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
 
 
-def _told_without_event(host, observed):
+def _told_without_event(host: Host, observed: Observed) -> Told:
     if host.fatal:
         return Told("needs_person", "; ".join(host.fatal))
     if not host.was_read:
@@ -295,7 +319,7 @@ def _told_without_event(host, observed):
     return Told("in_service", reason)
 
 
-def _why_unnamed(host, observed):
+def _why_unnamed(host: Host, observed: Observed) -> str:
     """What is told about a host if its service shows no event that names it."""
     doubtful = [event for event in observed.events.values() if event.may_mean(host, observed.now)]
     if not doubtful:

@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, StepJson
 
 
 class Wait(NamedTuple):
@@ -19,14 +23,14 @@ class Step(NamedTuple):
 
     role: str
     state: str
-    events: list
-    variables: dict
+    events: list[Event]
+    variables: Json
 
     @property
-    def event_ids(self):
+    def event_ids(self) -> list[str]:
         return [event.event_id for event in self.events]
 
-    def as_json(self, host):
+    def as_json(self, host: Host) -> StepJson:
         unanswered = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
         return {
             "role": self.role,
@@ -39,7 +43,7 @@ class Step(NamedTuple):
         }
 
 
-def step(role, state, events, **variables):
+def step(role: str, state: str, events: list[Event], **variables: Any) -> Step:
     return Step(role, state, events, variables)
 
 
@@ -51,10 +55,10 @@ _WORDS = {
 }
 
 
-def step_words(decided):
+def step_words(decided: StepJson | None) -> str | None:
     """What a host does next, in words; None if it waits. C(decided): the step as JSON."""
     if decided and decided.get("through"):
         return f"is approved through {decided['through']}"
     if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
         return "forgets what was held for an event that is over"
-    return decided and _WORDS.get(decided["role"], decided["role"])
+    return _WORDS.get(decided["role"], decided["role"]) if decided else None

@@ -29,11 +29,22 @@ C(pause)     seconds to wait
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, may_fail_by_own_tasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation, Machines
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Searched
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, Json, Options, Turn
+
+Turns = dict[str, list[Turn]]
+"""Per host: its turns in their order."""
 
 IDLE = 60.0
 """Seconds for which a look waits for news while there is nothing to do until an event appears, starts or ends."""
@@ -63,7 +74,7 @@ TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 
 
-def first_turns(settings, check_mode=False, observe_timeout=5.0):
+def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_timeout: float = 5.0) -> Turns:
     """The turns of the first pass: look at everything, and wait for nothing. In check mode each host is asked whether it answers, even without an event.
 
     C(settings): per host, as in the document.
@@ -78,7 +89,9 @@ def first_turns(settings, check_mode=False, observe_timeout=5.0):
     return _spread(looks, turns, list(settings))
 
 
-def next_turns(decided, decisions, acts, expected, doubtful, end):
+def next_turns(
+    decided: Decided, decisions: dict[str, Decision], acts: dict[str, Acts], expected: dict[str, list[str]], doubtful: set[str], end: float,
+) -> Turns:
     """The turns of each host in the next pass.
 
     C(acts): the acts of each host that takes its step without a role (see C(acts.py)). C(expected): per host the ids of its events that are not over.
@@ -93,11 +106,11 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     # Nobody waits longer than the host that is nearest to being idle.
     limit = min([waits[name] + READINGS for name in groups.draining if decided.needs_second_look(observed.hosts[name])], default=math.inf)
 
-    def drain_wait(quiet):
+    def drain_wait(quiet: float) -> float:
         """Seconds for which a look waits until a host serves nobody. C(quiet): seconds without a request that must pass."""
         return min(limit, max(DRAIN, quiet + READINGS) + (LEAVE if groups.leaving else 0.0))
 
-    def searched(name, key):
+    def searched(name: str, key: str) -> list[str]:
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
 
     machines = observed.document.machines
@@ -108,7 +121,7 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     # An approval needs looks that are a moment old, so before it each balancer is looked at in each pass.
     rest = 0.0 if groups.ready or groups.quick else REST if groups.concerned else REST_MACHINE
     due = [look for look in looks if look["options"]["timeout"] or not _machine_rests(machines.get(look["key"]), rest, observed.now)]
-    turns = {name: [] for name in observed.hosts}
+    turns: Turns = {name: [] for name in observed.hosts}
     back, on = _told_by_acts(decided, acts, machines)
     due = [look for look in due if look["options"]["timeout"] or look["machine"] not in on]
     prepared = _prepared(observed, groups)
@@ -120,14 +133,14 @@ def next_turns(decided, decisions, acts, expected, doubtful, end):
     return _spread(due, _with_acts(turns, acts, observed), [host.name for host in hosts])
 
 
-def _quiet_left(host, drain, now):
+def _quiet_left(host: Host, drain: Drain, now: float) -> float:
     """Seconds without a new request that a look at the balancers must wait for. The next count of the requests also tells of the time since the last one."""
     counted = [place.count.at for place in host.places if place.count and place.count.at is not None]
     since = max(0.0, now - max(counted)) if counted else 0.0
     return max(0.0, min(drain.quiet_left - since, QUIET_SEEN))
 
 
-def _prepared(observed, groups):
+def _prepared(observed: Observed, groups: _Groups) -> dict[str, list[str]]:
     """Which modules each host packs before it waits for a first event. Ansible packs a module when a run first needs it: a quarter of a second."""
     if observed.document.number > 1 or groups.concerned:
         return {}
@@ -141,15 +154,15 @@ class _Groups(NamedTuple):
     """Names of hosts, by what the next pass has to do with them."""
 
     news: bool        # whether a new event may name hosts that were last read before it appeared
-    concerned: set    # an event names the host, or something is held on it
-    draining: set     # the look waits until the host serves nobody any more
-    leaving: set      # the draining hosts that go out in this very pass
-    quick: set        # the next step should follow at once
+    concerned: set[str]  # an event names the host, or something is held on it
+    draining: set[str]   # the look waits until the host serves nobody any more
+    leaving: set[str]    # the draining hosts that go out in this very pass
+    quick: set[str]      # the next step should follow at once
     idle_rest: float  # seconds for which a host without an event is not looked at
-    ready: set        # the host is about to be approved, so it is looked at in each pass
+    ready: set[str]      # the host is about to be approved, so it is looked at in each pass
 
 
-def _group(decided, decisions, doubtful):
+def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str]) -> _Groups:
     observed = decided.observed
     roles = {name: (decision["step"] or {}).get("role") for name, decision in decisions.items()}
     states = {name: decision["state"] for name, decision in decisions.items()}
@@ -169,10 +182,13 @@ def _group(decided, decisions, doubtful):
     )
 
 
-def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
+def _host_turns(
+    host: Host, decided: Decided, groups: _Groups, pause: float, quiet: float, drain_wait: Callable[[float], float], expected: list[str],
+) -> list[Turn]:
     """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
-    wait, rest, more = 0.0, 0.0, {}
+    wait, rest = 0.0, 0.0
+    more: dict[str, Any] = {}
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
@@ -206,24 +222,26 @@ def _host_turns(host, decided, groups, pause, quiet, drain_wait, expected):
     return [dict(turn, again=True) if decided.step(host) else turn]
 
 
-def _told_by_acts(decided, acts, machines):
+def _told_by_acts(decided: Decided, acts: dict[str, Acts], machines: Machines) -> tuple[set[str], set[str]]:
     """The hosts that are brought back, and the machines of their balancers, that need no look: their acts return what a look would return.
 
     This completes the look of this pass, so it needs one. If an act fails, the host is looked at all the same, and its balancers in the next pass.
     """
     hosts = decided.observed.hosts
-    back = {name for name in acts if decided.step(hosts[name]).role == "restore_service" and hosts[name].observation.is_new}
+    back = {name for name in acts if decided.steps[name].role == "restore_service" and hosts[name].observation.is_new}
     on = {machine for name in back for machine, _todo in acts[name] if machine}
     new = {machine: [known.is_new for known in machines.values() if known.result.get("machine") == machine] for machine in on}
     return back, {machine for machine in on if new[machine] and all(new[machine])}
 
 
-def _with_acts(turns, acts, observed):
+def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed) -> Turns:
     """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it."""
     turns = dict(turns)
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
-        mine = [dict({"machine": machine} if machine else {}, name=machine or name, acts=todo, balancers=balancers) for machine, todo in found if todo]
+        mine: list[Turn] = [
+            {**({"machine": machine} if machine else {}), "name": machine or name, "acts": todo, "balancers": balancers} for machine, todo in found if todo
+        ]
         for turn in mine:
             if any(act["part"] == "seen" for act in turn["acts"]):
                 turn["asks"] = True
@@ -235,8 +253,18 @@ def _with_acts(turns, acts, observed):
     return turns
 
 
-def _host_options(timeout, ports, resource_name, known="", wait=0.0, expected=(), ask=None, await_idle=False, at_least=0.0,
-                  ignored_peers=()):
+def _host_options(
+    timeout: float,
+    ports: list[int],
+    resource_name: str | None,
+    known: str = "",
+    wait: float = 0.0,
+    expected: Iterable[str] = (),
+    ask: Options | None = None,
+    await_idle: bool = False,
+    at_least: float = 0.0,
+    ignored_peers: Iterable[str] = (),
+) -> Options:
     """Options of the module host_observation."""
     options = {
         "timeout": timeout, "ports": ports, "wait": wait, "known": known, "expected": list(expected), "ask": ask or {}, "await_idle": await_idle,
@@ -245,11 +273,11 @@ def _host_options(timeout, ports, resource_name, known="", wait=0.0, expected=()
     return dict(options, resource_name=resource_name) if resource_name else options
 
 
-def _turn(name, options, read_at=None):
+def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
     return {"name": name, "options": options, "read_at": read_at}
 
 
-def _ask(host, decided):
+def _ask(host: Host, decided: Decided) -> Options:
     """What the host is asked. A host that is held does not serve, so its answer means nothing before its event is over.
 
     But the user's own way out may make the answer fail, and then nothing would bring the host back.
@@ -265,30 +293,32 @@ def _ask(host, decided):
     return dict(ask, back=True) if any(event.started for event in decided.observed.events_of(host)) else {}
 
 
-def quick_look(turn):
+def quick_look(turn: Turn) -> Turn:
     """A turn that looks at the same machine and waits for nothing."""
     return dict({key: turn[key] for key in ("machine", "key", "name", "provider", "module")}, options=dict(turn["options"], wait_for=[], timeout=0.0))
 
 
-def known_events(observed):
+def known_events(observed: Observed) -> list[list[str]]:
     """The events that are no news for a look, as pairs of id and status. A service that lags behind may still show a started event as Scheduled."""
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
 
 
-def _rests(at, rest, now):
+def _rests(at: float, rest: float, now: float) -> bool:
     """Whether a host was observed a short time ago. If the clock was set back, nobody knows when."""
     return 0 <= now - at < rest
 
 
-def _is_spared(observation, now):
+def _is_spared(observation: HostObservation, now: float) -> bool:
     """Whether a host is not looked at because the last look at it was cut off. So it delays every second pass at most."""
     return observation.began is not None and 0 <= now - observation.began < 2 * observation.cut_off
 
 
-def _machine_rests(machine, rest, now):
+def _machine_rests(machine: MachineObservation | None, rest: float, now: float) -> bool:
     """Whether the last observation of a machine is new enough, or the last look at it was cut off."""
-    result = machine.result if machine else {}
-    at = result.get("at", result.get("began"))
+    if machine is None:
+        return False
+    result = machine.result
+    at: float | None = result.get("at", result.get("began"))
     if not at:
         return False
     can_be_read = machine.records is not None and not result.get("error") and not result.get("fatal")
@@ -296,12 +326,12 @@ def _machine_rests(machine, rest, now):
     return 0 <= now - at < rest
 
 
-def _is_quick(role, state):
+def _is_quick(role: str | None, state: str) -> bool:
     """Whether the next step for a host should follow at once."""
     return role in ("load_balancer", "drain_host", "restore_service") or (role is None and state == "restoring")
 
 
-def _pause(decided, decisions, end, groups):
+def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups: _Groups) -> float:
     """Seconds until the clock demands something, at most IDLE, PAUSE or PAUSE_STARTED. 0 if the user has set a longer time between passes."""
     observed = decided.observed
     hosts = observed.hosts.values()
@@ -323,7 +353,12 @@ def _pause(decided, decisions, end, groups):
     return min([longest, *(moment - observed.now for moment in moments if moment is not None and moment > observed.now)]) / observed.waves
 
 
-def _machine_looks(balancers, waits=None, searched=lambda name, key: [], drain_wait=lambda quiet: 0.0):
+def _machine_looks(
+    balancers: Sequence[tuple[str, BalancerSettings]],
+    waits: Mapping[str, float] | None = None,
+    searched: Searched = lambda name, key: [],
+    drain_wait: Callable[[float], float] = lambda quiet: 0.0,
+) -> list[Turn]:
     """The turns that look at machines, one for each HAProxy or other balancer there.
 
     C(balancers): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests a look waits for, with the seconds
@@ -340,7 +375,7 @@ def _machine_looks(balancers, waits=None, searched=lambda name, key: [], drain_w
     return turns
 
 
-def _spread(looks, turns, lookers):
+def _spread(looks: Sequence[Turn], turns: Turns, lookers: list[str]) -> Turns:
     """Divide the looks at machines among the hosts. Hosts that have no act and do not wait come first.
 
     A look never delays the acts of its host, and a look that waits comes last. If a host acts on a machine, that host looks at it after its acts.
@@ -357,7 +392,7 @@ def _spread(looks, turns, lookers):
             after = max(number for number, turn in enumerate(mine) if "acts" in turn and turn.get("machine") == look["machine"])
             mine.insert(after + 1, look)
         else:
-            name = min(free if waits else idle, key=given.get)
+            name = min(free if waits else idle, key=given.__getitem__)
             given[name] += 1
             is_first = not waits and not any("acts" in turn for turn in turns[name])
             turns[name].insert(0 if is_first else len(turns[name]), look)

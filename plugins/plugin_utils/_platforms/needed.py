@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import json
 import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
 """The collections whose modules run on Windows hosts, and the oldest versions with which that was tried."""
@@ -26,25 +29,29 @@ HEALTH_ACTIONS = ("file", "service", "iis_site")
 VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_type")
 
 
-def impossible(action):
+def impossible(action: str) -> str:
     """The sentence about another way."""
     *others, last = HEALTH_ACTIONS
     return f"load_balancer_health_probe_action: {action} is not possible on a Windows host; there are {', '.join(others)} and {last}."
 
 
-def needs(collection):
+def needs(collection: str) -> str:
     """The sentence that says what to install."""
     version = COLLECTIONS[collection]
     return f"Windows hosts need {collection} {version} or later there (ansible-galaxy collection install '{collection}:>={version}')."
 
 
-def installed(collection):
+def installed(collection: str) -> str | None:
     """The version of a collection on this machine, or None. One that lies there without a version is taken for new enough."""
     try:
         (folder, *_others) = importlib.import_module(f"ansible_collections.{collection}").__path__
     except ImportError:
         return None
-    for name, read in (("MANIFEST.json", lambda file: json.load(file)["collection_info"]), ("galaxy.yml", yaml.safe_load)):
+    readers: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        ("MANIFEST.json", lambda file: json.load(file)["collection_info"]),
+        ("galaxy.yml", yaml.safe_load),
+    )
+    for name, read in readers:
         try:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 return str(read(file)["version"])
@@ -53,9 +60,9 @@ def installed(collection):
     return "999"
 
 
-def lacking(hosts, settings, version_of=installed):
+def lacking(hosts: Mapping[str, Variables], settings: Mapping[str, Json], version_of: Callable[[str], str | None] = installed) -> Iterator[str]:
     """Sentences about what Windows hosts do not have, and about what the controller lacks for them. C(hosts): per name the values of C(VARIABLES)."""
-    wanted = {}
+    wanted: dict[str, list[str]] = {}
     for name in sorted(name for name, variables in hosts.items() if told_by(variables) == WINDOWS):
         balancers, steps = settings[name]["load_balancers"], settings[name]["drain_host"]["steps"]
         for balancer in balancers:
@@ -64,9 +71,9 @@ def lacking(hosts, settings, version_of=installed):
         for step in steps:
             if not KINDS[step["type"]].windows:
                 yield f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
-        of_steps = {OF_STEPS.get(step["type"]) for step in steps}
-        of_actions = {OF_ACTIONS.get(balancer.get("action")) for balancer in balancers}
-        for collection in ["ansible.windows", *sorted((of_steps | of_actions) - {None})]:
+        of_steps = {OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS}
+        of_actions = {OF_ACTIONS[balancer["action"]] for balancer in balancers if balancer.get("action") in OF_ACTIONS}
+        for collection in ["ansible.windows", *sorted(of_steps | of_actions)]:
             wanted.setdefault(collection, []).append(name)
     for collection, names in wanted.items():
         found = version_of(collection)

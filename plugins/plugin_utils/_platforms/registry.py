@@ -12,9 +12,17 @@ from __future__ import annotations
 import ntpath
 import os
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ansible.errors import AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
+if TYPE_CHECKING:
+    from ansible.plugins.action import ActionBase
+
+Pause = Callable[[float], None]
+"""Waits on the controller for some seconds."""
 VARIABLE = "graceful_azure_platform"
 LINUX, WINDOWS = "linux", "windows"
 PLATFORMS = (LINUX, WINDOWS)
@@ -27,12 +35,12 @@ OVERHEAD = 20.0
 _WINDOWS_PATH = re.compile(r"([A-Za-z]:[\\/]|%[A-Za-z_()0-9]+%[\\/]).*")
 
 
-def is_absolute(path):
+def is_absolute(path: str) -> bool:
     """Whether a path on some machine is absolute there: the platform of a machine is not known before it is reached."""
     return path.startswith(("/", "~", "$")) or bool(_WINDOWS_PATH.fullmatch(path))
 
 
-def is_windows(action, task_vars):
+def is_windows(action: ActionBase, task_vars: Variables | None) -> bool:
     """Whether the machine on which this task runs is a Windows host: as its variable says, or else as the shell of its connection does."""
     machine = getattr(action._task, "delegate_to", None)
     variables = task_vars or {}
@@ -44,10 +52,10 @@ def is_windows(action, task_vars):
     said = action._templar.template(said)
     if said not in PLATFORMS:
         raise AnsibleError(f"{VARIABLE}: {said!r} is none of {', '.join(PLATFORMS)}")
-    return said == WINDOWS
+    return bool(said == WINDOWS)
 
 
-def told_by(variables):
+def told_by(variables: Variables) -> str:
     """The platform of a host as its variables tell it before anybody connects. Others are taken for Linux until they are reached."""
     if variables.get(VARIABLE) is not None:
         return str(variables[VARIABLE])
@@ -55,22 +63,23 @@ def told_by(variables):
     return WINDOWS if is_one else LINUX
 
 
-def run_module(action, module, args, task_vars, pause=None):
+def run_module(action: ActionBase, module: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
     """Run a module of this collection, or what stands for it on the host's platform. C(pause): how to wait on the controller for some seconds."""
     if not is_windows(action, task_vars):
-        return action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars)
+        result: Json = action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars)
+        return result
     # Nobody else needs it.
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import run
 
     return run(action, module, args, task_vars, pause)
 
 
-def script(name):
+def script(name: str) -> str:
     """The text of one of our scripts."""
     with open(os.path.join(os.path.dirname(__file__), "scripts", f"{name}.ps1"), encoding="ascii") as file:
         return file.read()
 
 
-def parent_of(path):
+def parent_of(path: str) -> str:
     """The folder in which a file of a Windows host is."""
     return ntpath.dirname(path)

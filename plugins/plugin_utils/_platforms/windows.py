@@ -15,60 +15,102 @@ import binascii
 import hashlib
 import json
 import time
-from collections import namedtuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import needs
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import script
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, script
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
+
+if TYPE_CHECKING:
+    from ansible.plugins.action import ActionBase
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
 LOCK_SECONDS = 10.0
 LOOK_AGE = 3.0
 """Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
 
-Entry = namedtuple("Entry", ("path", "kind", "content", "error", "changed"))
-"""A file, or what is in its place. C(kind): file, folder, link, large, missing or unreadable. C(content): bytes. C(changed): seconds since 1970."""
-Service = namedtuple("Service", ("name", "status", "start", "dependents"))
-Sample = namedtuple("Sample", ("at", "lines"))
-Seen = namedtuple(
-    "Seen",
-    "user sid admin computer folder free owner rights records files services samples addresses boot clock now",
-)
-"""What the script C(look) tells. C(rights): pairs of a security id and its rights, of those rules that allow something."""
+
+class Entry(NamedTuple):
+    """A file, or what is in its place."""
+
+    path: str
+    kind: str       # file, folder, link, large, missing or unreadable
+    content: bytes
+    error: str
+    changed: float  # seconds since 1970
+
+
+NOT_ASKED = Entry("", "missing", b"", "", 0.0)
+"""In place of the folder if a look was not asked for it."""
+
+
+class Service(NamedTuple):
+    name: str
+    status: str
+    start: str
+    dependents: tuple[str, ...]
+
+
+class Sample(NamedTuple):
+    at: float
+    lines: list[str]
+
+
+class Seen(NamedTuple):
+    """What the script C(look) tells."""
+
+    user: str
+    sid: str
+    admin: bool
+    computer: str
+    folder: Entry
+    free: float
+    owner: str
+    rights: list[tuple[str, int]]  # security ids and their rights, of those rules that allow something
+    records: list[Entry]
+    files: list[Entry]
+    services: list[Service]
+    samples: list[Sample]
+    addresses: list[str]
+    boot: str
+    clock: float
+    now: float
 
 
 class WindowsError(Exception):
     """A module or a script could not do its work on the host. The text is a full sentence."""
 
 
-def as_list(value):
+def as_list(value: Any) -> list[Any]:
     """A list as PowerShell may return it: the one thing that is in it, or null."""
     if value is None or value == "":
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def as_number(value):
+def as_number(value: Any) -> float:
     """A number as PowerShell may return it: a text, perhaps with the decimal comma of the host's language."""
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is not a number")
     return float(str(value).strip().replace(",", ".")) if isinstance(value, str) else float(value)
 
 
-def as_bool(value):
+def as_bool(value: Any) -> bool:
     return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
 
 
-def as_text(value):
+def as_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def first_line(text):
+def first_line(text: object) -> str:
     lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
     return lines[0] if lines else "no message"
 
 
-def digest(content):
+def digest(content: bytes | None) -> str:
     """What the script C(write) compares. C(content): bytes, or None if there is no file."""
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
@@ -76,21 +118,24 @@ def digest(content):
 class Windows:
     """One Windows host, for the time of one task. C(pause): how to wait on the controller for some seconds."""
 
-    def __init__(self, action, task_vars, pause=None, monotonic=time.monotonic):
+    def __init__(
+        self, action: ActionBase, task_vars: Variables, pause: Pause | None = None, monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._action = action
         self._task_vars = task_vars
         self.pause = pause or time.sleep
         self.monotonic = monotonic
         self.check_mode = bool(action._task.check_mode)
-        self._wanted = {"folder": "", "files": [], "services": [], "ports": []}
-        self._last = self._last_at = None
+        self._wanted: Options = {"folder": "", "files": [], "services": [], "ports": []}
+        self._last: Seen | None = None
+        self._last_at: float | None = None
         self._has_written = False
-        self._spent = set()
+        self._spent: set[str] = set()
 
-    def module(self, name, args):
+    def module(self, name: str, args: Options) -> Json:
         """What a module of another collection returns, also if it failed. Raises AnsibleConnectionFailure if it gave no result."""
         try:
-            result = self._action._execute_module(module_name=name, module_args=dict(args), task_vars=self._task_vars)
+            result: Json = self._action._execute_module(module_name=name, module_args=dict(args), task_vars=self._task_vars)
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as error:
@@ -106,13 +151,13 @@ class Windows:
             raise AnsibleConnectionFailure(first_line(result.get("msg")))
         return result
 
-    def script(self, name, **parameters):
+    def script(self, name: str, **parameters: Any) -> Json:
         """Run one of our scripts. Returns the object that it told."""
         args = {"script": script(name), "parameters": parameters, "error_action": "stop"}
         result = self.module("ansible.windows.win_powershell", args)
         if result.get("failed"):
-            told = as_list(result.get("error"))
-            exception = (told[0].get("exception") or {}) if told and isinstance(told[0], dict) else {}
+            errors = as_list(result.get("error"))
+            exception = (errors[0].get("exception") or {}) if errors and isinstance(errors[0], dict) else {}
             raise WindowsError(f"{name}.ps1 failed on the host: {first_line(exception.get('message') or result.get('msg'))}")
         output = "".join(as_text(line) for line in as_list(result.get("output"))).lstrip("\ufeff").strip()
         try:
@@ -123,7 +168,7 @@ class Windows:
             raise WindowsError(f"{name}.ps1 told {output[:200]!r} instead of an object: {first_line(result.get('msg'))}")
         return told
 
-    def want(self, folder=None, files=(), services=(), ports=()):
+    def want(self, folder: str | None = None, files: Iterable[str] = (), services: Iterable[str] = (), ports: Iterable[int] = ()) -> None:
         """Have the looks of this task tell these, too. Fewer looks are needed if they are known before."""
         before = json.dumps(self._wanted)
         self._wanted["folder"] = folder or self._wanted["folder"]
@@ -132,29 +177,30 @@ class Windows:
         if json.dumps(self._wanted) != before:
             self.forget()
 
-    def look(self, max_age=LOOK_AGE, once=None, watch=0.0, files=False):
+    def look(self, max_age: float = LOOK_AGE, once: str | None = None, watch: float = 0.0, files: bool = False) -> Seen:
         """What is on the host. It may be that many seconds old.
 
         C(once): a name; what was looked at once under this name is not returned again. C(files): whether records and files are wanted as they are
         since we have written.
         """
-        is_known = self._last is not None and self.monotonic() - self._last_at <= max_age
-        if not is_known or once in self._spent or watch or files and self._has_written:
+        last = self._last
+        if last is None or self.age() > max_age or once in self._spent or watch or files and self._has_written:
             told = self.script("look", **{key.capitalize(): value for key, value in self._wanted.items()}, Watch=watch)
-            self._last, self._last_at, self._spent, self._has_written = _seen(told), self.monotonic(), set(), False
+            last = self._last = _seen(told)
+            self._last_at, self._spent, self._has_written = self.monotonic(), set(), False
         if once:
             self._spent.add(once)
-        return self._last
+        return last
 
-    def age(self):
+    def age(self) -> float:
         """Seconds since the last look."""
         return self.monotonic() - self._last_at if self._last_at is not None else 0.0
 
-    def forget(self):
+    def forget(self) -> None:
         """Something has changed since the last look."""
         self._last = None
 
-    def write(self, folder, path, before, content=None, move_to=""):
+    def write(self, folder: str, path: str, before: bytes | None, content: bytes | None = None, move_to: str = "") -> bool:
         """Replace a file if its content is still C(before). No content: delete it, or move it. Returns whether that was so.
 
         C(before) and C(content) are bytes; None if there is no file.
@@ -173,17 +219,17 @@ class Windows:
             raise WindowsError(f"{folder} is locked by another process for more than {LOCK_SECONDS:g} seconds: {first_line(told.get('error'))}")
         return as_bool(told.get("written"))
 
-    def tell_service(self, name, verb):
+    def tell_service(self, name: str, verb: str) -> None:
         self.forget()
         self.script("service", Name=name, Verb=verb)
 
 
-def _entry(told):
+def _entry(told: Json) -> Entry:
     content = base64.b64decode(as_text(told.get("content")))
     return Entry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), as_number(told.get("changed", 0)))
 
 
-def _seen(told):
+def _seen(told: Json) -> Seen:
     try:
         folder = told.get("folder")
         rights = [(as_text(rule["sid"]), int(as_number(rule["rights"]))) for rule in as_list(told.get("rights")) if as_bool(rule["allow"])]
@@ -197,7 +243,7 @@ def _seen(told):
             sid=as_text(told["sid"]),
             admin=as_bool(told["admin"]),
             computer=as_text(told["computer"]),
-            folder=_entry(folder) if folder else None,
+            folder=_entry(folder) if folder else NOT_ASKED,
             free=as_number(told["free"]),
             owner=as_text(told["owner"]),
             rights=rights,

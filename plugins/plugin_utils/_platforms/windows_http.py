@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url
 from ansible_collections.graceful.azure.plugins.module_utils._imds import (
@@ -20,7 +21,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     ImdsProtocolError,
     ImdsUnreachableError,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import as_list, as_number, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 MODULE = "ansible.windows.win_uri"
 START = 3.0
@@ -33,11 +35,11 @@ _PREFIX = re.compile(r"Unhandled exception occurred when sending web request\. E
 class Client(ImdsClient):
     """The client of the metadata service of a Windows host. Everything but the request itself is that of other hosts."""
 
-    def __init__(self, windows, params):
+    def __init__(self, windows: Windows, params: Options) -> None:
         super().__init__(params["imds_url"], params["api_version"], params["request_timeout"], monotonic=windows.monotonic, sleep=windows.pause)
         self._windows = windows
 
-    def _exchange(self, method, url, deadline, request_timeout, document):
+    def _exchange(self, method: str, url: str, deadline: float, request_timeout: float, document: Any) -> tuple[int, dict[str, str], bytes]:
         left = deadline - self.monotonic()
         if left <= (0 if document is None else START):
             raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
@@ -61,7 +63,7 @@ class Client(ImdsClient):
         return status, {name: value for name, value in headers.items() if value}, body
 
 
-def ask_url(windows, url, seconds, validate_certs):
+def ask_url(windows: Windows, url: str, seconds: float, validate_certs: bool) -> str | None:
     """None if the URL answers the host with a status 2xx or 3xx, otherwise why not."""
     split_url(url)
     result = _ask(windows, {"url": url, "url_method": "GET", "http_agent": "graceful.azure", "validate_certs": bool(validate_certs)}, seconds)
@@ -71,19 +73,19 @@ def ask_url(windows, url, seconds, validate_certs):
     return None if 200 <= status <= 399 else f"{url}: status {status}"
 
 
-def ask_port(windows, host, port, seconds):
+def ask_port(windows: Windows, host: str, port: int, seconds: float) -> str | None:
     """None if something accepts connections of the host on the port, otherwise why not."""
     whole = max(1, math.floor(seconds))
     result = windows.module("ansible.windows.win_wait_for", {"host": host, "port": port, "state": "started", "timeout": whole, "connect_timeout": whole})
     return f"port {port} of {host}: {first_line(result.get('msg'))}" if result.get("failed") else None
 
 
-def _ask(windows, args, seconds):
+def _ask(windows: Windows, args: Options, seconds: float) -> Json:
     """The module takes whole seconds. No proxy is used, and no redirect is followed."""
     return windows.module(MODULE, dict(args, use_proxy=False, follow_redirects="none", url_timeout=max(1, math.floor(seconds))))
 
 
-def _status(result):
+def _status(result: Json) -> int | None:
     """The status of the answer; None if there was none. The module fails if it is not 200, and returns it all the same."""
     try:
         status = int(as_number(result.get("status_code")))
@@ -92,5 +94,5 @@ def _status(result):
     return status if 100 <= status <= 599 else None
 
 
-def _why(result):
+def _why(result: Json) -> str:
     return _PREFIX.sub("", first_line(result.get("msg"))).rstrip(".")

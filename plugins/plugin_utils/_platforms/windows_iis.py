@@ -9,8 +9,10 @@ The module for pools makes a pool that is not there, so nothing is told to a poo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, POOL, SITE, STARTED, STARTING, STOPPED, STOPPING, IisError, Refused, Thing
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, as_list, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list, as_text, first_line
 
 MODULES = {SITE: "microsoft.iis.website", POOL: "microsoft.iis.web_app_pool"}
 FOUND = {SITE: "site", POOL: "app_pools"}
@@ -20,31 +22,31 @@ STATES = {"starting": STARTING, "started": STARTED, "stopping": STOPPING, "stopp
 
 
 class WindowsIis:
-    def __init__(self, windows):
+    def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._known = {}
+        self._known: dict[tuple[str, str], tuple[str, float]] = {}
 
-    def show(self, things):
+    def show(self, things: Iterable[Sequence[str]]) -> list[Thing]:
         return [Thing(kind, name, self._known_state(kind, name)) for kind, name in (thing[:2] for thing in things)]
 
-    def stop(self, thing):
+    def stop(self, thing: Thing) -> None:
         self._tell(thing, "stopped")
 
-    def start(self, thing):
+    def start(self, thing: Thing) -> None:
         self._tell(thing, "started")
 
-    def boot_id(self):
+    def boot_id(self) -> str:
         return self._windows.look(max_age=60.0).boot
 
-    def _known_state(self, kind, name):
+    def _known_state(self, kind: str, name: str) -> str:
         """The driver asks several times in a row. What moves is asked anew, and so is what was told something."""
-        state, at = self._known.get((kind, name), (None, 0.0))
+        state, at = self._known.get((kind, name), ("", 0.0))
         if state not in (STARTED, STOPPED, MISSING) or self._windows.monotonic() - at > LOOK_AGE:
             state = self._state(kind, name)
             self._known[kind, name] = state, self._windows.monotonic()
         return state
 
-    def _state(self, kind, name):
+    def _state(self, kind: str, name: str) -> str:
         result = self._windows.module(f"{MODULES[kind]}_info", {"name": name})
         if result.get("failed"):
             raise IisError(f"The {kind} {name} cannot be looked at: {first_line(result.get('msg'))}")
@@ -58,7 +60,7 @@ class WindowsIis:
                 return STATES.get(as_text(state).strip().lower(), STARTED)
         return MISSING
 
-    def _tell(self, thing, state):
+    def _tell(self, thing: Thing, state: str) -> None:
         if self._known_state(thing.type, thing.name) == MISSING:
             raise Refused(f"IIS has no {thing.type} {thing.name}.")
         self._known.pop(thing[:2], None)

@@ -9,6 +9,10 @@ Options, decisions and results are those of the modules themselves. Only what th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
@@ -33,18 +37,23 @@ from ansible_collections.graceful.azure.plugins.modules import (
     task_hold,
     wait_for_answer,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, Machine, ask, clock_of, established
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
+
+if TYPE_CHECKING:
+    from ansible.plugins.action import ActionBase
 
 ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 
 
-def run(action, name, args, task_vars, pause=None):
+def run(action: ActionBase, name: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
     """Run a module. Returns its result."""
     if name not in MODULES:
         return {"failed": True, "changed": False, "msg": f"graceful.azure.{name} does not run on Windows hosts."}
@@ -59,7 +68,7 @@ def run(action, name, args, task_vars, pause=None):
         return {"failed": True, "changed": False, "msg": str(error)}
 
 
-def _check(spec, conditions, args):
+def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
     """The options in their types, and what is wrong with them. A path is one of the host, so nothing is made of it here."""
     spec = {key: dict(option, type="str") if option.get("type") == "path" else dict(option) for key, option in spec.items()}
     if "state_dir" in spec:
@@ -71,82 +80,80 @@ def _check(spec, conditions, args):
     return checked.validated_parameters, "; ".join(checked.error_messages)
 
 
-def _client(windows):
+def _client(windows: Windows) -> Callable[[Options], Client]:
     return lambda params: Client(windows, params)
 
 
-def _records(windows, params):
+def _records(windows: Windows, params: Options) -> Records:
     return Records(windows, params["state_dir"], dry=windows.check_mode)
 
 
-def _with_warnings(result, warnings):
+def _with_warnings(result: Json, warnings: Iterable[str]) -> Json:
     return dict(result, warnings=list(warnings)) if warnings else result
 
 
-def _info(windows, params):
+def _info(windows: Windows, params: Options) -> Json:
     return _with_warnings(*scheduled_events_info.run(params, _client(windows)))
 
 
-def _approve(windows, params):
+def _approve(windows: Windows, params: Options) -> Json:
     approved, not_approved, warnings = Approval.from_params(Client(windows, params), params).send(windows.check_mode)
     return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
 
 
-def _wait(windows, params):
+def _wait(windows: Windows, params: Options) -> Json:
     return _with_warnings(*scheduled_events_wait.run(params, windows.check_mode, _client(windows)))
 
 
-def _approval(windows, params):
-    def step():
-        store = Records(windows, params["state_dir"])
-        client = Client(windows, params)
-        return approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
-
+def _approval(windows: Windows, params: Options) -> Json:
+    store = Records(windows, params["state_dir"])
+    client = Client(windows, params)
     # An approval is never begun anew: whether the request was sent is on record.
-    approved, not_approved, warnings = step()
+    approved, not_approved, warnings = approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
     return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
 
 
-def _services(windows, params):
+def _services(windows: Windows, params: Options) -> Json:
     return anew(lambda: service_hold.run(params, windows.check_mode, systemd=WindowsServices(windows), store=_records(windows, params)))
 
 
-def _iis(windows, params):
+def _iis(windows: Windows, params: Options) -> Json:
     return anew(lambda: iis_hold.run(params, windows.check_mode, WindowsIis(windows), _records(windows, params)))
 
 
-def _tasks(windows, params):
+def _tasks(windows: Windows, params: Options) -> Json:
     return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params)))
 
 
-def _probe(windows, params):
+def _probe(windows: Windows, params: Options) -> Json:
     return anew(lambda: health_probe_hold.run(params, windows.check_mode, machine=Machine(windows, params)))
 
 
-def _probe_info(windows, params):
+def _probe_info(windows: Windows, params: Options) -> Json:
     machine = Machine(windows, params)
     seen = health_probe_info.run(params, check_mode=windows.check_mode, monotonic=windows.monotonic, sleep=windows.pause, machine=machine)
     return dict(seen, changed=False)
 
 
-def _repair(windows, params):
+def _repair(windows: Windows, params: Options) -> Json:
     return anew(lambda: hold_repair.run(params, windows.check_mode, lambda state_dir, dry: put_aside(windows, state_dir, dry)))
 
 
-def _connections(windows, params):
+def _connections(windows: Windows, params: Options) -> Json:
     return dict(connections_info.run(params, windows.check_mode, lambda ports: established(windows, ports)), changed=False)
 
 
-def _answer(windows, params):
-    return wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
+def _answer(windows: Windows, params: Options) -> Json:
+    result: Json = wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
+    return result
 
 
-def _observe(windows, params):
+def _observe(windows: Windows, params: Options) -> Json:
     look = host_observation.Look(params, False, monotonic=windows.monotonic, sleep=windows.pause, host=Host(windows, params))
     return dict(look.run(), changed=False)
 
 
-MODULES = {
+MODULES: dict[str, tuple[ModuleType, Options, Callable[[Windows, Options], Json]]] = {
     "approval_hold": (approval_hold, {}, _approval),
     "connections_info": (connections_info, {}, _connections),
     "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import ntpath
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     NOTHING_TOUCHED,
@@ -27,7 +29,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     to_bytes,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Seen, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+Returned = TypeVar("Returned")
 
 TRUSTED = {
     "S-1-5-18": "the system",
@@ -47,7 +52,7 @@ class MeanwhileError(HoldError):
     """Somebody else has changed a record since it was read."""
 
 
-def check_folder(seen, create=False):
+def check_folder(seen: Seen, create: bool = False) -> None:
     """Raises HoldError if others could put records into the folder. A missing folder is none: it is made by the first record."""
     folder = seen.folder
     if folder.kind == "missing":
@@ -64,7 +69,7 @@ def check_folder(seen, create=False):
             raise HoldError(f"The state folder {folder.path} may be written by {sid}; name a folder that only administrators may write.", folder.path)
 
 
-def check_writable(seen):
+def check_writable(seen: Seen) -> None:
     """Raises HoldError if no record could be written there."""
     check_folder(seen)
     if not seen.admin:
@@ -77,21 +82,21 @@ def check_writable(seen):
 
 
 class Records(Store):
-    def __init__(self, windows, state_dir, dry=False):
+    def __init__(self, windows: Windows, state_dir: str | None, dry: bool = False) -> None:
         super().__init__(state_dir or STATE_DIR, dry=dry)
         if not is_absolute(self.state_dir) or self.state_dir.startswith(("/", "~", "$")):
             raise HoldError(f"The state folder {self.state_dir} is not an absolute path of a Windows host, such as {STATE_DIR}.", self.state_dir)
         self._windows = windows
-        self._files = None
+        self._files: dict[str, bytes] | None = None
         windows.want(folder=self.state_dir)
 
     @contextlib.contextmanager
-    def locked(self, create=False):
+    def locked(self, create: bool = False) -> Iterator[bool]:
         """Read all records. What is written in the block is refused if somebody else was faster."""
         self._files = None
         yield self._read_files() is not None
 
-    def read(self, kind, subject):
+    def read(self, kind: str, subject: Json) -> Json | None:
         path = self.path(kind, subject)
         if path in self._unwritten:
             return self._unwritten[path]
@@ -103,7 +108,7 @@ class Records(Store):
             raise HoldError(f"The record {path} is about {record['kind']} {record['subject']!r}. {NOTHING_TOUCHED}", path)
         return record
 
-    def records(self, kind=None):
+    def records(self, kind: str | None = None) -> list[Json]:
         found = records_in(self._read_files(), self.folder)
         for path, record in self._unwritten.items():
             found.pop(path, None)
@@ -111,15 +116,15 @@ class Records(Store):
                 found[path] = record
         return [found[path] for path in sorted(found) if kind in (None, found[path]["kind"])]
 
-    def path(self, kind, subject):
+    def path(self, kind: str, subject: Json) -> str:
         return ntpath.join(self.folder, record_name(kind, subject))
 
     @property
-    def folder(self):
+    def folder(self) -> str:
         """The folder, with its variables resolved by the host."""
         return self._windows.look(max_age=60.0).folder.path
 
-    def write(self, record):
+    def write(self, record: Json) -> None:
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
         data = to_bytes(content)
@@ -130,14 +135,14 @@ class Records(Store):
             return
         self._change(path, data)
 
-    def delete(self, record):
+    def delete(self, record: Json) -> None:
         path = self.path(record["kind"], record["subject"])
         if self.dry:
             self._unwritten[path] = None
             return
         self._change(path, None)
 
-    def _change(self, path, data):
+    def _change(self, path: str, data: bytes | None) -> None:
         files = self._read_files()
         name = ntpath.basename(path)
         if data is None and name not in files:
@@ -153,7 +158,7 @@ class Records(Store):
         else:
             files[name] = data
 
-    def _read_files(self):
+    def _read_files(self) -> dict[str, bytes]:
         """The records as bytes, by the names of their files."""
         if self._files is None:
             seen = self._windows.look(files=True)
@@ -162,7 +167,7 @@ class Records(Store):
         return self._files
 
 
-def _entries(seen):
+def _entries(seen: Seen) -> Iterator[Entry]:
     """What a look has told of the folder's records."""
     for entry in sorted(seen.records):
         name = ntpath.basename(entry.path)
@@ -170,21 +175,22 @@ def _entries(seen):
             yield entry
 
 
-def _content(entry):
+def _content(entry: Entry) -> bytes:
     if entry.kind != "file":
         why = {"link": "it is a link", "folder": "it is a folder", "large": f"it is larger than {SIZE_LIMIT} bytes"}.get(entry.kind, entry.error)
         raise HoldError(f"The record {entry.path} cannot be read: {why}. {NOTHING_TOUCHED}", entry.path)
     return entry.content
 
 
-def read_files(seen):
+def read_files(seen: Seen) -> dict[str, bytes]:
     """The records that a look has told, as bytes by the names of their files. Raises HoldError for the first that cannot be read."""
     return {ntpath.basename(entry.path): _content(entry) for entry in _entries(seen)}
 
 
-def put_aside(windows, state_dir, dry=False):
+def put_aside(windows: Windows, state_dir: str | None, dry: bool = False) -> tuple[list[dict[str, str]], list[HoldError]]:
     """Rename every damaged record, as C(put_aside) of other hosts does. What is no file is left where it is."""
-    aside, left = [], []
+    aside: list[dict[str, str]] = []
+    left: list[HoldError] = []
     Records(windows, state_dir)  # checks the path, and has the looks tell what is there
     seen = windows.look(files=True)
     check_folder(seen)
@@ -206,23 +212,20 @@ def put_aside(windows, state_dir, dry=False):
     return aside, left
 
 
-def records_in(files, folder):
+def records_in(files: dict[str, bytes], folder: str) -> dict[str, Json]:
     """The records by their paths. Raises HoldError for the first that is damaged."""
     paths = {ntpath.join(folder, name): content for name, content in files.items()}
     return {path: _parse(content, path) for path, content in paths.items()}
 
 
-def _parse(content, path):
+def _parse(content: bytes, path: str) -> Json:
     # An editor of Windows may have put it there.
     return parse_record(content[len(BOM):] if content.startswith(BOM) else content, path)
 
 
-def anew(step):
+def anew(step: Callable[[], Returned]) -> Returned:
     """Take a step, and begin it anew if somebody else has changed a record meanwhile. C(step): makes its own store."""
-    for left in range(STEPS - 1, -1, -1):
-        try:
+    for _left in range(STEPS - 1):
+        with contextlib.suppress(MeanwhileError):
             return step()
-        except MeanwhileError:
-            if not left:
-                raise
-    return None
+    return step()

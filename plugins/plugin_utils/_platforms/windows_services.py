@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused, Unit
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Service, Windows, WindowsError
 
 STATES = {
     "running": "active",
@@ -33,11 +34,11 @@ class WindowsServices:
     unknown = "there is no service %r on this host (option services)."
     hint = "See 'Get-Service %s' on the host."
 
-    def __init__(self, windows):
+    def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._moves = False
 
-    def names(self, names):
+    def names(self, names: Collection[str]) -> list[str]:
         """The names as the host writes them, each once and in the order given: it compares them without case."""
         for name in names:
             if not NAME.match(name):
@@ -46,10 +47,10 @@ class WindowsServices:
         return list(dict.fromkeys(found[name.lower()].name if name.lower() in found else name for name in names))
 
     @staticmethod
-    def comes_back(name):
+    def comes_back(name: str) -> bool:
         return True
 
-    def show(self, names):
+    def show(self, names: Collection[str]) -> list[Unit]:
         if not names:
             return []
         found = self._look(names)
@@ -58,21 +59,21 @@ class WindowsServices:
         self._moves = any(unit.active_state in ("activating", "deactivating") for unit in units)
         return units
 
-    def stop(self, name):
+    def stop(self, name: str) -> None:
         self._tell(name, "stop")
 
-    def start(self, name):
+    def start(self, name: str) -> None:
         self._tell(name, "start")
 
     @staticmethod
-    def down_for(name):
+    def down_for(name: str) -> float:
         """Windows does not tell since when a service is down. Whoever looks counts from there."""
         return 0.0
 
-    def boot_id(self):
+    def boot_id(self) -> str:
         return self._windows.look(max_age=60.0).boot
 
-    def _look(self, names):
+    def _look(self, names: Collection[str]) -> dict[str, Service]:
         if self._moves:
             self._windows.forget()
         seen = self._windows.look()
@@ -82,14 +83,14 @@ class WindowsServices:
             found = {service.name.lower(): service for service in self._windows.look().services}
         return found
 
-    def _tell(self, name, verb):
+    def _tell(self, name: str, verb: str) -> None:
         try:
             self._windows.tell_service(name, verb)
         except WindowsError as error:
             raise Refused(f"{name} was not told to {verb}: {error}") from error
 
 
-def _unit(name, service):
+def _unit(name: str, service: Service | None) -> Unit:
     if service is None:
         return Unit(name, "inactive", MISSING, False, (), (), False, "")
     status = service.status.strip().lower()

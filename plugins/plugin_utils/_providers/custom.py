@@ -9,7 +9,15 @@ Nothing can be seen of it. What is known is for which events the task file has r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 TASK = "load_balancer_custom"
 """Name of the record on the host, put when the task file begins."""
@@ -19,7 +27,7 @@ class Custom(Provider):
     name = "custom"
     tasks = (TASK,)
 
-    def traffic(self, settings, host, hosts, machines, addresses):
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         held_by = frozenset(host.task_holds(TASK))
         if held_by:
             place = Place("", condition=HELD, held_by=held_by)
@@ -27,11 +35,11 @@ class Custom(Provider):
             place = Place("", in_rotation=True, must_go_out=True, busy=("not out of its balancer yet",))
         return Traffic((place,), serves=place.in_rotation)
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         # The host is out at the end of the task file, and a run that sees that end for itself knows better.
         if record.name != TASK or not record.done or not is_new:
             return None
         return entry.since, record.done_since
 
-    def acts(self, settings, direction, hold, step):
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> None:
         return None

@@ -6,12 +6,30 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    FREE,
+    HELD,
+    Count,
+    Group,
+    NextLook,
+    Place,
+    Provider,
+    Searched,
+    Traffic,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
@@ -20,17 +38,17 @@ TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions
 NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
-def _keys(settings):
+def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     """The machines of a host's balancers, each with its key: the machine's inventory name and the runtime socket of one HAProxy."""
     return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
 
 
-def _is_named(settings, server):
+def _is_named(settings: BalancerSettings, server: Json) -> bool:
     """Whether a server is a host's by its name."""
     return server["server"] == settings["server"] and (not settings["backends"] or server["backend"] in settings["backends"])
 
 
-def _is_held_for(settings, record, addresses):
+def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collection[str]) -> bool:
     """Whether a record is about a host's server, or about one of another name that was taken out with it.
 
     When the hold was put, the settings may have named more backends. There, another machine may have the name, so the record must name one of the
@@ -42,19 +60,19 @@ def _is_held_for(settings, record, addresses):
     return not backends or record.subject.get("backend") in backends or (record.leads_to or {}).get("address") in addresses
 
 
-def _addresses(settings, machine):
+def _addresses(settings: BalancerSettings, machine: MachineObservation) -> set[str]:
     """The addresses to which a host's servers lead, and led when they were taken out."""
     now = {server.get("address") for server in _servers(machine) or () if _is_named(settings, server)}
     led = {record.leads_to.get("address") for record in machine.records or () if record.leads_to and _is_named(settings, record.subject)}
-    return (now | led) - {None}
+    return {address for address in now | led if address is not None}
 
 
-def _carries_nothing(settings, machine):
+def _carries_nothing(settings: BalancerSettings, machine: MachineObservation) -> bool:
     """Whether no HAProxy runs on a machine, and the settings say that such a machine carries no traffic."""
     return bool(machine.result.get("absent")) and settings.get("absent") == "no_traffic"
 
 
-def _servers(machine):
+def _servers(machine: MachineObservation) -> list[Json] | None:
     """The servers on a machine, or None if these could not be read."""
     return None if machine.result.get("absent") else machine.result.get("servers")
 
@@ -70,8 +88,11 @@ class Haproxy(Provider):
     )
     may_forget = True
 
-    def traffic(self, settings, host, hosts, machines, addresses):
-        places, unread, mistakes, absent = [], [], [], []
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+        places: list[Place] = []
+        unread: list[str] = []
+        mistakes: list[str] = []
+        absent: list[str] = []
         helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
@@ -93,7 +114,7 @@ class Haproxy(Provider):
         not_running = {name: machines[keys[name]].result["clock"] for name in absent}
         return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), not_running)
 
-    def records(self, settings, machines):
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}
         for key in (key for key in machines if key in keys):
             machine = machines[key]
@@ -109,19 +130,20 @@ class Haproxy(Provider):
                 if is_mine:
                     yield record, machine
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         return (entry.since,) if record.kind == "haproxy_server" else None
 
-    def arrived(self, settings, place, came, begun):
+    def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         return words.came(settings, place.name, place.state, came, clock(begun))
 
-    def looks(self, settings, waits, searched):
-        found, draining = {}, {}
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+        found: dict[str, tuple[str, Options]] = {}
+        draining: dict[str, float] = {}
         for name, values in settings:
             if name in waits:
                 draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
             for machine, key in _keys(values):
-                first = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
+                first: tuple[str, Options] = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
                 _machine, options = found.setdefault(key, first)
                 if values.get("hard_stop_after") is not None:
                     options["hard_stop_after"] = values["hard_stop_after"]
@@ -136,7 +158,7 @@ class Haproxy(Provider):
             quiet = max((draining[server] for server in wait_for), default=0.0)
             yield NextLook(key, machine, "haproxy_info", options, wait_for, quiet)
 
-    def read(self, result, options):
+    def read(self, result: Json, options: Options) -> Json:
         if result.get("absent"):
             result = dict(result, error="no HAProxy runs there")
         if result["reached"] and result["level"] not in (None, "admin"):
@@ -145,7 +167,7 @@ class Haproxy(Provider):
             result = dict(result, fatal=result["state_dir_problem"])
         return dict(result, servers=None) if result.get("fatal") else result
 
-    def acts(self, settings, direction, hold, step):
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
         known = {
             "server": settings["server"],
             "socket": settings["socket"],
@@ -160,18 +182,19 @@ class Haproxy(Provider):
             addresses = (step.get("addresses") or {}).get(machine) or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
 
-    def shows(self, result, act):
-        def held(servers):
+    def shows(self, result: Json, act: Json) -> bool:
+        def held(servers: Iterable[Json] | None) -> dict[tuple[str, str], set[str]]:
             return {(server["backend"], server["server"]): set(map(fold, server["held_by"])) for server in servers or ()}
 
         told, seen = held(act.get("servers")), held(result.get("servers"))
         return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
 
-    def after_release(self, result, act, event_ids):
+    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
         told = {(server["backend"], server["server"]): server for server in act.get("servers") or ()}
         if not told or act.get("process") != result.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
             return None
-        released, holds, held = set(map(fold, event_ids)), [], dict.fromkeys(told, frozenset())
+        released, holds = set(map(fold, event_ids)), []
+        held: dict[tuple[str, str], frozenset[str]] = dict.fromkeys(told, frozenset())
         for record in result["holds"]:
             key = record["subject"].get("backend"), record["subject"].get("server")
             left = {event_id: entry for event_id, entry in record["events"].items() if key not in told or fold(event_id) not in released}
@@ -186,28 +209,30 @@ class Haproxy(Provider):
             servers.append(dict(server, **now))
         return dict(result, servers=servers, holds=holds)
 
-    def names(self, record):
+    def names(self, record: Json) -> tuple[str, str]:
         # A server that leads to the same machine is taken out with it.
         name = record["subject"]["server"]
         return name, record.get("for_server") or name
 
-    def shown(self, record):
+    def shown(self, record: Json) -> dict[str, str]:
         subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
         return {"held": f"{record['kind']} {'/'.join(subject)}{together}", "socket": record["subject"].get("socket", "none")}
 
-    def give_back(self, record, options):
+    def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.
         of_record = {"server": record["subject"]["server"], "backends": [record["subject"]["backend"]], "await_checks": False}
         return "haproxy_hold", dict(of_record, socket=options["socket"], absent=options["absent"], state="absent")
 
 
-def _places(settings, host, hosts, name, machine, addresses):
+def _places(
+    settings: BalancerSettings, host: Host, hosts: dict[str, Host], name: str, machine: MachineObservation, addresses: Addresses,
+) -> list[Place]:
     """The host's places on one machine: its servers by name, then those of other names that lead to it.
 
     After a hold was put, a name may lead to another address (C(set server addr), C(server-template)). It may also never have led to this host.
     """
-    servers = _servers(machine)
+    servers = _servers(machine) or []
     places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
     known = _addresses(settings, machine)
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
@@ -221,7 +246,7 @@ def _places(settings, host, hosts, name, machine, addresses):
     return places
 
 
-def _owner(host, hosts, key, server):
+def _owner(host: Host, hosts: dict[str, Host], key: str, server: Json) -> str | None:
     """The other target to which a server belongs by its name, or None."""
     for other in hosts.values():
         mine = (settings for provider, settings in other.balancers if provider.name == Haproxy.name)
@@ -230,7 +255,7 @@ def _owner(host, hosts, key, server):
     return None
 
 
-def _place(settings, name, machine, server, leads_to="", owner=None):
+def _place(settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None) -> Place:
     label = words.place_name(name, server)
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = state == "ready"
@@ -269,7 +294,7 @@ def _place(settings, name, machine, server, leads_to="", owner=None):
     )
 
 
-def _must_go_out(settings, server, condition, owner):
+def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner: str | None) -> bool:
     """Whether the role load_balancer has something to do at a server, whoever holds it."""
     state = server["admin_state"]
     # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
@@ -286,7 +311,7 @@ def _must_go_out(settings, server, condition, owner):
     return state == "ready" or comes_back or bool(is_old)
 
 
-def _note(label, server, leads_to):
+def _note(label: str, server: Json, leads_to: str) -> str:
     """The sentence about a server that leads to another address than its name says."""
     if leads_to:
         return "" if server["admin_state"] == "ready" else f"{label} leads to {leads_to} too and is out"

@@ -9,17 +9,25 @@ The machine that is looked at and changed is the host itself. Its records lie th
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Provider, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 KIND = "health_probe"
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
-def _key(settings):
+def _key(settings: BalancerSettings) -> str:
     """The inventory name of the host, and what is looked at there."""
     return f"{settings['host']} {KIND}-{str(settings['on']).replace(' ', '_')}"
 
@@ -29,7 +37,7 @@ class HealthProbe(Provider):
     title = "the balancer"
     may_forget = True
 
-    def traffic(self, settings, host, hosts, machines, addresses):
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("answer") is None:
@@ -41,10 +49,10 @@ class HealthProbe(Provider):
         place = _place(settings, machine)
         return Traffic((place,), serves=result["answer"]["state"] != "failing")
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         return (entry.since,) if record.kind == KIND else None
 
-    def looks(self, settings, waits, searched):
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         for name, values in settings:
             options = {
                 "action": values["action"],
@@ -57,32 +65,34 @@ class HealthProbe(Provider):
             wait_for = [name] if name in waits else []
             yield NextLook(_key(values), values["host"], "health_probe_info", options, wait_for, waits.get(name, 0.0))
 
-    def read(self, result, options):
+    def read(self, result: Json, options: Options) -> Json:
         problem = result.get("problem") or result.get("state_dir_problem")
         return dict(result, fatal=problem, answer=None) if problem else result
 
-    def acts(self, settings, direction, hold, step):
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
         # A release needs no options: the records know what was changed, also if the settings are others by now.
         options = dict(settings["given"], action=settings["action"]) if direction == "out" else {}
         yield settings["host"], "health_probe_hold", dict(options, **hold)
 
-    def shows(self, result, act):
+    def shows(self, result: Json, act: Json) -> bool:
         answers, seen = act.get("answers") or (), result.get("answer")
+        if not seen or not answers:
+            return False
         held_by = {fold(event_id) for answer in answers for event_id in answer["held_by"]}
-        return bool(seen) and bool(answers) and {fold(event_id) for event_id in seen["held_by"]} == held_by
+        return {fold(event_id) for event_id in seen["held_by"]} == held_by
 
-    def after_release(self, result, act, event_ids):
+    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
         told = next((answer for answer in act.get("answers") or () if result.get("answer") and answer["on"] == result["answer"]["on"]), None)
         if not told or told["held_by"] or act.get("waiting_for") or result.get("answer") is None:
             return None
         holds = [record for record in result["holds"] if record["subject"].get("on") != told["on"]]
         return dict(result, answer=told, notice_left=None if told["state"] != "failing" else 0.0, probe=None, holds=holds)
 
-    def shown(self, record):
+    def shown(self, record: Json) -> dict[str, str]:
         return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
 
 
-def _place(settings, machine):
+def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
     result = machine.result
     answer, label = result["answer"], words.place_name(settings)
     condition = CONDITIONS[answer["condition"]]
@@ -117,7 +127,7 @@ def _place(settings, machine):
     )
 
 
-def _must_go_out(answer, condition):
+def _must_go_out(answer: Json, condition: str) -> bool:
     """Whether the role load_balancer has something to do, whoever holds it."""
     if condition == CHANGED:
         return False

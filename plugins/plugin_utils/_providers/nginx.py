@@ -6,22 +6,30 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """The conditions of a server in the result of nginx_info, and what they mean for the plan."""
 NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
-def _keys(settings):
+def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     """The machines of a host's balancers, each with its key: the machine's inventory name and the configuration of one nginx."""
     return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
 
 
-def _key_of(server):
+def _key_of(server: Json) -> tuple[str, str, str, str]:
     return server["context"], server["upstream"], server["server"], server["file"]
 
 
@@ -34,8 +42,10 @@ class Nginx(Provider):
         " the file again. If the file is of no more use, nothing is held any more: delete the record."
     )
 
-    def traffic(self, settings, host, hosts, machines, addresses):
-        places, unread, mistakes = [], [], []
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+        places: list[Place] = []
+        unread: list[str] = []
+        mistakes: list[str] = []
         helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
@@ -52,7 +62,7 @@ class Nginx(Provider):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
         return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes))
 
-    def records(self, settings, machines):
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}
         for key in (key for key in machines if key in keys):
             machine = machines[key]
@@ -61,11 +71,12 @@ class Nginx(Provider):
                 if record.kind == "nginx_server" and record.subject["server"] == settings["server"]:
                     yield record, machine
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         return (entry.since,) if record.kind == "nginx_server" else None
 
-    def looks(self, settings, waits, searched):
-        found, draining = {}, {}
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+        found: dict[str, tuple[str, Options]] = {}
+        draining: dict[str, float] = {}
         for name, values in settings:
             if name in waits:
                 draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
@@ -81,13 +92,13 @@ class Nginx(Provider):
             quiet = max((draining[server] for server in wait_for), default=0.0)
             yield NextLook(key, machine, "nginx_info", options, wait_for, quiet)
 
-    def read(self, result, options):
+    def read(self, result: Json, options: Options) -> Json:
         problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))
         if problem:
             result = dict(result, fatal=problem)
         return dict(result, servers=None) if result.get("fatal") else result
 
-    def acts(self, settings, direction, hold, step):
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
         for machine in settings["hosts"]:
             yield (
                 machine,
@@ -101,28 +112,28 @@ class Nginx(Provider):
                 },
             )
 
-    def shows(self, result, act):
-        def held(servers):
+    def shows(self, result: Json, act: Json) -> bool:
+        def held(servers: Iterable[Json] | None) -> dict[tuple[str, str, str, str], set[str]]:
             return {_key_of(server): set(map(fold, server["held_by"])) for server in servers or ()}
 
         told, seen = held(act.get("servers")), held(result.get("servers"))
         return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
 
-    def names(self, record):
+    def names(self, record: Json) -> tuple[str, str]:
         name = record["subject"]["server"]
         return name, name
 
-    def shown(self, record):
+    def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
         return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']})", "socket": subject["file"]}
 
-    def give_back(self, record, options):
+    def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]
         found = {"server": subject["server"], "files": [subject["file"]], "state": "absent"}
         return "nginx_hold", dict(found, **({"configuration": options["configuration"]} if options.get("configuration") else {}))
 
 
-def _place(name, machine, server):
+def _place(name: str, machine: MachineObservation, server: Json) -> Place:
     label = words.place_name(name, server)
     condition = CONDITIONS[server["condition"]]
     in_rotation = server["in_service"]
@@ -156,7 +167,7 @@ def _place(name, machine, server):
     )
 
 
-def _must_go_out(server, condition):
+def _must_go_out(server: Json, condition: str) -> bool:
     """Whether the role load_balancer has something to do, whoever holds it."""
     # An operator's own parameter down is never touched, even if nginx has not loaded it yet.
     if condition == CHANGED or server["condition"] == "already_out":

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 
 
 class NoBalancer(Provider):
     name = "none"
 
-    def out_since(self, record, entry, is_new):
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         is_task = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
         return (entry.since,) if is_task or record.kind == "cluster" else None

@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import details_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
+    RoleResult,
     is_changed,
     is_failed,
     is_skipped,
     is_unreachable,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Result
 
 PREFIX = "approve_event_"
 OUTSIDE = {"azure_resource_manager": azure_resource_manager.Approval()}
@@ -30,7 +35,7 @@ C(act)       the machine, the module and its options for an approval of these ev
 """
 
 
-def outside_of(values):
+def outside_of(values: Options) -> Json | None:
     """How approvals of a host are sent from outside, as plain data; None if only its metadata service may be asked. C(values): the role's variables."""
     through = values.get("approve_event_through")
     if through not in OUTSIDE:
@@ -38,27 +43,27 @@ def outside_of(values):
     return {"through": through, "title": OUTSIDE[through].title, **OUTSIDE[through].settings(_entry(values))}
 
 
-def mistakes_in(values):
+def mistakes_in(values: Options) -> list[str]:
     """Sentences: what is wrong with the options for approvals from outside."""
-    way = OUTSIDE.get(values.get("approve_event_through"))
+    way = OUTSIDE.get(str(values.get("approve_event_through")))
     return list(way.mistakes(_entry(values))) if way else []
 
 
-def paths_of(values):
+def paths_of(values: Options) -> list[str]:
     """The names of the options that are paths on the controller."""
     return [PREFIX + path for path in OUTSIDE[values["approve_event_through"]].paths] if values.get("approve_event_through") in OUTSIDE else []
 
 
-def _entry(values):
+def _entry(values: Options) -> Options:
     return {name[len(PREFIX):]: value for name, value in values.items() if name.startswith(PREFIX)}
 
 
-def act_outside(settings, event_ids, **more):
+def act_outside(settings: Json, event_ids: Sequence[str], **more: Any) -> tuple[str, str, Options]:
     """The machine, the module and its options. C(settings): see C(outside_of)."""
     return OUTSIDE[settings["through"]].act(settings, event_ids, **more)
 
 
-def is_still_so(expected, seen):
+def is_still_so(expected: Mapping[str, Json], seen: Result) -> bool:
     """Whether events that are to be approved from outside are as they were when that was decided.
 
     C(expected): per event id C(event_type) and C(ready) (the names of the VMs that are ready). C(seen): the result of M(graceful.azure.scheduled_events_info)
@@ -70,13 +75,13 @@ def is_still_so(expected, seen):
     return all(_is_so(known, shown.get(event_id.lower())) for event_id, known in expected.items())
 
 
-def _is_so(known, event):
+def _is_so(known: Json, event: Json | None) -> bool:
     if event is None or event["event_status"] != "Scheduled" or known["event_type"] not in (None, event["event_type"]):
         return False
     return {name.lower() for name in event["resources"]} <= {name.lower() for name in known["ready"]}
 
 
-def failure_outside(done):
+def failure_outside(done: Iterable[Result]) -> str | None:
     """Why an approval from outside failed; None if it did not. C(done): the results of its acts."""
     seen = next((result for result in done if result["part"] == "seen"), None)
     if seen is None or not (is_failed(seen) or is_unreachable(seen)):
@@ -84,7 +89,7 @@ def failure_outside(done):
     return f"nothing was approved, since the event could not be read again: {seen.get('msg') or UNREACHABLE}"
 
 
-def judge(event_ids, sent=NOTHING, read=NOTHING):
+def judge(event_ids: Sequence[str], sent: Result = NOTHING, read: Result = NOTHING) -> RoleResult:
     """The C(approve_event_result): C(done), C(changed), C(reason), C(failed_hosts), C(approved), C(not_approved).
 
     C(event_ids): the events that were to be approved.
@@ -110,7 +115,7 @@ def judge(event_ids, sent=NOTHING, read=NOTHING):
     }
 
 
-def progress(read, sent, event_ids, event_details, ready_resources):
+def progress(read: Result, sent: Result, event_ids: Sequence[str], event_details: dict[str, Json] | None, ready_resources: Sequence[str]) -> Json:
     """What the tasks of the role go by: C(ids), C(details) and C(ready) (who is ready) of the approval, and C(result) (the C(approve_event_result)).
 
     C(event_ids), C(event_details), C(ready_resources): what is given; the rest is as the service says.
@@ -123,7 +128,9 @@ def progress(read, sent, event_ids, event_details, ready_resources):
     return {"ids": ids, "details": event_details or details_of(events), "ready": ready, "result": judge(ids, sent, read)}
 
 
-def progress_outside(seen, sent, event_ids, ready_resources, resource_name, witness):
+def progress_outside(
+    seen: Result, sent: Result, event_ids: Sequence[str], ready_resources: Sequence[str], resource_name: str, witness: str,
+) -> Json:
     """What the tasks of the role go by if the host cannot be asked.
 
     C(ids): the events to approve. C(refused): why none may be approved, or empty. C(result): the C(approve_event_result).
@@ -137,7 +144,9 @@ def progress_outside(seen, sent, event_ids, ready_resources, resource_name, witn
     shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
     wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
     ready = {name.lower() for name in (ready_resources or [resource_name])}
-    ids, not_approved, refused = [], [], []
+    ids: list[str] = []
+    not_approved: list[Json] = []
+    refused: list[str] = []
     for event_id in wanted:
         event = shown.get(event_id.lower())
         if event is None or event["event_status"] == "Started":

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 PEER = "168.63.129.16"
 """The address from which the probes of Azure Load Balancer come."""
@@ -22,39 +24,39 @@ POOL = re.compile(
 POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
 
 
-def is_ip_address(text):
+def is_ip_address(text: object) -> bool:
     try:
         return bool(ipaddress.ip_address(str(text)))
     except ValueError:
         return False
 
 
-def pool_name(settings):
-    return settings["pool"].split("/")[-1]
+def pool_name(settings: BalancerSettings) -> str:
+    return str(settings["pool"]).split("/")[-1]
 
 
-def place_name(settings):
+def place_name(settings: BalancerSettings) -> str:
     return f"{settings['server']} in pool {pool_name(settings)}"
 
 
-def is_mine(settings, address):
+def is_mine(settings: BalancerSettings, address: Json) -> bool:
     """Whether an address in the result of azure_load_balancer_info is the host's."""
     return address["pool"].lower() == settings["pool"].lower() and settings["server"] in (address["name"], address["ip_address"])
 
 
-def may_send(address):
+def may_send(address: Json) -> bool:
     """Whether Azure may still send new connections there. A change counts when Azure has finished it."""
     return address["admin_state"] != DOWN or not address["settled"]
 
 
-def still_there(settings, address):
+def still_there(settings: BalancerSettings, address: Json) -> tuple[str, ...]:
     """Sentences: what keeps the host from being out."""
     if address["admin_state"] == DOWN and not address["settled"]:
         return (f"{place_name(settings)}: Azure has not finished the change yet",)
     return (f"{place_name(settings)} is in rotation",) if may_send(address) else ()
 
 
-def mistakes_in(settings, result):
+def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
     """Sentences: why a host cannot be taken out there."""
     mine = [address for address in result["addresses"] if is_mine(settings, address)]
     if len(mine) > 1:
@@ -74,7 +76,7 @@ def mistakes_in(settings, result):
 
 
 class AzureLoadBalancer(Balancer):
-    def settings(self, entry, host):
+    def settings(self, entry: Options, host: str) -> BalancerSettings:
         address, ip_address = str(entry.get("azure_address") or ""), str(entry.get("azure_ip_address") or "")
         return {
             "hosts": [],
@@ -85,16 +87,16 @@ class AzureLoadBalancer(Balancer):
             "access": access_of(entry),
         }
 
-    def completed(self, entry, host, address):
+    def completed(self, entry: Options, host: str, address: str | None) -> Options:
         if entry.get("azure_address") or entry.get("azure_ip_address"):
             return entry
         known = next((str(name) for name in (address, host) if is_ip_address(name)), None)
         return dict(entry, azure_ip_address=known) if known else dict(entry, azure_address=host)
 
-    def paths(self, entry):
+    def paths(self, entry: Options) -> Iterable[str]:
         return ("azure_ca_file",)
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterator[str]:
         pool, address, ip_address = (entry.get(f"azure_{name}") for name in ("pool", "address", "ip_address"))
         if not pool:
             yield "load_balancer_azure_pool: not set; provider azure_load_balancer needs the resource id of the backend address pool"
@@ -106,20 +108,22 @@ class AzureLoadBalancer(Balancer):
             yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
         yield from access_mistakes(entry, "load_balancer_")
 
-    def beside(self, settings, ports=None, asked=None, timeout=None):
+    def beside(
+        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+    ) -> Iterator[str]:
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"
                 " connections are left, so they are counted on the host"
             )
 
-    def known_by(self, settings):
-        return "azure_" + next(iter(settings["known_as"]))
+    def known_by(self, settings: BalancerSettings) -> str:
+        return "azure_" + str(next(iter(settings["known_as"])))
 
-    def claims(self, settings):
+    def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None
 
-    def judge(self, settings, direction, acts, check_mode=False):
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         act = acts[0] if acts else {}
         failed = not acts or is_failed(act) or is_unreachable(act)
         addresses = act.get("addresses") or ()
@@ -138,17 +142,17 @@ class AzureLoadBalancer(Balancer):
             "conflicts": conflicts,
         }
 
-    def looks_at(self, settings):
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
         return [CONTROLLER]
 
-    def busy(self, settings, looks):
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
-    def pool_addresses(self, settings, looks):
+    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         return [PEER]
 
 
-def _busy(settings, look):
+def _busy(settings: BalancerSettings, look: Result) -> list[str]:
     if is_unreachable(look) or is_failed(look):
         return [str(look.get("msg") or "Azure was not asked")]
     if is_skipped(look):
@@ -157,7 +161,7 @@ def _busy(settings, look):
     return [sentence for address in mine for sentence in still_there(settings, address)] if mine else list(mistakes_in(settings, look))
 
 
-def _state(settings, addresses):
+def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:
     said = ", ".join(f"{address['admin_state'] or 'not there'}" for address in addresses) or "not there"
     held = any(address["held_by"] for address in addresses)
     return f"{place_name(settings)} is {'held' if held else 'not held'} ({said})"

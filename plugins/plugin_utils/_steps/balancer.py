@@ -6,6 +6,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, Result
+
+Claim = tuple[str, tuple[Any, ...], str | None]
+"""See C(Balancer.claims)."""
+
 
 class Balancer:
     """One kind of balancer. This base class is also used for hosts that have no balancer.
@@ -16,70 +25,72 @@ class Balancer:
     C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
     """
 
-    one_for_each_machine = {}
+    one_for_each_machine: dict[str, str] = {}
     """Its options that tell which balancer on a machine is meant, each with its key in the settings. They are set for the hosts behind the balancer."""
-    task_files = ()
+    task_files: tuple[str, ...] = ()
     """Its options that name task files of the user's own."""
     once = False
     """Whether only one balancer of a host may be of this kind."""
 
-    def settings(self, entry, host):
+    def settings(self, entry: Options, host: str) -> BalancerSettings:
         """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
         return {}
 
-    def completed(self, entry, host, address):
+    def completed(self, entry: Options, host: str, address: str | None) -> Options:
         """The entry, with what is known of the host where it is not set.
 
         C(host): the host's name in the inventory. C(address): its C(ansible_host), or None.
         """
         return entry
 
-    def paths(self, entry):
+    def paths(self, entry: Options) -> Iterable[str]:
         """Its options whose values must be paths on another machine."""
         return ()
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterable[str]:
         """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
         return ()
 
-    def beside(self, settings, ports=None, asked=None, timeout=None):
+    def beside(
+        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+    ) -> Iterable[str]:
         """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
 
         C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it. C(timeout): drain_host_timeout.
         """
         return ()
 
-    def with_ports(self, settings, ports):
+    def with_ports(self, settings: BalancerSettings, ports: Iterable[int]) -> BalancerSettings:
         """Its settings, with what it needs of the role drain_host."""
         return settings
 
-    def known_by(self, settings):
+    def known_by(self, settings: BalancerSettings) -> str:
         """The option that tells which one of the balancer's servers the host is."""
         return "server"
 
-    def claims(self, settings):
+    def claims(self, settings: BalancerSettings) -> Iterable[Claim]:
         """What belongs to this host alone, so that no other host may have it.
 
         Three things each: where it is (a name for people), what it is, and which part of it is claimed, or None for all of it.
         """
         return ()
 
-    def judge(self, settings, direction, acts, check_mode=False):
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         """The C(load_balancer_result)."""
         return {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
 
-    def needs_tasks(self, direction, acts):
+    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
         """Whether task files of the user must run in that direction."""
         return False
 
-    def looks_at(self, settings):
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
         """The machines on which C(look_<provider>.yml) of the role drain_host must look."""
         return []
 
-    def busy(self, settings, looks):
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         """Sentences: which requests the balancer still has for the host, or that this is unknown."""
         return []
 
-    def pool_addresses(self, settings, looks):
+    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         """The addresses from which the balancer keeps idle connections to the host."""
         return []

@@ -6,24 +6,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, is_changed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, Result
 
 
 class Custom(Balancer):
     task_files = ("custom_out", "custom_in")
     once = True  # the record on the host is of one name
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterator[str]:
         if not all(entry.get(name) for name in self.task_files):
             yield "load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom"
 
-    def needs_tasks(self, direction, acts):
+    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
         # Not out if that is done already, and not back in while other events hold the host.
         hold = acts[0]
-        return not is_unreachable(hold) and (not hold["done"] if direction == "out" else hold["last"])
+        return not is_unreachable(hold) and (not hold["done"] if direction == "out" else bool(hold["last"]))
 
-    def judge(self, settings, direction, acts, check_mode=False, task_file="", task_done=False):
+    def judge(
+        self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False, task_file: str = "", task_done: bool = False,
+    ) -> RoleResult:
         """C(acts): the results of M(graceful.azure.task_hold) before the task file ran, and after it."""
         hold, needed = acts[0], self.needs_tasks(direction, acts)
         if task_done or needed:

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
+    RoleResult,
     is_changed,
     is_done,
     is_skipped,
@@ -17,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     together,
     without_answer,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepGroup
 
 LOOKING = 0.6
 """Seconds that a look at the balancer takes beyond those for which no session may come."""
@@ -24,7 +28,17 @@ LONGEST_LOOK = 4.0
 """Seconds after which a step of a pass leaves the rest to the next one."""
 
 
-def judge(host, settings, state="drained", looks=(), connections=NOTHING, steps=NOTHING, forgotten=NOTHING, early=NOTHING, check_mode=False):
+def judge(
+    host: str,
+    settings: BalancerSettings,
+    state: str = "drained",
+    looks: Sequence[Result] = (),
+    connections: Result = NOTHING,
+    steps: Result = NOTHING,
+    forgotten: Result = NOTHING,
+    early: Result = NOTHING,
+    check_mode: bool = False,
+) -> RoleResult:
     """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left).
 
     C(host): its name in the inventory.
@@ -41,7 +55,17 @@ def judge(host, settings, state="drained", looks=(), connections=NOTHING, steps=
     return _result(host, state, busy(settings, looks), without_answer(looks), connections, steps, forgotten, early, check_mode)
 
 
-def _result(host, state, going_on, unanswered, connections, steps, forgotten, early, check_mode):
+def _result(
+    host: str,
+    state: str,
+    going_on: Sequence[str],
+    unanswered: list[str],
+    connections: Result,
+    steps: Result,
+    forgotten: Result,
+    early: Result,
+    check_mode: bool,
+) -> RoleResult:
     if state == "running":
         left = _steps_left(steps)
         done, failed_hosts, changed = is_done(steps), [], is_changed(steps) or is_changed(forgotten)
@@ -61,8 +85,21 @@ def _result(host, state, going_on, unanswered, connections, steps, forgotten, ea
 
 
 def progress(
-    host, state, entries, looks, connections, steps, forgotten, group=None, check_mode=False, quiet=3.0, quiet_left=None, patience=0.0, wait=True, address=None
-):
+    host: str,
+    state: str,
+    entries: Sequence[Options],
+    looks: Sequence[Result],
+    connections: Result,
+    steps: Sequence[Result],
+    forgotten: Result,
+    group: StepGroup | None = None,
+    check_mode: bool = False,
+    quiet: float = 3.0,
+    quiet_left: float | None = None,
+    patience: float = 0.0,
+    wait: bool = True,
+    address: str | None = None,
+) -> Json:
     """What the tasks of the role go by.
 
     C(entries): the balancers of the host, each by the options of the role load_balancer without their prefix.
@@ -117,16 +154,16 @@ def progress(
     }
 
 
-def busy(settings, looks):
+def busy(settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
     """Sentences: what still goes on in the host's balancer, or that nobody can tell."""
     return BALANCERS[settings["provider"]].busy(settings, looks)
 
 
-def _connected(connections):
+def _connected(connections: Result) -> list[str]:
     return [UNREACHABLE] if is_unreachable(connections) else list(connections.get("left") or ())
 
 
-def _steps_left(steps):
+def _steps_left(steps: Result) -> list[str]:
     if is_unreachable(steps):
         return [UNREACHABLE]
     return [steps["waiting_for"]] if steps.get("waiting_for") else []

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
 RESERVE = 15.0
 """Seconds before NotBefore at which an event's deadline lies."""
@@ -17,11 +19,11 @@ KEPT = ("event_type", "resources", "not_before")
 """The fields of an event that a record keeps. They stay the same from one read of the service to the next."""
 
 
-def details_of(events):
+def details_of(events: Iterable[Json]) -> dict[str, Json]:
     return {event["event_id"]: {key: event[key] for key in KEPT if key in event} for event in events}
 
 
-def events_of_hold(role, purpose, needed, event_ids, event_details, asked):
+def events_of_hold(role: str, purpose: str, needed: object, event_ids: Sequence[str], event_details: dict[str, Json] | None, asked: Result) -> Json:
     """For which events a hold is put or released.
 
     C(purpose): what the role does, such as V(stop it). C(needed): whether there is anything to put a hold for. C(asked): the result of
@@ -44,11 +46,12 @@ def events_of_hold(role, purpose, needed, event_ids, event_details, asked):
     return {"asks": asks, "trouble": trouble, "ids": ids, "details": event_details or details_of(events), "events": events}
 
 
-def deadline(now, timeout, events):
+def deadline(now: float, timeout: float, events: Json) -> float:
     """When a drain must end: at the deadline of the first event at the latest, by the service's clock if the service was asked.
 
     C(events): what C(events_of_hold) returned.
     """
+    left: list[float]
     if events["events"]:
         left = [event["seconds_until_not_before"] for event in events["events"] if event.get("seconds_until_not_before") is not None]
     else:
@@ -56,7 +59,7 @@ def deadline(now, timeout, events):
     return now + min([timeout, *(seconds - RESERVE for seconds in left)])
 
 
-def rounds(now, until, timeout, wait, check_mode=False, done=False):
+def rounds(now: float, until: float, timeout: float, wait: bool, check_mode: bool = False, done: bool = False) -> Json:
     """How a wait goes on after a round.
 
     C(left): seconds that are left. C(again): whether another round follows. C(pause): seconds to wait before it. Each round is an include inside the

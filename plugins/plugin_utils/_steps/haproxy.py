@@ -6,18 +6,29 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable, without_answer
+from collections.abc import Iterable, Iterator, Sequence
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    RoleResult,
+    gathered,
+    is_changed,
+    is_failed,
+    is_skipped,
+    is_unreachable,
+    without_answer,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 SOCKET = "/run/haproxy/admin.sock"
 
 
-def place_name(machine, server):
+def place_name(machine: str, server: Json) -> str:
     return f"{server['backend']}/{server['server']} on {machine}"
 
 
-def still_there(place, server, leads_to=""):
+def still_there(place: str, server: Json, leads_to: str = "") -> tuple[str, ...]:
     """Sentences: which requests a server still has, or that this is unknown. C(leads_to): the host's address, if the server does not have the host's name."""
     if server["admin_state"] == "ready":
         too = f", which leads to {leads_to} too," if leads_to else ""
@@ -27,7 +38,7 @@ def still_there(place, server, leads_to=""):
     return (f"{place}: {server['uncounted']}",) if server.get("uncounted") else ()
 
 
-def came(settings, place, state, number, since):
+def came(settings: BalancerSettings, place: str, state: str, number: int, since: str) -> str:
     """The sentence about sessions that came to a server that is out. C(since): a time, or words for it."""
     told = (
         f"{plural(number, 'session')} came to {place} since {since} although it is in {state}:"
@@ -38,11 +49,11 @@ def came(settings, place, state, number, since):
     return told
 
 
-def runs_nowhere(machines):
+def runs_nowhere(machines: Iterable[str]) -> str:
     return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
 
 
-def has_no_server(settings, machine):
+def has_no_server(settings: BalancerSettings, machine: str) -> str:
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
     return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server)"
 
@@ -50,7 +61,7 @@ def has_no_server(settings, machine):
 class Haproxy(Balancer):
     one_for_each_machine = {"haproxy_socket": "socket"}
 
-    def settings(self, entry, host):
+    def settings(self, entry: Options, host: str) -> BalancerSettings:
         return {
             "socket": str(entry.get("haproxy_socket") or SOCKET),
             "hard_stop_after": entry.get("haproxy_hard_stop_after"),
@@ -59,20 +70,20 @@ class Haproxy(Balancer):
             "backends": [str(backend) for backend in entry.get("haproxy_backends") or ()],
         }
 
-    def paths(self, entry):
+    def paths(self, entry: Options) -> Iterable[str]:
         # The module refuses a word with @ by name: it is an address of HAProxy's own notation.
         return () if "@" in str(entry.get("haproxy_socket")) else ("haproxy_socket",)
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterator[str]:
         if not entry.get("hosts"):
             yield "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"
 
-    def claims(self, settings):
+    def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:
             for backend in settings["backends"] or [None]:
                 yield machine, (machine, settings["socket"], settings["server"]), backend
 
-    def judge(self, settings, direction, acts, check_mode=False):
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         out, hosts = direction == "out", settings["hosts"]
         failed_hosts = without_answer(acts)
         # If no machine runs HAProxy, nobody knows where the traffic goes.
@@ -92,25 +103,25 @@ class Haproxy(Balancer):
             "conflicts": gathered(acts, "conflicts"),
         }
 
-    def looks_at(self, settings):
-        return settings["hosts"]
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
+        return list(settings["hosts"])
 
-    def busy(self, settings, looks):
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         if not settings["hosts"]:
             return ["load_balancer_hosts is empty"]
         sentences = [runs_nowhere(settings["hosts"])] if _is_absent(looks, settings["hosts"]) else []
         return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
 
-    def pool_addresses(self, settings, looks):
+    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         own = (server for server in gathered(looks, "servers") if server["server"] == settings["server"])
         return sorted({server["source_address"] for server in own if server.get("source_address")})
 
 
-def _is_absent(results, machines):
+def _is_absent(results: Iterable[Result], machines: Sequence[str]) -> bool:
     return sum(bool(result.get("absent")) for result in results) == len(machines)
 
 
-def _trouble(act):
+def _trouble(act: Result) -> Iterator[str]:
     """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
     machine = act["item"]
     if is_unreachable(act):
@@ -121,7 +132,7 @@ def _trouble(act):
         yield from (f"{machine}: {told}" for told in act.get(key) or ())
 
 
-def _state(settings, acts):
+def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
     """Phrases: what is held, and where."""
     held = any(server["held_by"] for server in gathered(acts, "servers"))
     yield f"{settings['server']} is {'held' if held else 'not held'}"
@@ -133,9 +144,9 @@ def _state(settings, acts):
             yield f"({name} on {act['item']}: {server['admin_state']})"
 
 
-def _busy_on(settings, look):
+def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
     """Sentences: which requests one machine still has for the host, or that this is unknown."""
-    machine = look.get("item")
+    machine = str(look.get("item"))
     if is_unreachable(look):
         return [f"{machine} cannot be reached"]
     if is_failed(look):

@@ -11,11 +11,14 @@ import ipaddress
 import math
 import re
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
+    RoleResult,
     gathered,
     is_changed,
     is_failed,
@@ -23,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_unreachable,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 PEER = "168.63.129.16"
 """The address from which the probes of Azure Load Balancer come."""
@@ -41,11 +45,11 @@ RECENT = 5.0
 """Seconds: what was closed so short a time before a look may have come after the look before."""
 
 
-def place_name(settings):
+def place_name(settings: BalancerSettings) -> str:
     return f"the health answer ({settings['on']})"
 
 
-def still_there(settings, look):
+def still_there(settings: BalancerSettings, look: Result) -> tuple[str, ...]:
     """Sentences: what keeps the host from being idle, as far as its health answer and new connections tell."""
     answer = look["answer"]
     if answer["state"] != "failing":
@@ -63,16 +67,16 @@ def still_there(settings, look):
     return tuple(found)
 
 
-def is_wrong(look):
+def is_wrong(look: Result) -> bool:
     """Whether the answer passes although it was made to fail."""
     return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))
 
 
-def _what(answer):
-    return "its command was run" if answer["action"] == "command" else answer["told"]
+def _what(answer: Json) -> str:
+    return "its command was run" if answer["action"] == "command" else str(answer["told"])
 
 
-def may_send(look):
+def may_send(look: Result) -> bool:
     """Whether the balancer may still send new connections, as far as is known."""
     return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
 
@@ -80,10 +84,10 @@ def may_send(look):
 class HealthProbe(Balancer):
     once = True  # all that is held of a host's health answers goes back together
 
-    def paths(self, entry):
+    def paths(self, entry: Options) -> Iterable[str]:
         return ("health_probe_file",)
 
-    def settings(self, entry, host):
+    def settings(self, entry: Options, host: str) -> BalancerSettings:
         action = entry.get("health_probe_action") or None
         port = entry.get("health_probe_responder_port") or None
         interval, threshold = _number(entry, "interval", INTERVAL), _number(entry, "threshold", THRESHOLD)
@@ -95,7 +99,7 @@ class HealthProbe(Balancer):
             "command": of_command,
             "responder": {"responder_port": port},
             "iis_site": {"iis_site": str(entry.get("health_probe_iis_site") or "")},
-        }.get(action, {})
+        }.get(action or "", {})
         url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
             "host": host,
@@ -109,15 +113,17 @@ class HealthProbe(Balancer):
             "ports": [],
         }
 
-    def with_ports(self, settings, ports):
+    def with_ports(self, settings: BalancerSettings, ports: Iterable[int]) -> BalancerSettings:
         return dict(settings, ports=list(ports))
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterator[str]:
         action = entry.get("health_probe_action")
         if not action:
             yield f"load_balancer_health_probe_action: not set; provider health_probe needs one of {', '.join(NEEDS)}"
         yield from (
-            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it" for name in NEEDS.get(action, ()) if not entry.get(name)
+            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it"
+            for name in NEEDS.get(action or "", ())
+            if not entry.get(name)
         )
         yield from _wrong_figures(entry)
         unit = str(entry.get("health_probe_service") or "")
@@ -155,7 +161,9 @@ class HealthProbe(Balancer):
             except ValueError:
                 yield f"load_balancer_health_probe_peer: {address!r} is not an IP address"
 
-    def beside(self, settings, ports=None, asked=None, timeout=None):
+    def beside(
+        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+    ) -> Iterator[str]:
         if ports is not None and not ports:
             yield (
                 "drain_host_ports: not set; provider health_probe needs the ports on which the application serves: the balancer does not tell what it"
@@ -174,24 +182,25 @@ class HealthProbe(Balancer):
                 " load_balancer_health_probe_threshold + load_balancer_health_probe_margin), so the host would never count as drained in time; set"
                 " drain_host_timeout to more than that, and to as much more as connections may last"
             )
-        url = (asked or {}).get("url")
+        asked = asked or {}
+        url = asked.get("url")
         if url and _is_made_to_fail(url, settings):
             yield (
                 f"restore_service_url: {url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would"
                 " never come back. Give another address that tells whether the application works"
             )
 
-        port = (asked or {}).get("port")
+        port = asked.get("port")
         if port and settings["action"] in ("service", "iis_site") and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
                 f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
                 " the host would never come back. Give another port that tells whether the application works"
             )
 
-    def claims(self, settings):
+    def claims(self, settings: BalancerSettings) -> tuple[()]:
         return ()
 
-    def judge(self, settings, direction, acts, check_mode=False):
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         act = acts[0] if acts else {}
         out = direction == "out"
         answers = act.get("answers") or ()
@@ -212,17 +221,17 @@ class HealthProbe(Balancer):
             "conflicts": gathered(acts, "conflicts"),
         }
 
-    def looks_at(self, settings):
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
         return [settings["host"]]
 
-    def busy(self, settings, looks):
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
-    def pool_addresses(self, settings, looks):
-        return settings["peer"]
+    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
+        return list(settings["peer"])
 
 
-def _busy(settings, look):
+def _busy(settings: BalancerSettings, look: Result) -> list[str]:
     if is_unreachable(look):
         return [UNREACHABLE]
     if is_failed(look):
@@ -237,7 +246,7 @@ def _busy(settings, look):
     return found if found or look["idle"] else ["connections came until just now"]
 
 
-def _state(answers, out):
+def _state(answers: Sequence[Json], out: bool) -> str:
     if not answers:
         return "no health answer is held"
     said = [f"{answer['told']}" for answer in answers]
@@ -247,13 +256,13 @@ def _state(answers, out):
     return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
 
 
-def _peers(entry):
+def _peers(entry: Options) -> list[str]:
     """The addresses of those who only check the host."""
     peers = entry.get("health_probe_peer") or [PEER]
     return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
 
 
-def _number(entry, name, default):
+def _number(entry: Options, name: str, default: float) -> float:
     value = entry.get(f"health_probe_{name}")
     try:
         number = float(default if value is None or value == "" or isinstance(value, bool) else value)
@@ -262,10 +271,10 @@ def _number(entry, name, default):
     return number if math.isfinite(number) and number >= 0 else default
 
 
-def _wrong_figures(entry):
+def _wrong_figures(entry: Options) -> Iterator[str]:
     """Sentences about figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
     for name, least, words in (("interval", None, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
-        value = entry.get(f"health_probe_{name}")
+        value: Any = entry.get(f"health_probe_{name}")
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -274,7 +283,7 @@ def _wrong_figures(entry):
             yield f"load_balancer_health_probe_{name}: {value!r} is not {words}; give the figure of the balancer's probe"
 
 
-def _wrong_command(name, command):
+def _wrong_command(name: str, command: Any) -> Iterator[str]:
     try:
         if command and not shlex.split(str(command)):
             yield f"load_balancer_{name}: {command!r} has no words"
@@ -282,7 +291,7 @@ def _wrong_command(name, command):
         yield f"load_balancer_{name}: {command!r} cannot be split into words: {error}"
 
 
-def _is_url(url):
+def _is_url(url: Any) -> bool:
     try:
         parts = urlsplit(str(url))
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -290,18 +299,18 @@ def _is_url(url):
         return False
 
 
-def _address(url):
+def _address(url: Any) -> tuple[str, Any, str, str]:
     """The host, port and path of a URL, in a form in which they can be compared."""
     parts = urlsplit(str(url))
     return (*_at(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), parts.path or "/", parts.query)
 
 
-def _at(host, port):
+def _at(host: Any, port: Any) -> tuple[str, Any]:
     host = str(host or "localhost").lower()
     return "localhost" if host in LOOPBACK else host, port
 
 
-def _is_made_to_fail(url, settings):
+def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:
     """Whether the answer at this URL cannot pass while the host is held, as far as the settings tell."""
     if not _is_url(url):
         return False
@@ -314,5 +323,5 @@ def _is_made_to_fail(url, settings):
     return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 
-def _is_at(url, port):
+def _is_at(url: Any, port: Any) -> bool:
     return bool(url) and _is_url(url) and _address(url)[:2] == ("localhost", port)

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import AzureLoadBalancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
@@ -14,9 +16,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom impor
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.haproxy import Haproxy
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.health_probe import HealthProbe
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.nginx import Nginx
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
-BALANCERS = {
+Each = TypeVar("Each")
+
+BALANCERS: dict[str, Balancer] = {
     "haproxy": Haproxy(),
     "nginx": Nginx(),
     "health_probe": HealthProbe(),
@@ -27,7 +32,7 @@ BALANCERS = {
 """By the values of C(load_balancer_provider)."""
 
 
-def judge(settings, direction, acts=(), check_mode=False, **more):
+def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (), check_mode: bool = False, **more: Any) -> RoleResult:
     """The C(load_balancer_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
 
     C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
@@ -38,17 +43,17 @@ def judge(settings, direction, acts=(), check_mode=False, **more):
     return BALANCERS[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
 
 
-def in_order(balancers, direction):
+def in_order(balancers: Iterable[Each], direction: str) -> list[Each]:
     """The balancers of a host, in the order in which it goes out or comes back. It goes out of the outermost first."""
     return list(balancers) if direction == "out" else list(balancers)[::-1]
 
 
-def judge_all(balancers, direction, acts=(), check_mode=False):
+def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result] = (), check_mode: bool = False) -> RoleResult:
     """The C(load_balancer_result) for the balancers of a host whose turn has come.
 
     C(balancers): the settings of each, the outermost first. C(acts): as for C(judge), each with the number of its balancer from 0 in C(balancer).
     """
-    told = None
+    told: RoleResult = {}
     for number, settings in in_order(enumerate(balancers), direction):
         mine = _acts_at(number, acts)
         result = judge(settings, direction, mine, check_mode)
@@ -58,17 +63,17 @@ def judge_all(balancers, direction, acts=(), check_mode=False):
     return told
 
 
-def is_turn_of(number, balancers, direction, acts):
+def is_turn_of(number: int, balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result]) -> bool:
     """Whether a balancer may be changed now, after the results of those before it."""
     before = itertools.takewhile(lambda pair: pair[0] != number, in_order(enumerate(balancers), direction))
     return all(_goes_on(judge(settings, direction, _acts_at(other, acts)), direction, _acts_at(other, acts)) for other, settings in before)
 
 
-def _acts_at(number, acts):
+def _acts_at(number: int, acts: Sequence[Result]) -> list[Result]:
     return [act for act in acts if (act.get("balancer") or 0) == number]
 
 
-def _goes_on(result, direction, acts):
+def _goes_on(result: RoleResult, direction: str, acts: Iterable[Result]) -> bool:
     """Whether the next balancer may be changed.
 
     Out: also if this one fails. In: only if this one is done, so that requests come back only when the inner balancers know the host again.
@@ -76,7 +81,7 @@ def _goes_on(result, direction, acts):
     return not gathered(acts, "refused") if direction == "out" else result["done"]
 
 
-def settings_of(entry, host, address=None):
+def settings_of(entry: Options, host: str, address: str | None = None) -> BalancerSettings:
     """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory.
 
     C(address): its C(ansible_host), if it has one.
@@ -91,7 +96,16 @@ def settings_of(entry, host, address=None):
     }
 
 
-def progress(host, entry, direction, acts=(), before=None, check_mode=False, address=None, **more):
+def progress(
+    host: str,
+    entry: Options,
+    direction: str,
+    acts: Sequence[Result] = (),
+    before: RoleResult | None = None,
+    check_mode: bool = False,
+    address: str | None = None,
+    **more: Any,
+) -> Json:
     """What the tasks of the role need to know after the acts at one balancer.
 
     C(entry): the balancer, by the options of the role without their prefix. C(before): the result of the balancers before it in C(load_balancer_list).
@@ -114,7 +128,7 @@ def progress(host, entry, direction, acts=(), before=None, check_mode=False, add
     }
 
 
-def _after(before, result):
+def _after(before: RoleResult, result: RoleResult) -> RoleResult:
     """One result for a balancer and those before it. Its reason names the balancers that are not done, if there are any."""
     done = before["done"] and result["done"]
     return {

@@ -6,30 +6,41 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered, is_changed, is_failed, is_skipped, is_unreachable, without_answer
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    RoleResult,
+    gathered,
+    is_changed,
+    is_failed,
+    is_skipped,
+    is_unreachable,
+    without_answer,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 IN_ROTATION = "in rotation"
 DOWN = "down"
 
 
-def place_name(machine, server):
+def place_name(machine: str, server: Json) -> str:
     return f"{server['server']} in upstream {server['upstream']} on {machine}"
 
 
-def state_of(server):
+def state_of(server: Json) -> str:
     """Its state as the plan shows it."""
     return IN_ROTATION if server["in_service"] else DOWN
 
 
-def is_named(settings, server, files):
+def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
     """Whether a line is a host's. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
     wanted = [(files or {}).get(path) or path for path in settings["files"]]
     return server["server"] == settings["server"] and (not wanted or server["file"] in wanted)
 
 
-def still_there(place, server):
+def still_there(place: str, server: Json) -> tuple[str, ...]:
     """Sentences: which connections a server still has, or that this is unknown."""
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
         return (f"{place} has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",)
@@ -45,13 +56,13 @@ def still_there(place, server):
     return tuple(found)
 
 
-def has_no_server(settings, machine, present=()):
+def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
     where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
     has = f"; there are {', '.join(present[:20])}" if present else ""
     return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server){has}"
 
 
-def mistakes_in(settings, machine, result):
+def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Iterator[str]:
     """Sentences: what a look says that forbids to change a host's server there."""
     files = result.get("files") or {}
     named = [server for server in result["servers"] if is_named(settings, server, files)]
@@ -73,28 +84,28 @@ def mistakes_in(settings, machine, result):
 class Nginx(Balancer):
     one_for_each_machine = {"nginx_configuration": "configuration"}
 
-    def settings(self, entry, host):
+    def settings(self, entry: Options, host: str) -> BalancerSettings:
         return {
             "files": [str(path) for path in entry.get("nginx_files") or ()],
             "configuration": str(entry.get("nginx_configuration") or "") or None,
         }
 
-    def paths(self, entry):
+    def paths(self, entry: Options) -> Iterable[str]:
         return ("nginx_configuration",)
 
-    def mistakes(self, entry):
+    def mistakes(self, entry: Options) -> Iterator[str]:
         if not entry.get("hosts"):
             yield "load_balancer_hosts: empty; provider nginx needs the inventory names of the machines on which the balancer runs"
         for path in entry.get("nginx_files") or ():
             if not isinstance(path, str) or not path.startswith("/"):
                 yield f"load_balancer_nginx_files: {path!r} is not an absolute path; write one that begins with /"
 
-    def claims(self, settings):
+    def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:
             for path in settings["files"] or [None]:
                 yield machine, (machine, settings["configuration"], settings["server"]), path
 
-    def judge(self, settings, direction, acts, check_mode=False):
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         hosts = settings["hosts"]
         failed_hosts = without_answer(acts)
         out = direction == "out"
@@ -111,16 +122,16 @@ class Nginx(Balancer):
             "conflicts": gathered(acts, "conflicts"),
         }
 
-    def looks_at(self, settings):
-        return settings["hosts"]
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
+        return list(settings["hosts"])
 
-    def busy(self, settings, looks):
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         if not settings["hosts"]:
             return ["load_balancer_hosts is empty"]
         return [sentence for look in looks for sentence in _busy_on(settings, look)]
 
 
-def _trouble(act):
+def _trouble(act: Result) -> Iterator[str]:
     """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
     machine = act["item"]
     if is_unreachable(act):
@@ -131,7 +142,7 @@ def _trouble(act):
         yield from (f"{machine}: {told}" for told in act.get(key) or ())
 
 
-def _state(settings, acts):
+def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
     """Phrases: what is held, and where."""
     held = any(server["held_by"] for server in gathered(acts, "servers"))
     yield f"{settings['server']} is {'held' if held else 'not held'}"
@@ -140,9 +151,9 @@ def _state(settings, acts):
             yield f"({server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION})"
 
 
-def _busy_on(settings, look):
+def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
     """Sentences: which connections one machine still has for the host, or that this is unknown."""
-    machine = look.get("item")
+    machine = str(look.get("item"))
     if is_unreachable(look):
         return [f"{machine} cannot be reached"]
     if is_failed(look):

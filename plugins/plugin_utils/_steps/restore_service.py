@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
+    RoleResult,
     is_changed,
     is_done,
     is_skipped,
     is_unreachable,
     together,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
 ENDED = ("approved", "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
@@ -25,18 +29,26 @@ STAYS_OUT = "it stays out of its load balancer"
 """Said of a host that does not answer."""
 
 
-def ended(there):
+def ended(there: Collection[str]) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
     return [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))]
 
 
-def lost_steps(there, known):
+def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
     """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): those of the steps in its settings."""
     names = [name[len(OUT_RECORD):] for name in there if name.startswith(OUT_RECORD) and name not in known]
     return [f"the drain step {name} was taken out, and drain_host_steps has it no more: undo it by hand" for name in names]
 
 
-def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", check_mode=False, lost=()):
+def judge(
+    host: str,
+    steps: Result = NOTHING,
+    answer: Result = NOTHING,
+    balancer: RoleResult | None = None,
+    unfinished: str = "",
+    check_mode: bool = False,
+    lost: Sequence[str] = (),
+) -> RoleResult:
     """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
 
     C(host): its name in the inventory.
@@ -47,7 +59,7 @@ def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", che
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
-    given_back = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
+    given_back: RoleResult = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
     left = _left(steps, answer, given_back, unfinished)
     conflicts = [*lost, *(steps.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
     said = ["not restored" if left else "restored", *left, *conflicts]
@@ -60,7 +72,18 @@ def judge(host, steps=NOTHING, answer=NOTHING, balancer=None, unfinished="", che
     }
 
 
-def progress(host, steps, answer, balancer, records=(), present=None, files=(), own=None, check_mode=False, unfinished=""):
+def progress(
+    host: str,
+    steps: Sequence[Result],
+    answer: Result,
+    balancer: RoleResult | None,
+    records: Sequence[Result] = (),
+    present: Collection[str] | None = None,
+    files: Sequence[str] = (),
+    own: Result | None = None,
+    check_mode: bool = False,
+    unfinished: str = "",
+) -> Json:
     """What the tasks of the role go by.
 
     C(steps): the results of the drain steps that were taken so far.
@@ -86,24 +109,24 @@ def progress(host, steps, answer, balancer, records=(), present=None, files=(), 
     }
 
 
-def _runs_file(own):
+def _runs_file(own: Result) -> bool:
     """Whether a step's task file undoes something: it was begun, by the record that is released, and nobody else needs it. Or it always runs, once."""
     if is_unreachable(own):
         return False
     return is_skipped(own) or (bool(own.get("last")) if own.get("releases") else not own.get("done"))
 
 
-def is_up(steps=NOTHING, unfinished=""):
+def is_up(steps: Result = NOTHING, unfinished: str = "") -> bool:
     """Whether everything runs on the host that has to answer."""
     return not unfinished and is_done(steps)
 
 
-def may_go_back(steps=NOTHING, answer=NOTHING, unfinished=""):
+def may_go_back(steps: Result = NOTHING, answer: Result = NOTHING, unfinished: str = "") -> bool:
     """Whether requests may be sent to the host again."""
     return is_up(steps, unfinished) and bool(answer.get("answered", is_skipped(answer)))
 
 
-def _left(steps, answer, given_back, unfinished):
+def _left(steps: Result, answer: Result, given_back: Result, unfinished: str) -> list[str]:
     if unfinished:
         return [f"{unfinished} has not set restore_service_done"]
     if is_unreachable(steps) or is_unreachable(answer):

@@ -10,36 +10,42 @@ loop over machines has its machine in C(item).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 UNREACHABLE = "the host cannot be reached"
-NOTHING = MappingProxyType({"skipped": True})
+NOTHING: Result = MappingProxyType({"skipped": True})
 """The result of a task that had nothing to do."""
+RoleResult = dict[str, Any]
+"""The result of a role: C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), and what the role adds."""
 
 
-def is_unreachable(result):
+def is_unreachable(result: Result) -> bool:
     return bool(result.get("unreachable"))
 
 
-def is_failed(result):
+def is_failed(result: Result) -> bool:
     return bool(result.get("failed")) and not is_unreachable(result)
 
 
-def is_skipped(result):
+def is_skipped(result: Result) -> bool:
     """Whether there was nothing to run. The result of a task that has not run yet is empty, and not skipped."""
     return bool(result.get("skipped"))
 
 
-def is_changed(result):
+def is_changed(result: Result) -> bool:
     return bool(result.get("changed"))
 
 
-def is_done(result):
+def is_done(result: Result) -> bool:
     """Whether what was to be done is done. A module that was not run because there is nothing to do is as good as done."""
     return bool(result.get("done", is_skipped(result))) and not is_unreachable(result)
 
 
-def together(results):
+def together(results: Sequence[Result]) -> Result:
     """The results of the drain steps that were taken so far, as one. A step is only taken when those before it are done."""
     if not results:
         return NOTHING
@@ -53,11 +59,11 @@ def together(results):
     }
 
 
-def without_answer(results):
+def without_answer(results: Sequence[Result]) -> list[str]:
     """The machines of a loop whose module failed, then those that could not be reached."""
     return [result["item"] for result in results if is_failed(result)] + [result["item"] for result in results if is_unreachable(result)]
 
 
-def gathered(results, key):
+def gathered(results: Iterable[Result], key: str) -> list[Any]:
     """The lists that the results have under a key, as one list."""
     return [entry for result in results for entry in result.get(key) or ()]

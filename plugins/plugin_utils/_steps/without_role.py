@@ -10,16 +10,19 @@ than the host.
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, is_done, is_failed, together
+from collections.abc import Iterable, Sequence
 
-UNFINISHED = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Json, Result
+
+UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
 """The result of a step that failed."""
 
 
-def is_due(act, name, balancers, done):
+def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> bool:
     """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
-    part = act["part"]
+    part: str = act["part"]
     steps, answer = _steps(done), _result("answer", done)
     if part == "sent":
         # From outside, an event is approved as it was just read.
@@ -34,12 +37,20 @@ def is_due(act, name, balancers, done):
         is_next = load_balancer.is_turn_of(act["balancer"], balancers, direction, _acts_at_balancers(done))
         return is_next and (not asked or restore_service.may_go_back(steps, answer))
     if part in ("forgotten", "restoring"):
-        is_back = restore_service.judge(name, steps, answer, _balancer(balancers, "in", done))["done"]
+        is_back = bool(restore_service.judge(name, steps, answer, _balancer(balancers, "in", done))["done"])
         return is_back == (part == "forgotten")
     return True
 
 
-def judge(role, state, event_ids, name, balancers, done, lost=()):
+def judge(
+    role: str,
+    state: str,
+    event_ids: Sequence[str],
+    name: str,
+    balancers: Sequence[BalancerSettings],
+    done: Sequence[Result],
+    lost: Sequence[str] = (),
+) -> tuple[RoleResult, str | None]:
     """The result that the role would have set, and why the step failed, or None. C(lost): drain steps that nobody can undo, in sentences."""
     failure = _failure(role, state, name, balancers, done)
     if failure:
@@ -54,30 +65,30 @@ def judge(role, state, event_ids, name, balancers, done, lost=()):
     return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done), lost=lost), None
 
 
-def after_release(observation, event_ids):
+def after_release(observation: Json, event_ids: Iterable[str]) -> Json:
     """The observation that a look at a host would return after the holds for these events were released there."""
     released = {event_id.lower() for event_id in event_ids}
     left = [{event_id: entry for event_id, entry in record["events"].items() if event_id.lower() not in released} for record in observation["holds"]]
     return dict(observation, holds=[dict(record, events=events) for record, events in zip(observation["holds"], left) if events])
 
 
-def _result(part, done):
+def _result(part: str, done: Sequence[Result]) -> Result:
     return next((result for result in done if result["part"] == part), NOTHING)
 
 
-def _steps(done):
+def _steps(done: Sequence[Result]) -> Result:
     return together([result for result in done if result["part"] == "steps"])
 
 
-def _balancer(balancers, direction, done):
+def _balancer(balancers: Sequence[BalancerSettings], direction: str, done: Sequence[Result]) -> RoleResult:
     return load_balancer.judge_all(balancers, direction, _acts_at_balancers(done))
 
 
-def _acts_at_balancers(done):
+def _acts_at_balancers(done: Sequence[Result]) -> list[Result]:
     return [result for result in done if result["part"] == "balancer"]
 
 
-def _failure(role, state, name, balancers, done):
+def _failure(role: str, state: str, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> str | None:
     if role == "approve_event" and approve_event.failure_outside(done):
         return approve_event.failure_outside(done)
     # The act that records the restoring may fail, too. The failure that keeps the host from being restored matters more.
@@ -85,6 +96,6 @@ def _failure(role, state, name, balancers, done):
     if not failed:
         return None
     if failed[0]["part"] == "balancer":
-        return _balancer(balancers, "in" if role == "restore_service" else state, done)["reason"]
+        return str(_balancer(balancers, "in" if role == "restore_service" else state, done)["reason"])
     told = str(failed[0].get("msg") or "the step failed")
     return f"{name} is not restored; it stays out of its load balancer; {told}" if failed[0]["part"] == "answer" else told

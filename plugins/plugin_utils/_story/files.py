@@ -9,22 +9,24 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import metrics
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import as_report
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, Story, as_report
 
 METRICS_ENDING = ".prom"
 """The textfile collector reads no other files."""
 
 
-def name_of(story):
+def name_of(story: Story) -> str:
     """The name of the files without their ending. The milliseconds tell two runs apart that begin in the same second."""
     started = story["run"]["started"]
     return f"report-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(started))}.{int(started * 1000) % 1000:03d}Z"
 
 
-def write(folder, story):
+def write(folder: str, story: Story) -> tuple[str, bool]:
     """Write the report of a story; returns the path of the page, and whether anything is new. Each file is replaced as a whole, so a reader never sees
     half of it."""
     report = as_report(story)
@@ -34,12 +36,12 @@ def write(folder, story):
     return base + ".html", _replace(base + ".html", page(report)) or is_new
 
 
-def group_of(path):
+def group_of(path: str) -> str:
     """What tells the metrics in this file from those in another one beside it: its name without the ending."""
     return os.path.basename(path)[: -len(METRICS_ENDING)]
 
 
-def read_metrics(path):
+def read_metrics(path: str) -> dict[str, float]:
     """What the file of the metrics says, or nothing if it is not there."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
@@ -48,16 +50,16 @@ def read_metrics(path):
         return {}
 
 
-def write_metrics(path, text):
+def write_metrics(path: str, text: str) -> None:
     _replace(path, text, mode=0o644)
 
 
-def write_history(path, found, reports):
+def write_history(path: str, found: dict[str, OfType], reports: Sequence[Report]) -> bool:
     """Write the page about many reports; returns whether it is another one than before."""
     return _replace(path, history_page(found, reports))
 
 
-def _replace(path, text, mode=None):
+def _replace(path: str, text: str, mode: int | None = None) -> bool:
     """Returns whether the file had another content before. C(mode): who may read it, whatever the umask says."""
     content = text.encode("utf-8", "backslashreplace")
     try:

@@ -10,9 +10,13 @@ Several runs may have reported the same event: one that was killed, and the one 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 MEASURES = {
     "notice": "notice",
@@ -21,6 +25,14 @@ MEASURES = {
     "out": "a host out of service",
 }
 """What is measured, all in seconds, and how it is called in a table."""
+
+
+class OfHost(TypedDict):
+    """What happened to a host in an event."""
+
+    out: float | None      # seconds
+    drained: float | None  # seconds until it was
+    needs_person: bool     # whether a person was needed
 
 
 @dataclass
@@ -32,7 +44,7 @@ class OfEvent:
     gone: float | None = None
     not_before: float | None = None
     outcome: str | None = None
-    hosts: dict = field(default_factory=dict)   # per name: C(out) and C(drained) in seconds, and whether a person was needed
+    hosts: dict[str, OfHost] = field(default_factory=dict)  # per name
 
 
 @dataclass
@@ -40,12 +52,12 @@ class OfType:
     """All events of one type. Each list has one value for each event or each of its hosts."""
 
     events: int = 0
-    outcomes: dict = field(default_factory=dict)
+    outcomes: dict[str | None, int] = field(default_factory=dict)
     needs_person: int = 0
-    values: dict = field(default_factory=lambda: {name: [] for name in MEASURES})
+    values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
 
-    def as_json(self):
-        told = {"events": self.events, "outcomes": dict(sorted(self.outcomes.items())), "needs_person": self.needs_person}
+    def as_json(self) -> Json:
+        told: Json = {"events": self.events, "outcomes": dict(sorted(self.outcomes.items())), "needs_person": self.needs_person}
         for name, values in self.values.items():
             told[name] = None
             if values:
@@ -53,23 +65,23 @@ class OfType:
         return told
 
 
-def _worst(name, values):
+def _worst(name: str, values: list[float]) -> float:
     return min(values) if name == "notice" else max(values)
 
 
-def history(reports):
+def history(reports: Iterable[Report]) -> dict[str, OfType]:
     """Per type of event what happened. C(reports): in the order in which the runs started."""
-    events = {}
+    events: dict[str, OfEvent] = {}
     for report in reports:
         for told in report["events"]:
             _add_event(events.setdefault(told["event_id"].lower(), OfEvent(told["event_type"] or "unknown")), told, report["hosts"])
-    found = {}
+    found: dict[str, OfType] = {}
     for event in events.values():
         _count(found.setdefault(event.event_type, OfType()), event)
     return dict(sorted(found.items()))
 
 
-def _add_event(event, told, hosts):
+def _add_event(event: OfEvent, told: Json, hosts: Iterable[Json]) -> None:
     # The service's clock is not the controller's.
     at = seconds(told["not_before"])
     if event.not_before is None and at is not None:
@@ -83,7 +95,7 @@ def _add_event(event, told, hosts):
             _add_host(event.hosts.setdefault(host["name"], {"out": None, "drained": None, "needs_person": False}), host, told)
 
 
-def _add_host(known, host, told):
+def _add_host(known: OfHost, host: Json, told: Json) -> None:
     spans = [span for span in host["out"] if _touches(span, told)]
     if spans and spans[-1]["until"] is not None:
         known["out"] = spans[-1]["until"] - spans[0]["from"]
@@ -94,12 +106,12 @@ def _add_host(known, host, told):
     known["needs_person"] = known["needs_person"] or any(state["state"] == "needs_person" for state in mine)
 
 
-def _touches(span, told):
+def _touches(span: Json, told: Json) -> bool:
     """Whether the host was out at any time at which the event stood."""
     return (told["gone"] is None or span["from"] <= told["gone"]) and (told["seen"] is None or span["until"] is None or span["until"] >= told["seen"])
 
 
-def _count(of_type, event):
+def _count(of_type: OfType, event: OfEvent) -> None:
     of_type.events += 1
     of_type.outcomes[event.outcome] = of_type.outcomes.get(event.outcome, 0) + 1
     if event.not_before is not None and event.seen is not None:

@@ -9,15 +9,21 @@ A look at the host or an act on it carries the entry, so it costs no module of i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
 
+Written = dict[str, list[Any]]
+"""Per host the state that was written last, and its events."""
 WARNING, INFO = 4, 6
 LAST = "forgotten"
 """The act by which a host that is back deletes its last records."""
 
 
-def with_entries(outcome, written):
+def with_entries(outcome: Json, written: Written) -> dict[str, list[Turn]]:
     """The turns of the next pass, with an entry where a host has another state than its journal says.
 
     C(outcome): that of the plan. C(written): per host the state that was written last, and its events.
@@ -28,7 +34,7 @@ def with_entries(outcome, written):
     }
 
 
-def now_written(results, written):
+def now_written(results: Mapping[str, Iterable[Json]], written: Written) -> Written:
     """What is written now. C(results): per host the results of its turns."""
     found = dict(written)
     for name, mine in results.items():
@@ -48,12 +54,12 @@ def now_written(results, written):
 class _Told:
     """What the plan tells of a host, as entries."""
 
-    def __init__(self, name, decision, events):
+    def __init__(self, name: str, decision: Json, events: Iterable[Json]) -> None:
         self.decision = decision
         # The decision names no events that are gone.
         self.ids = sorted(event["event_id"] for event in events if event["hosts"].get(name, {}).get("state") == decision["state"])
 
-    def with_entry(self, turn, last):
+    def with_entry(self, turn: Turn, last: list[Any] | None) -> Turn:
         added = dict(turn)
         if "options" in turn and self._is_new(last):
             added["options"] = dict(turn["options"], journal=self._entry(self.decision["state"], self.decision["reason"], self.ids))
@@ -61,18 +67,18 @@ class _Told:
             added["acts"] = [self._with_last(act) for act in turn["acts"]]
         return added
 
-    def _with_last(self, act):
+    def _with_last(self, act: Act) -> Act:
         released = sorted(act["args"].get("event_ids") or ())
         if act["part"] != LAST or {event_id.lower() for event_id in self.decision["events"]} - {event_id.lower() for event_id in released}:
             return act
         return dict(act, args=dict(act["args"], journal=self._entry("restored", "is back in service", released)))
 
-    def _is_new(self, last):
+    def _is_new(self, last: list[Any] | None) -> bool:
         if self.decision["state"] == "in_service":
             return last is not None and last[0] not in SERVING
         return last != [self.decision["state"], self.ids]
 
-    def _entry(self, state, reason, ids):
+    def _entry(self, state: str, reason: str, ids: Sequence[str]) -> Json:
         event = f" ({self.decision['event']})" if self.decision["event"] else ""
         return {
             "MESSAGE": printable(f"{state}: {reason}{event}"),

@@ -11,15 +11,18 @@ run is planned again.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
-def stories(lines):
+def stories(lines: Iterable[str]) -> Iterator[tuple[story.Story, None] | tuple[None, str]]:
     """Yield the story of each run, and C((None, sentence)) for each line that holds no pass, as C((story, None))."""
-    told = waiting = None
+    told: story.Story = {}
+    waiting: story.Pass | None = None
     for number, line in enumerate(lines, start=1):
         try:
             passed = read_pass(line)
@@ -41,20 +44,21 @@ def stories(lines):
         yield _ended(told), None
 
 
-def _add(told, passed, memory):
+def _add(told: story.Story, passed: story.Pass, memory: Json | None) -> None:
     story.add(told, passed, _memory_after(passed) if memory is None else memory)
 
 
-def _memory_after(passed):
+def _memory_after(passed: story.Pass) -> Json:
     world = json.loads(json.dumps(passed["world"]))
     try:
-        return plan(world)["memory"]
+        memory: Json = plan(world)["memory"]
     except (KeyError, TypeError, AttributeError, IndexError, ValueError):
         # A journal of another version. What the pass began with is nearly the same.
-        return passed["world"].get("memory") or {}
+        memory = passed["world"].get("memory") or {}
+    return memory
 
 
-def _ended(told):
+def _ended(told: story.Story) -> story.Story:
     """A journal does not say that a run has ended. It has if nothing is left to do, or if a person is needed."""
     states = [host["states"][-1]["state"] for host in told["hosts"].values() if host["states"]]
     needs_person = "needs_person" in states

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, held_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
+Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
 STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
 SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}) (-?[0-9.]+)")
@@ -21,12 +24,12 @@ ANSWERED = "host_last_answer_timestamp_seconds"
 FAILED = "last_run_failed"
 
 
-def read(text):
+def read(text: str) -> dict[str, float]:
     """The values in a file that a former run wrote, by name and labels. What is no line of ours is left out."""
     return {found[1]: float(found[2]) for found in map(SAMPLE.fullmatch, text.splitlines()) if found}
 
 
-def metrics(group, story, passed, memory, before):
+def metrics(group: str, story: Story, passed: Pass, memory: Json, before: dict[str, float]) -> str:
     """The text of the file after a pass.
 
     C(group): tells runs apart that write different files on the same machine. C(passed): the pass as a line of the journal has it. C(memory): what the plan
@@ -57,7 +60,7 @@ def metrics(group, story, passed, memory, before):
     return families.text()
 
 
-def _add_run(families, story, run):
+def _add_run(families: Families, story: Story, run: Json) -> None:
     failed = int(run["failed"]) if run["finished"] else 0
     failures = {(entry["time"], entry["host"]) for entry in story["entries"] if entry["kind"] == "failure"}
     families.count("runs_total", "Runs that began", [({}, 1)])
@@ -70,7 +73,7 @@ def _add_run(families, story, run):
     families.add("last_pass_timestamp_seconds", "gauge", "When the last pass of a run was planned; all other metrics are of this time", [({}, run["updated"])])
 
 
-def _add_events(families, story, passed, events):
+def _add_events(families: Families, story: Story, passed: Pass, events: dict[str, Json]) -> None:
     unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED}
     standing = [event for key, event in events.items() if key in unfinished and event.get("gone_at") is None]
     kinds = Counter((event.get("event_type") or "", event.get("status") or "") for event in standing)
@@ -80,7 +83,7 @@ def _add_events(families, story, passed, events):
     over = Counter((event["event_type"] or "", event["outcome"]) for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED))
     counted = [({"outcome": outcome, "type": kind}, count) for (kind, outcome), count in over.items()]
     families.count("events_over_total", "Events that are over, by what became of them", counted)
-    begins = {}
+    begins: dict[str, float] = {}
     for event in standing:
         # An event that a rule leaves alone is no deadline.
         if event.get("not_before_at") is not None and event.get("seen_started") is None and event.get("action") != "ignore":
@@ -92,7 +95,7 @@ def _add_events(families, story, passed, events):
     )  # fmt: skip
 
 
-def _answers(families, run, hosts, settings):
+def _answers(families: Families, run: Json, hosts: dict[str, Json], settings: dict[str, Json]) -> Iterator[tuple[Labels, float]]:
     for name, host in hosts.items():
         silent = host.get("silent_since") is not None
         if not silent:
@@ -104,22 +107,22 @@ def _answers(families, run, hosts, settings):
 class Families:
     """The metrics, in the order in which they are written."""
 
-    def __init__(self, group, before):
+    def __init__(self, group: str, before: dict[str, float]) -> None:
         self._group = group
         self._before = before
-        self._lines = []
+        self._lines: list[str] = []
 
-    def known(self, name, labels=None):
+    def known(self, name: str, labels: Labels | None = None) -> float:
         """What was noted last, in this run or a former one, or 0."""
         return self._before.get(self._series(name, labels or {}), 0)
 
-    def note(self, name, labels, value):
+    def note(self, name: str, labels: Labels, value: float) -> None:
         self._before[self._series(name, labels)] = value
 
-    def add(self, name, kind, words, samples):
+    def add(self, name: str, kind: str, words: str, samples: Iterable[tuple[Labels, float]]) -> None:
         self._write(name, kind, words, {self._series(name, labels): value for labels, value in samples})
 
-    def count(self, name, words, samples):
+    def count(self, name: str, words: str, samples: Iterable[tuple[Labels, float]]) -> None:
         """A counter: to these of the run is added what former runs counted."""
         counted = {series: value for series, value in self._before.items() if series.startswith(f"{PREFIX}{name}{{")}
         for labels, value in samples:
@@ -127,22 +130,22 @@ class Families:
             counted[series] = counted.get(series, 0) + value
         self._write(name, "counter", words, counted)
 
-    def text(self):
+    def text(self) -> str:
         return "\n".join(self._lines) + "\n"
 
-    def _write(self, name, kind, words, values):
+    def _write(self, name: str, kind: str, words: str, values: Mapping[str, float]) -> None:
         if values:
             self._lines += [f"# HELP {PREFIX}{name} {words}.", f"# TYPE {PREFIX}{name} {kind}"]
             self._lines += [f"{series} {_number(value)}" for series, value in sorted(values.items())]
 
-    def _series(self, name, labels):
+    def _series(self, name: str, labels: Labels) -> str:
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in sorted({**labels, "group": self._group}.items()))
         return f"{PREFIX}{name}{{{shown}}}"
 
 
-def _number(value):
+def _number(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def _escaped(text):
+def _escaped(text: object) -> str:
     return str(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

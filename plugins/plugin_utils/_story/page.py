@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, Report
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
-from jinja2 import Environment
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+from jinja2 import Environment, Template
 
 WIDTH, LEFT, LANE, TOP = 1000, 150, 28, 24
 LONG_NAME = 20
@@ -40,26 +42,26 @@ class Times:
     """Moments as people read them, in the time zone of this machine."""
 
     @staticmethod
-    def at(moment):
+    def at(moment: float | None) -> str:
         return "" if moment is None else time.strftime("%H:%M:%S", time.localtime(moment))
 
     @staticmethod
-    def day(moment):
+    def day(moment: float) -> str:
         return time.strftime("%Y-%m-%d", time.localtime(moment))
 
     @staticmethod
-    def lasted(seconds):
+    def lasted(seconds: float) -> str:
         return duration(seconds)
 
 
 @functools.cache
-def _template(name):
+def _template(name: str) -> Template:
     # Not Ansible's templating: what is in a report must never be a template itself.
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-def page(report):
+def page(report: Report) -> str:
     """The page of a report; see C(as_report)."""
     report = printable(report)
     run, hosts = report["run"], report["hosts"]
@@ -87,32 +89,32 @@ def page(report):
 
 
 class _Axis:
-    def __init__(self, begin, end):
+    def __init__(self, begin: float, end: float) -> None:
         self._begin, self._end = begin, end
 
-    def x(self, moment):
+    def x(self, moment: float) -> float:
         share = (moment - self._begin) / (self._end - self._begin)
         return round(LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - 10), 1)
 
-    def ticks(self):
+    def ticks(self) -> list[Json]:
         span = self._end - self._begin
         step = next((step for step in TICKS if span / step <= 9), TICKS[-1] * (1 + int(span / TICKS[-1] / 9)))
         first = -(-self._begin // step) * step
         return [{"x": self.x(moment), "label": Times.at(moment)} for moment in _range(first, self._end, step)]
 
 
-def _range(first, last, step):
+def _range(first: float, last: float, step: float) -> Iterator[float]:
     while first <= last:
         yield first
         first += step
 
 
-def _names(events):
+def _names(events: Sequence[Json]) -> str:
     kinds = [event["event_type"] or "event" for event in events]
     return ", ".join(kind if kinds.count(kind) == 1 else f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
 
 
-def _lane(axis, number, host, updated):
+def _lane(axis: _Axis, number: int, host: Json, updated: float) -> Json:
     bars = []
     for state in host["states"]:
         until = state["until"] or updated
@@ -127,20 +129,20 @@ def _lane(axis, number, host, updated):
     return {"y": TOP + LANE * number, "name": host["name"], "squeeze": len(host["name"]) > LONG_NAME, "bars": bars, "out": out}
 
 
-def _marks(axis, event):
+def _marks(axis: _Axis, event: Json) -> Iterator[Json]:
     for field, words, dash in (("seen", "appears", "none"), ("started", "starts", "5 3"), ("gone", "is over", "1 3")):
         if event[field] is not None:
             title = f"{event['event_type'] or 'event'} {event['event_id']} {words} at {Times.at(event[field])}"
             yield {"x": axis.x(event[field]), "dash": dash, "title": title}
 
 
-def _last(host):
+def _last(host: Json) -> str:
     state = host["states"][-1]
     reason = state["reasons"][-1]["reason"] if state["reasons"] else ""
     return f"{state['state']}: {reason}"
 
 
-def _sentence(event, hosts):
+def _sentence(event: Json, hosts: Iterable[Json]) -> str:
     """An event in one sentence."""
     kind = event["event_type"] or "An event"
     parts = [f"{kind} of {', '.join(event['resources'] or ()) or 'nobody'}: seen at {Times.at(event['seen'])}"]
@@ -161,7 +163,7 @@ def _sentence(event, hosts):
 HEAD = ("type", "events", *MEASURES.values(), "needed a person")
 
 
-def _rows(found):
+def _rows(found: dict[str, OfType]) -> Iterator[tuple[str, ...]]:
     for name, of_type in found.items():
         told = of_type.as_json()
         outcomes = ", ".join(f"{number} {(outcome or 'unknown').replace('_', ' ')}" for outcome, number in told["outcomes"].items())
@@ -169,7 +171,7 @@ def _rows(found):
         yield (name, f"{told['events']} ({outcomes})", *cells, str(told["needs_person"] or "never"))
 
 
-def history_lines(found, runs):
+def history_lines(found: dict[str, OfType], runs: int) -> Iterator[str]:
     """What many reports say, as lines of a terminal. C(found): see C(history)."""
     table = [HEAD, *printable(list(_rows(found)))]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
@@ -179,7 +181,7 @@ def history_lines(found, runs):
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
 
 
-def history_page(found, reports):
+def history_page(found: dict[str, OfType], reports: Sequence[Report]) -> str:
     """The same as a page, with a dot for each event or host."""
     started = [report["run"]["started"] for report in reports]
     return _template("history.html.j2").render(
@@ -193,12 +195,12 @@ def history_page(found, reports):
     )
 
 
-def _dots(title, values):
+def _dots(title: str, values: dict[str, list[float]]) -> Json:
     values = {name: mine for name, mine in values.items() if mine}
-    most = max((value for mine in values.values() for value in mine), default=0.0) or 1.0
+    most: float = max((value for mine in values.values() for value in mine), default=0.0) or 1.0
     step = next((step for step in TICKS if most / step <= 9), most)
 
-    def x(value):
+    def x(value: float) -> float:
         return round(LEFT + value / most * (WIDTH - LEFT - 20), 1)
 
     lanes = [

@@ -10,10 +10,18 @@ A story is JSON. Its schema is C(docs/report.schema.json). All moments are Unix 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
+Story = Json
+"""A story as it grows, see C(begin)."""
+Pass = Json
+"""A pass as a line of the journal has it."""
+Report = Json
+"""A story as it is written, see C(as_report)."""
 VERSION = 1
 SERVING = ("in_service", "restored")
 UNFINISHED = "in_progress"
@@ -37,7 +45,7 @@ TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "g
 DIGITS = re.compile(r"\d+")
 
 
-def begin(run, names):
+def begin(run: Json, names: Iterable[str]) -> Story:
     """A story in which nothing has happened yet. C(run): the settings of the run, as the document of a pass has them."""
     return {
         "version": VERSION,
@@ -50,7 +58,7 @@ def begin(run, names):
     }  # fmt: skip
 
 
-def add(story, passed, memory):
+def add(story: Story, passed: Pass, memory: Json) -> bool:
     """Add a pass; returns whether it brought anything new.
 
     C(passed): the pass as a line of the journal has it. C(memory): what the plan remembers after it.
@@ -70,23 +78,23 @@ def add(story, passed, memory):
     return len(story["entries"]) > before
 
 
-def end(story, finished, failed, messages):
+def end(story: Story, finished: bool, failed: bool, messages: Iterable[str]) -> None:
     """Note how the run stands. C(messages): why it would fail if it ended now."""
     story["run"].update(finished=finished, failed=failed, messages=list(messages))
 
 
-def held_since(name, passed, memory):
+def held_since(name: str, passed: Pass, memory: Json) -> dict[str, float]:
     """Per event for which a host is out, since when it is. The plan also remembers the events that are over."""
     unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED and name in told["hosts"]}
     known = ((memory.get("hosts") or {}).get(name) or {}).get("held_since") or {}
     return {key: since for key, since in known.items() if key in unfinished}
 
 
-def _entry(story, at, kind, text, host=None, event_id=None):
+def _entry(story: Story, at: float, kind: str, text: str, host: str | None = None, event_id: str | None = None) -> None:
     story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text})
 
 
-def _add_act(story, name, results, passed):
+def _add_act(story: Story, name: str, results: Json, passed: Pass) -> None:
     """The step that was decided in the former pass, with the result that this pass was planned from."""
     step = story["steps"].pop(name, None)
     if passed["hosts"][name].get("step"):
@@ -107,7 +115,7 @@ def _add_act(story, name, results, passed):
                 _entry(story, passed["time"], "act", text, name, event_id)
 
 
-def _add_state(story, name, host, decision, now):
+def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) -> None:
     states, event_id = host["states"], (decision.get("events") or [None])[0]
     last = states[-1] if states else None
     if last is None or (last["state"], last["event_id"]) != (decision["state"], event_id):
@@ -122,12 +130,12 @@ def _add_state(story, name, host, decision, now):
         reasons.append({"at": now, "reason": decision["reason"]})
 
 
-def shape(reason):
+def shape(reason: str) -> str:
     """A reason without its numbers: a count that goes down is no new reason."""
     return DIGITS.sub("#", reason)
 
 
-def _add_out(host, decision, held_since, now):
+def _add_out(host: Json, decision: Json, held_since: dict[str, float], now: float) -> None:
     """Since when a host is out of its balancers, and until when it was."""
     out = host["out"]
     is_open = bool(out) and out[-1]["until"] is None
@@ -138,7 +146,7 @@ def _add_out(host, decision, held_since, now):
         out.append({"from": min(held_since.values()), "until": None})
 
 
-def _add_events(story, passed, remembered):
+def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
     now = passed["time"]
     for told in passed["events"]:
         event_id = told["event_id"]
@@ -157,13 +165,13 @@ def _add_events(story, passed, remembered):
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 
 
-def _service_ahead(of_memory, known):
+def _service_ahead(of_memory: Json, known: float | None) -> float | None:
     """How many seconds the metadata service's clock is ahead of the controller's, as far as C(NotBefore) tells it."""
     written, here = seconds(of_memory.get("not_before")), of_memory.get("not_before_at")
     return known if written is None or here is None else round(written - here, 1)
 
 
-def as_report(story):
+def as_report(story: Story) -> Report:
     """What is written for people and programs: the entries in the order of time, and for how long each host was out."""
     found = {key: value for key, value in story.items() if key not in ("steps", "events", "hosts")}
     found["entries"] = sorted(story["entries"], key=lambda entry: entry["time"])

@@ -385,6 +385,8 @@ class TestTools:
             Tools().request("GET", "http://name:word@127.0.0.1:1/x")
         with pytest.raises(MemberError, match="it is no URL that begins with http:// or https://"):
             Tools().request("GET", "ftp://127.0.0.1/")
+        with pytest.raises(MemberError, match="GET https:///x failed: it is no URL that begins with http:// or https:// and a host"):
+            Tools().request("GET", "https:///x")
 
     def test_a_file_with_a_secret(self, tmp_path):
         (tmp_path / "token").write_text("abc \nrest\n")

@@ -406,3 +406,13 @@ def test_a_command_that_fails_is_run_again_and_undone(tmp_path):
     assert host.hold("A") and host.answers[0]["condition"] == "held"
     host.release("A")
     assert not host.fails and not host.records
+
+
+def test_a_record_without_the_command_that_lets_it_pass_again():
+    """Without a word to split, shlex would read the standard input."""
+    ran = []
+    record = {"subject": {"action": "command", "on": "touch /out"}}
+    action = action_of(record, None, lambda words, **_more: ran.append(words) or (125, "", "timeout: missing operand"))
+    with pytest.raises(Refused, match="The command '' ended with 125: timeout: missing operand"):
+        action.pass_again()
+    assert ran == [["timeout", "-k", "1", "30"]]
