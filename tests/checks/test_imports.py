@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from fnmatch import fnmatch
 
 import pytest
@@ -23,13 +24,14 @@ LAYERS = [
     ("plugin_utils/_planning/*", "plugin_utils/_providers/*"),
     ("plugin_utils/_steps/*",),
     ("plugin_utils/_drain_steps/*",),
-    tuple(f"module_utils/_{name}.py" for name in ("azure_load_balancer", "cluster*", "haproxy*", "health_probe", "iis", "nginx*", "stopped_in_order", "systemd")),
+    (*(f"module_utils/_{name}*.py" for name in ("azure_load_balancer", "cluster", "haproxy", "health_probe", "iis", "nginx", "stopped_in_order", "systemd")),),
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
 PURE = [path for path in FILES if path.split("/")[1] in ("_planning", "_providers", "_steps", "_drain_steps")]
 
 
+@functools.cache
 def imported(path):
     """The modules that a file imports, those of the collection as files of FILES."""
     found = set()
