@@ -25,12 +25,13 @@ PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-long lint sanity bench release
+.PHONY: help demo test test-unit test-long coverage lint sanity bench release
 
 help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
 	@echo 'make test       the whole test suite'
 	@echo 'make test-unit  the unit tests alone'
+	@echo 'make coverage   the unit tests, and which branches of the deciding parts they do not run'
 	@echo 'make lint       ruff, mypy, shellcheck, ansible-lint, changelog, documentation, package'
 	@echo 'make sanity     ansible-test sanity'
 	@echo 'make test-long  chaos, fuzz and version matrix at full length'
@@ -48,6 +49,11 @@ test:
 test-unit:
 	@tests/setup.sh
 	$(PYTEST) --numprocesses 4 tests/unit
+
+coverage:
+	@tests/setup.sh
+	$(PYTHON) -m coverage run -m pytest --quiet tests/unit/plugins
+	$(PYTHON) -m coverage report
 
 lint:
 	@tests/setup.sh test

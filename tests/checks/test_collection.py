@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import tarfile
@@ -17,6 +18,9 @@ from tests.support.checkout import ROOT, checkout_files, must_pass
 
 KINDS = ("callback", "filter", "lookup")
 INTERNAL = "Internal to the playbooks of this collection. Options and results may change with every release."
+
+# Galaxy runs ansible-lint on the package, so the settings of that are in it.
+FOR_DEVELOPERS = re.compile(r"\.(?!ansible-lint$)|(tests|extensions/molecule)/|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$")
 
 # A plugin's documentation is in its Python file, or in a file .yml beside it.
 PLUGINS = sorted(
@@ -43,13 +47,12 @@ def test_documentation():
 
 
 def test_package(tmp_path):
-    """The package holds the project's files and nothing else, installs, and every plugin's documentation shows."""
+    """The package holds what users need and nothing else, installs, and every plugin's documentation shows."""
     must_pass("ansible-galaxy", "collection", "build", "--output-path", str(tmp_path))
     (package,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(package) as archive:
-        names = {member.name for member in archive if member.isfile()}
-    assert {"MANIFEST.json", "COPYING", "meta/runtime.yml", "requirements.txt"} <= names
-    assert not names - {"MANIFEST.json", "FILES.json"} - {str(path) for path in checkout_files()}
+        names = {member.name for member in archive if not member.isdir()}
+    assert names == {"MANIFEST.json", "FILES.json"} | {path.as_posix() for path in checkout_files() if not FOR_DEVELOPERS.match(path.as_posix())}
 
     collections = tmp_path / "collections"
     env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
@@ -61,13 +64,19 @@ def test_package(tmp_path):
         assert set(shown) == set(named)
 
 
+@functools.cache
+def documentation(kind):
+    """What ansible-doc says of all plugins of a kind, by their names."""
+    return json.loads(must_pass("ansible-doc", "--json", "--type", kind, *(name for a_kind, name in PLUGINS if a_kind == kind)))
+
+
 def test_what_the_readme_does_not_list_is_said_to_be_internal():
     """In the list of ansible-doc, and in the first words of its page. Callbacks are not called by name."""
     kinds = [kind for kind in ("module", *KINDS) if kind != "callback"]
     shown = {
         (kind, name.rpartition(".")[2]): page["doc"]
         for kind in kinds
-        for name, page in json.loads(must_pass("ansible-doc", "--json", "--type", kind, *(name for a_kind, name in PLUGINS if a_kind == kind))).items()
+        for name, page in documentation(kind).items()
     }
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", readme, re.MULTILINE | re.DOTALL)
@@ -95,8 +104,10 @@ def test_a_silent_host_is_tried_once(playbook):
 
 
 def test_action_group_holds_every_module_that_asks_the_service():
-    """module_defaults for graceful.azure.imds reach them all. What is part of a playbook alone has no need of it."""
+    """module_defaults for graceful.azure.imds reach them all, and their pages say so. What is part of a playbook alone has no need of it."""
     with (ROOT / "meta" / "runtime.yml").open(encoding="utf-8") as runtime:
         group = yaml.safe_load(runtime)["action_groups"]["imds"]
-    asking = [name.rpartition(".")[2] for kind, name in PLUGINS if kind == "module" and ".scheduled_events_" in name]
-    assert sorted(group) == sorted(asking)
+    pages = {name.rpartition(".")[2]: page["doc"] for name, page in documentation("module").items()}
+    asking = [name for name, page in pages.items() if "imds_url" in page["options"] and not page["short_description"].startswith("Internal: ")]
+    saying = [name for name, page in pages.items() if "graceful.azure.imds" in page["attributes"].get("action_group", {}).get("membership", ())]
+    assert sorted(group) == sorted(asking) == sorted(saying)

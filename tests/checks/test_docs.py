@@ -13,19 +13,24 @@ import re
 
 import pytest
 
-from tests.support.checkout import ROOT
+from tests.support.checkout import ROOT, checkout_files
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-ROLES = sorted((ROOT / "roles").glob("*/README.md"))
 FAULTS = ROOT / "tests" / "FAULTS.md"
-PAGES = [*DOCS, *ROLES, FAULTS, ROOT / "tests" / "README.md", *sorted(ROOT.glob("*.md"))]
+# What lies in the folder of a developer alone is not there for readers.
+FILES = {ROOT / path for path in checkout_files()}
+PLACES = FILES | {folder for path in FILES for folder in path.parents if folder.is_relative_to(ROOT)}
+PAGES = sorted(path for path in FILES if path.suffix == ".md")
 USERS_FAULTS = ROOT / "docs" / "faults.md"
-NAMED_TESTS = sorted(set(re.findall(r"`([\w/]+\.py)::([\w:]+)`( \(long)?", FAULTS.read_text())))
+NAMED = r"`([\w/]+\.py)::([\w:]+)`( \(long)?"
+NAMED_TESTS = sorted(set(re.findall(NAMED, FAULTS.read_text())))
 
 
 def test_the_table_of_faults_names_a_test_in_every_row():
     rows = [line for line in FAULTS.read_text().splitlines() if line.startswith("| ") and not line.startswith(("| **", "| fault"))]
     assert len(rows) > 20 and all("::" in row for row in rows)
+    # The test below looks at all that are named.
+    assert len(re.findall(r"::\w+`", FAULTS.read_text())) == len(re.findall(NAMED, FAULTS.read_text()))
 
 
 def test_every_fault_that_users_read_about_has_a_row_there():
@@ -56,11 +61,13 @@ def parsed(path):
 @pytest.mark.parametrize(("path", "name", "long"), NAMED_TESTS)
 def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
     node = parsed(path)
+    # A mark of the file or of a class is one of its tests, too.
+    marks = re.findall(r"pytest\.mark\.\w+", "".join(ast.unparse(each) for each in node.body if ast.unparse(each).startswith("pytestmark = ")))
     for part in name.split("::"):
         there = {child.name: child for child in node.body if isinstance(child, (ast.ClassDef, ast.FunctionDef))}
         assert part in there
         node = there[part]
-    marks = [ast.unparse(decorator) for decorator in node.decorator_list]
+        marks += [ast.unparse(decorator) for decorator in node.decorator_list]
     some_of_it = any("pytest.param" in mark and "mark.long" in mark for mark in marks)
     assert some_of_it or bool(long) == ("pytest.mark.long" in marks)
 
@@ -68,7 +75,7 @@ def test_that_test_is_there_and_as_long_as_it_says(path, name, long):
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
-        assert target.startswith("https://") or (document.parent / target).exists(), target
+        assert target.startswith("https://") or (document.parent / target).resolve() in PLACES, target
 
 
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -90,5 +97,6 @@ def test_the_way_from_nothing_to_a_handled_event_fits_on_two_screens(name):
 
 def test_every_page_is_linked_from_another():
     pages = {document: document.read_text() for document in [*DOCS, ROOT / "README.md"]}
-    linked = {(document.parent / target).resolve() for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
-    assert [document.name for document in DOCS if document.resolve() not in linked] == []
+    links = {(document, (document.parent / target).resolve()) for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
+    linked = {target for document, target in links if target != document}
+    assert [document.name for document in DOCS if document not in linked] == []

@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +15,9 @@ from pathlib import Path
 import ansible_test
 import pytest
 
-from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.ansible_test import copy_checkout, path_of_real_pythons
+from tests.support.checkout import BUILD, must_pass
 
-COPY = BUILD / "sanity" / "ansible_collections" / "graceful" / "azure"
 # Where ansible-test itself keeps its virtual environments, for every checkout of this user.
 CACHE = Path.home() / ".ansible" / "test"
 
@@ -40,17 +38,6 @@ sys.exit(main(["install"] + [argument for argument in sys.argv[1:] if argument n
 """
 
 
-def copy_checkout():
-    """ansible-test wants a folder of its own under ansible_collections, and takes no link."""
-    shutil.rmtree(COPY, ignore_errors=True)
-    for path in checkout_files():
-        target = COPY / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, target, follow_symlinks=False)
-    # Otherwise it finds the checkout's own repository above, which ignores this folder.
-    subprocess.run(["git", "init", "--quiet", COPY], check=True)
-
-
 def fill_pip_cache():
     source = (Path(ansible_test.__path__[0]) / "_internal" / "python_requirements.py").read_text()
     version = re.search(r"pip='([0-9.]+)'", source).group(1)
@@ -63,21 +50,15 @@ def fill_pip_cache():
     script.write_text(GET_PIP.format(wheel=wheel.name))
 
 
-def path_of_real_pythons():
-    """The versions that pyenv installed, where they lie: its shims do not run unless a version is switched on."""
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    return os.pathsep.join([str(path) for path in sorted(versions.glob("3.*/bin"), reverse=True)] + [os.environ["PATH"]])
-
-
 @pytest.mark.timeout(600)
 def test_sanity():
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "graceful-azure.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        copy_checkout()
+        copy = copy_checkout(BUILD / "sanity")
         fill_pip_cache()
         command = ["ansible-test", "sanity", "--local", "--color", "no"]
         for name in SKIPPED:
             command += ["--skip-test", name]
-        said = must_pass(*command, cwd=COPY, env={"PATH": path_of_real_pythons()}, timeout=570, telling="ERROR|FATAL")
+        said = must_pass(*command, cwd=copy, env={"PATH": path_of_real_pythons()}, timeout=570, telling="ERROR|FATAL")
     assert "All targets skipped" not in said, said

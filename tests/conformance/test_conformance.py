@@ -150,6 +150,7 @@ def test_tests_that_the_table_names_are_there(path, name):
 def test_the_runner_is_python_3_7():
     tree = ast.parse(RUNNER.read_text(), feature_version=(3, 7))
     imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= sys.stdlib_module_names
 
 

@@ -39,12 +39,17 @@ def oldest_core():
     return next((minor for minor, pythons in CORES.items() if any(map(find_python, pythons))), next(iter(CORES)))
 
 
-def core(minor):
-    """The folder ``bin`` of an environment with that ansible-core and what the collection needs of a controller."""
+def newest_core():
+    """The newest core that a Python of this machine runs."""
+    return next((minor for minor, pythons in reversed(CORES.items()) if any(map(find_python, pythons))), list(CORES)[-1])
+
+
+def core(minor, needed=("requests", "jmespath"), name="core"):
+    """The folder ``bin`` of an environment with that ansible-core and with the packages that are needed beside it."""
     python = next(filter(None, map(find_python, CORES[minor])), None)
     if python is None:
         pytest.fail(f"ansible-core {minor} needs Python {' or '.join(CORES[minor])} with the module venv; this machine has none", pytrace=False)
-    return _made(f"core-{minor}", python, f"ansible-core ~= {minor}.0", "requests", "jmespath")
+    return _made(f"{name}-{minor}", python, f"ansible-core ~= {minor}.0", *needed)
 
 
 def target(minor):

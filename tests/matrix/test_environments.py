@@ -28,13 +28,13 @@ def test_no_python(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     assert told(lambda: environments.core("2.17")) == "ansible-core 2.17 needs Python 3.10 or 3.11 or 3.12 with the module venv; this machine has none"
-    assert environments.oldest_core() == "2.17"
+    assert (environments.oldest_core(), environments.newest_core()) == ("2.17", "2.21")
     assert told(lambda: environments.target("3.7")) == "Python 3.7 with the module venv is not on this machine"
 
 
 def test_a_machine_with_a_new_python_alone(monkeypatch):
     monkeypatch.setattr(environments, "find_python", lambda minor: sys.executable if minor == "3.13" else None)
-    assert environments.oldest_core() == "2.18"
+    assert (environments.oldest_core(), environments.newest_core()) == ("2.18", "2.21")
 
 
 @pytest.mark.long

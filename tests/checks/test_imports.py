@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which file of plugins/ imports which, as docs/architecture.md says."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from fnmatch import fnmatch
+
+import pytest
+
+from tests.support.checkout import ROOT
+
+PLUGINS = ROOT / "plugins"
+OURS = "ansible_collections.graceful.azure.plugins."
+FILES = sorted(path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*.py"))
+
+# From the top, as on that page. A file belongs to the first layer with a pattern that fits.
+LAYERS = [
+    ("action/*", "filter/*", "modules/*", "lookup/*", "plugin_utils/_platforms/*"),
+    ("plugin_utils/_planning/*", "plugin_utils/_providers/*"),
+    ("plugin_utils/_steps/*",),
+    ("plugin_utils/_drain_steps/*",),
+    (*(f"module_utils/_{name}*.py" for name in ("azure_load_balancer", "cluster", "haproxy", "health_probe", "iis", "nginx", "stopped_in_order", "systemd")),),
+    ("module_utils/_hold_engine.py",),
+    ("module_utils/*",),
+]
+PURE = [path for path in FILES if path.split("/")[1] in ("_planning", "_providers", "_steps", "_drain_steps")]
+
+
+@functools.cache
+def imported(path):
+    """The modules that a file imports, those of the collection as files of FILES."""
+    found = set()
+    for node in ast.walk(ast.parse((PLUGINS / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "whole names, as everywhere"
+            # A name in a package is a module, too.
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    files = {name: name[len(OURS) :].replace(".", "/") + ".py" for name in found if name.startswith(OURS)}
+    return {files.get(name, name) for name in found if name not in files or files[name] in FILES}
+
+
+def layer(path):
+    return next((number for number, patterns in enumerate(LAYERS) if any(fnmatch(path, pattern) for pattern in patterns)), None)
+
+
+def test_every_layer_has_files_that_import_others():
+    """Otherwise the tests below would find nothing."""
+    found = {(layer(path), layer(name)) for path in FILES for name in imported(path) if name in FILES}
+    assert {above for above, _below in found} >= set(range(len(LAYERS)))
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if layer(path) is not None])
+def test_imports_go_down(path):
+    assert [name for name in sorted(imported(path)) if name in FILES and layer(name) is not None and layer(name) < layer(path)] == []
+
+
+@pytest.mark.parametrize("path", PURE)
+def test_what_decides_does_not_know_ansible(path):
+    assert [name for name in sorted(imported(path)) if name.split(".")[0] == "ansible"] == []
+
+
+@pytest.mark.parametrize("path", [path for path in PURE if "/_providers/" in path and not path.endswith("/registry.py")])
+def test_no_provider_knows_another(path):
+    assert [name for name in sorted(imported(path)) if "/_providers/" in name] == []
+
+
+@pytest.mark.parametrize("path", [path for path in PURE if "/_steps/" in path])
+def test_steps_import_no_driver_and_no_client(path):
+    assert [name for name in sorted(imported(path)) if name.startswith("module_utils/")] in ([], ["module_utils/_events.py"])
