@@ -4,8 +4,8 @@
 
 """make demo: four web servers under load go through Azure's events, first with the collection and then without.
 
-A scenario says which events. A page for a browser shows hosts, events and requests as they happen. Ends with 0 when no request failed with the collection, the control shows what the impacts cost without it, and the
-playbook ended well. Needs HAProxy and what tests/setup.sh makes; no root.
+A scenario says which events. A page for a browser shows hosts, events and requests as they happen. Ends with 0 when no request failed with the
+collection, the control shows what the impacts cost without it, and the playbook ended well. Needs HAProxy and what tests/setup.sh makes; no root.
 """
 
 from __future__ import annotations
@@ -228,7 +228,10 @@ def demo(folder, screen, name):
     """The whole demo; whether it showed what it is for."""
     begun = time.monotonic()
     scenario = schedule.SCENARIOS[name]
-    with World(folder, schedule.HOSTS) as world, Live("graceful.azure: the demo", folder / "live.log", schedule.HOSTS, screen.lines) as live:
+    with (
+        World(folder, schedule.HOSTS) as world,
+        Live("The demo of graceful.azure: " + name, folder / "live.log", schedule.HOSTS, screen.lines) as live,
+    ):
         world.start()
         everybody = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         inventory = world.write_inventory(folder / "inventory.yml", dict(scenario.variables), everybody)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Mapping, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 HOSTS = ("web1", "web2", "web3", "web4")
 # Azure's own notice. An approval starts the event long before, except for Preempt.

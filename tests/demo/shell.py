@@ -132,7 +132,7 @@ def play(world, folder):
                 "load": world.load_reports(LOAD_REPORTS),
             }
 
-        with Live("graceful.azure: a bed to play with", folder / "live.log", HOSTS, screen.lines) as live:
+        with Live("graceful.azure: servers to play with", folder / "live.log", HOSTS, screen.lines) as live:
             inventory = world.write_inventory(folder / "inventory.yml", {"handle_events_journal": str(journal.file.path)})
             world.start_load("load", REQUESTS_PER_SECOND)
             live.show("The servers", so_far)
