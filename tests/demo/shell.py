@@ -102,6 +102,7 @@ def start_shell(world, folder, inventory):
         playbook.write_configuration(folder),
         world.socket_folder,
         ANSIBLE_INVENTORY=str(inventory),
+        ANSIBLE_STDOUT_CALLBACK="graceful.azure.brief",
         IMDS_SIMULATOR_CONTROL=world.simulator.control,
         PATH="{0}:{1}".format(path, os.environ.get("PATH", os.defpath)),
     )
@@ -140,11 +141,10 @@ def play(world, folder):
             shell = start_shell(world, folder, inventory)
             try:
                 while shell.poll() is None:
-                    # Whoever plays may have stopped HAProxy or the simulator. The shell goes on.
-                    with contextlib.suppress(OSError, SimulatorError):
-                        watcher.tick()
-                        azure.tick()
-                        journal.read()
+                    for look in (watcher.tick, azure.tick, journal.read):
+                        # Whoever plays may have stopped HAProxy or the simulator. The shell goes on.
+                        with contextlib.suppress(OSError, SimulatorError):
+                            look()
                     time.sleep(LOOK_SECONDS)
             finally:
                 end_shell(shell, str(world.socket_folder))

@@ -63,8 +63,8 @@ def test_commands_from_a_pipe(tmp_path, temporary):
         temporary,
         "type -p ansible-playbook\n"
         "simulator add Reboot web1 EventId=E1\n"
-        "ansible-playbook graceful.azure.handle_events -e target=web -e handle_events_wait=false && echo passed\n"
-        "ansible-playbook graceful.azure.holds -e target=web && echo shown\n"
+        "ansible-playbook graceful.azure.handle_events -e target=web -e handle_events_wait=false && echo 'one pass: done'\n"
+        "ansible-playbook graceful.azure.holds -e target=web && echo 'holds: shown'\n"
         "sleep 1000 &\n"
         "exit 7\n",
     )
@@ -72,9 +72,10 @@ def test_commands_from_a_pipe(tmp_path, temporary):
     text, said = output.split("exit                                            stops everything\n")
     assert "http://127.0.0.1:" in text and "inventory.yml" in text
     assert str(Path(sys.executable).with_name("ansible-playbook")) in said
-    assert "passed" in said and "shown" in said
+    assert "one pass: done" in said and "holds: shown" in said
     # The server is held for the event.
-    assert "haproxy_server" in said.split("passed")[1]
+    assert '"held": "haproxy_server web/web1"' in said.split("one pass: done")[1]
+    assert "Nothing is held for web2." in said
     assert left(temporary) == []
 
 
