@@ -156,11 +156,9 @@ def run_control(world, screen, recorded, live):
     world.start_load("load-control")
     begin = time.time()
     watcher = Watcher(world, screen)
-    # Until there is an impact, the clock of the load counts.
-    axis = records.Axis(begin)
-    if impacts:
-        axis = records.Axis(begin, recorded["axis"].at(impacts[0]["begin"]) - LEAD_SECONDS)
-        screen.zero = begin - axis.at(begin)
+    shown = recorded["axis"].at(impacts[0]["begin"]) - LEAD_SECONDS if impacts else 0.0
+    axis = records.Axis(begin, shown)
+    screen.zero = begin - shown
 
     def so_far():
         """What was recorded until now."""
