@@ -167,7 +167,8 @@ class Live:
             "ended": ended,
             "meanings": dict(MEANINGS),
             "parts": [part(heading, self.hosts, recorded()) for heading, recorded in list(self.parts.items())],
-            "lines": self.lines[-LAST_LINES:],
+            # The page shows the load in its own way.
+            "lines": [line for line in list(self.lines) if line[1] != "load"][-LAST_LINES:],
         }
 
 

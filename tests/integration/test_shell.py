@@ -21,6 +21,8 @@ import pytest
 from tests.support.checkout import ROOT
 from tests.support.processes import descendants, kill, marked
 
+pytestmark = pytest.mark.timeout(400)
+
 SHELL = ROOT / "tests" / "demo" / "shell.py"
 PROMPT = "(graceful.azure)"
 
@@ -107,7 +109,7 @@ class Terminal:
             os.execve(command[0], command, dict(os.environ, TMPDIR=str(temporary), HOME=str(tmp_path)))
 
     def until(self, text):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while text.encode() not in self.shown:
             assert time.monotonic() < deadline, self.shown.decode()
             if select.select([self.terminal], [], [], 0.2)[0]:

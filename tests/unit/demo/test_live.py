@@ -128,7 +128,7 @@ def test_the_control_has_no_events_and_leaves_out_where_nothing_happened():
 
 @pytest.fixture(name="page")
 def serve_a_page(tmp_path):
-    with live.Live("A <title>", tmp_path / "live.log", HOSTS, [(None, "demo", "begins"), (1.5, "azure", "announced")]) as page:
+    with live.Live("A <title>", tmp_path / "live.log", HOSTS, [(None, "demo", "begins"), (1.2, "load", "240 requests"), (1.5, "azure", "announced")]) as page:
         yield page
 
 
