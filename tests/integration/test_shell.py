@@ -25,6 +25,8 @@ pytestmark = pytest.mark.timeout(400)
 
 SHELL = ROOT / "tests" / "demo" / "shell.py"
 PROMPT = "(graceful.azure)"
+# Of the text that says what is there and what to type.
+LAST_LINE = "stops everything\n"
 
 
 @pytest.fixture(name="temporary")
@@ -60,41 +62,33 @@ def run(tmp_path, temporary, commands):
 
 
 def test_commands_from_a_pipe(tmp_path, temporary):
-    status, output = run(
-        tmp_path,
-        temporary,
-        "type -p ansible-playbook\n"
-        "simulator add Reboot web1 EventId=E1\n"
-        "ansible-playbook graceful.azure.handle_events -e target=web -e handle_events_wait=false && echo 'one pass: done'\n"
-        "ansible-playbook graceful.azure.holds -e target=web && echo 'holds: shown'\n"
-        "sleep 1000 &\n"
-        "exit 7\n",
-    )
+    commands = "type -p ansible-playbook\nsimulator add Reboot web1 EventId=E1\nsimulator events\necho $ANSIBLE_INVENTORY\nsleep 1000 &\nexit 7\n"
+    status, output = run(tmp_path, temporary, commands)
     assert status == 7, output
-    text, said = output.split("exit                                            stops everything\n")
-    assert "http://127.0.0.1:" in text and "inventory.yml" in text
+    text, said = output.split(LAST_LINE)
+    assert text.count("http://127.0.0.1:") == 3
     assert str(Path(sys.executable).with_name("ansible-playbook")) in said
-    assert "one pass: done" in said and "holds: shown" in said
-    # The server is held for the event.
-    assert '"held": "haproxy_server web/web1"' in said.split("one pass: done")[1]
-    assert "Nothing is held for web2." in said
+    assert "E1" in said.split("EventId")[2] and "Scheduled" in said
+    assert Path(said.splitlines()[-1]) == tmp_path / "shell" / "inventory.yml"
     assert left(temporary) == []
 
 
 @pytest.mark.long
-def test_an_event_from_its_notice_to_its_end(tmp_path, temporary):
+def test_what_the_text_says_to_type_handles_an_event(tmp_path, temporary):
     status, output = run(
         tmp_path,
         temporary,
         "simulator add Reboot web1 EventId=E1 ImpactSeconds=2 SettleSeconds=1\n"
-        "ansible-playbook graceful.azure.handle_events -e target=web && echo handled\n"
+        "ansible-playbook graceful.azure.handle_events -e target=web -e handle_events_wait=false && echo 'one pass: done'\n"
+        "ansible-playbook graceful.azure.holds -e target=web\n"
+        "ansible-playbook graceful.azure.handle_events -e target=web && echo 'to its end: done'\n"
         "simulator events\n"
         "ansible-playbook graceful.azure.holds -e target=web\n",
     )
     assert status == 0, output
-    said = output.split("handled\n")[1]
-    assert "E1" in said and "Completed" in said
-    assert "Nothing is held for web1." in said
+    held, said = output.split("one pass: done\n")[1].split("to its end: done\n")
+    assert '"held": "haproxy_server web/web1"' in held and "Nothing is held for web2." in held
+    assert "Completed" in said and "Nothing is held for web1." in said
     assert left(temporary) == []
 
 
