@@ -25,10 +25,12 @@ PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-long coverage lint sanity bench release
+.PHONY: help demo shell test test-unit test-long coverage lint sanity bench release
 
 help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
+	@echo '                SCENARIO=NAME chooses what happens, SCENARIO=help lists the scenarios'
+	@echo 'make shell      a shell beside such servers, to try the playbooks in; everything is stopped when it ends'
 	@echo 'make test       the whole test suite'
 	@echo 'make test-unit  the unit tests alone'
 	@echo 'make coverage   the unit tests, and which branches of the deciding parts they do not run'
@@ -40,7 +42,11 @@ help:
 
 demo:
 	@tests/setup.sh demo
-	$(PYTHON) tests/demo/run.py
+	$(PYTHON) tests/demo/run.py $(if $(SCENARIO),--scenario "$$SCENARIO")
+
+shell:
+	@tests/setup.sh demo < /dev/null
+	@$(PYTHON) tests/demo/shell.py
 
 test:
 	@tests/setup.sh test

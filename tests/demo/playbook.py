@@ -38,6 +38,39 @@ def account(line, numbers):
     return None
 
 
+class Growing:
+    """A file that another process adds lines to. It need not be there yet."""
+
+    def __init__(self, path):
+        self.path = path
+        self.position = 0
+
+    def new_lines(self):
+        """The whole lines that came since the last call."""
+        if not self.path.exists():
+            return
+        with open(self.path, encoding="utf-8", errors="replace") as stream:
+            stream.seek(self.position)
+            while (line := stream.readline()).endswith("\n"):
+                self.position = stream.tell()
+                yield line
+
+
+class Journal:
+    """The journal of runs, as far as it was read. ``entries`` has one for each pass: time, event_ids seen, hosts with their state."""
+
+    def __init__(self, path):
+        self.file = Growing(path)
+        self.entries = []
+
+    def read(self):
+        """Reads the passes that came since the last call."""
+        for line in self.file.new_lines():
+            entry = json.loads(line)
+            event_ids = [event["event_id"] for event in entry["events"]]
+            self.entries.append({"time": entry["time"], "event_ids": event_ids, "hosts": entry["hosts"]})
+
+
 def start_playbook(processes, command, environment):
     """ansible-playbook, with all it prints in playbook.log."""
     # SIGINT, for which it tidies up.
@@ -52,13 +85,12 @@ class Playbook:
         self.folder = folder
         self.temporary = world.socket_folder
         self.screen = screen
-        self.journal = folder / "journal.jsonl"
-        self.log = folder / "playbook.log"
-        self.position = 0
+        self.journal = Journal(folder / "journal.jsonl")
+        self.log = Growing(folder / "playbook.log")
         self.process = None
         self.failed = False
         self.configuration = write_configuration(folder)
-        self.command = [program(), "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal)]
+        self.command = [program(), "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal.file.path)]
 
     @property
     def running(self):
@@ -67,10 +99,10 @@ class Playbook:
     @property
     def watching(self):
         """Whether it has looked at the hosts for the first time."""
-        return self.journal.exists() and self.journal.stat().st_size > 0
+        return bool(self.journal.entries)
 
     def tick(self, wanted, numbers):
-        """Shows what it said; starts it when wanted and not running; notes how it ended."""
+        """Shows what it said, reads its journal; starts it when wanted and not running; notes how it ended."""
         if self.process is None:
             if wanted and not self.failed:
                 self.screen.say("ansible", "ansible-playbook -i {0} {1} -e target=web".format(os.path.relpath(self.command[2]), PLAYBOOK))
@@ -78,6 +110,7 @@ class Playbook:
             return
         code = self.process.poll()
         self.show(numbers)
+        self.journal.read()
         if code is not None:
             self.processes.stop(self.process)
             self.process = None
@@ -85,29 +118,13 @@ class Playbook:
             self.screen.say("ansible", "ended with {0}".format(code))
 
     def show(self, numbers):
-        with open(self.log, encoding="utf-8", errors="replace") as stream:
-            stream.seek(self.position)
-            while True:
-                line = stream.readline()
-                if not line.endswith("\n"):
-                    return
-                self.position = stream.tell()
-                words = account(line, numbers)
-                if words:
-                    self.screen.say("ansible", words)
+        for line in self.log.new_lines():
+            words = account(line, numbers)
+            if words:
+                self.screen.say("ansible", words)
 
     def stop(self):
         if self.process is not None:
             self.processes.stop(self.process)
             self.process = None
-
-    def read_journal(self):
-        """One entry per pass: time, event_ids seen, hosts with their state."""
-        if not self.journal.exists():
-            return []
-        entries = []
-        for line in self.journal.read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            entry["event_ids"] = [event["event_id"] for event in entry["events"]]
-            entries.append(entry)
-        return entries
+            self.journal.read()

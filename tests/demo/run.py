@@ -4,18 +4,15 @@
 
 """make demo: four web servers under load go through Azure's events, first with the collection and then without.
 
-Ends with 0 when no request failed with the collection, the control shows what the impacts cost without it, and the
-playbook ended well. Needs HAProxy and what tests/setup.sh makes; no root.
+A scenario says which events. A page for a browser shows hosts, events and requests as they happen. Ends with 0 when no request failed with the
+collection, the control shows what the impacts cost without it, and the playbook ended well. Needs HAProxy and what tests/setup.sh makes; no root.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
-import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -24,8 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.demo import records, schedule, timeline  # noqa: E402
+from tests.demo.live import Live  # noqa: E402
 from tests.demo.playbook import Playbook  # noqa: E402
 from tests.demo.screen import Screen, table  # noqa: E402
+from tests.demo.stage import INTERRUPTION, LOAD_REPORTS, Azure, Watcher, count, impact_words, take_folder  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
 from tests.support.world import REQUESTS_PER_SECOND, TICK, World, WorldError  # noqa: E402
 
@@ -35,163 +34,103 @@ QUIET_SECONDS = 2.0
 LEAD_SECONDS = 3.0
 # The demo gives up on a run that has not come to its end by then.
 PATIENCE_SECONDS = 300.0
-LOAD_REPORT_SECONDS = 10.0
+WITH = "With graceful.azure"
+CONTROL = "Control: the same impacts, nobody acting"
 
 
-def take_folder(wanted):
-    """The folder, or with -2 and so on behind its name while another demo runs in it; emptied, and locked as long as we live."""
-    for number in range(1, 100):
-        folder = wanted if number == 1 else wanted.with_name("{0}-{1}".format(wanted.name, number))
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-        return folder
-    raise WorldError("A hundred demos are running in {0} already.".format(wanted.parent))
+class Announcer(Azure):
+    """Announces the events of a scenario, too, and cancels those that it says."""
 
-
-class Azure:
-    """Announces the events of the schedule, and carries their impacts out on the world's servers."""
-
-    def __init__(self, world, screen):
-        self.world = world
-        self.screen = screen
+    def __init__(self, world, screen, planned):
+        super().__init__(world, screen)
+        self.planned = planned
         self.zero = None
-        self.planned = {}  # by event id
-        self.seen = {}  # event id: the statuses told so far
+        self.ids = {}  # by the number of an event
         self.out_since = {}
-        self.events = []
 
     def announce(self, planned):
         event_id = self.world.simulator.post_event(**schedule.document(planned))
-        self.planned[event_id] = planned
-        self.seen[event_id] = 0
+        self.ids[planned.number] = event_id
+        self.numbers[event_id] = planned.number
         if self.zero is None:
             self.zero = self.screen.zero = time.time()
 
-    def numbers(self):
-        return {event_id: planned.number for event_id, planned in self.planned.items()}
-
-    def id_of(self, number):
-        return next((event_id for event_id, its in self.numbers().items() if its == number), None)
+    def event(self, number):
+        return next((event for event in self.events if event["EventId"] == self.ids.get(number)), None)
 
     def is_due(self, planned):
-        if planned in self.planned.values():
+        if planned.number in self.ids:
             return False
         if planned.once_started is not None:
-            event = self.event(self.id_of(planned.once_started))
+            event = self.event(planned.once_started)
             return event is not None and records.history_time(event, "Started") is not None
         return self.zero is None or time.time() - self.zero >= planned.at
 
-    def event(self, event_id):
-        return next((event for event in self.events if event["EventId"] == event_id), None)
-
-    def tick(self, servers):
-        for planned in schedule.SCHEDULE:
+    def follow(self, servers):
+        """What is due now; ``servers`` are those of HAProxy."""
+        for planned in self.planned:
             if self.is_due(planned):
                 self.announce(planned)
-        self.events = self.world.simulator.events()
-        for event in self.events:
-            planned = self.planned[event["EventId"]]
-            for step in event["History"][self.seen[event["EventId"]] :]:
-                self.tell(step["Status"], planned, event)
-            self.seen[event["EventId"]] = len(event["History"])
-            self.cancel_when_out(event, planned, servers)
+        self.tick()
+        for planned in self.planned:
+            if planned.cancelled and planned.number in self.ids:
+                self.cancel_when_out(planned, servers)
 
-    def tell(self, status, planned, event):
-        name = "event {0}, {1} of {2}".format(planned.number, planned.event_type, " and ".join(planned.hosts))
-        if status == "Started":
-            by = "approved, starts" if event["Approvals"] else "starts by itself"
-            self.screen.say("azure", "{0}: {1}".format(name, by))
-            for host in planned.hosts:
-                self.world.hit(planned.event_type, host, planned.impact)
-                done = "frozen for {0} s" if planned.event_type == "Freeze" else "killed, back in {0} s"
-                self.screen.say("host", "{0} {1}".format(host, done.format(planned.impact)))
-        else:
-            words = {"Scheduled": "announced", "Completed": "over", "Cancelled": "cancelled by Azure"}
-            self.screen.say("azure", "{0}: {1}".format(name, words[status]))
-
-    def cancel_when_out(self, event, planned, servers):
-        """Cancels an event of the schedule one second after its hosts left the balancer, approved or not."""
-        if not planned.cancelled or event["History"][-1]["Status"] != "Scheduled":
-            return
-        if all(servers[host].admin != "ready" for host in planned.hosts):
+    def cancel_when_out(self, planned, servers):
+        """Cancels an event one second after its hosts left the balancer, approved or not."""
+        event = self.event(planned.number)
+        if event["History"][-1]["Status"] == "Scheduled" and all(servers[host].admin != "ready" for host in planned.hosts):
             since = self.out_since.setdefault(planned.number, time.time())
             if time.time() - since >= 1.0:
                 self.world.simulator.cancel(event["EventId"])
 
     def finished(self):
-        return len(self.events) == len(schedule.SCHEDULE) and all(event["History"][-1]["Status"] in ("Completed", "Cancelled") for event in self.events)
+        return len(self.events) == len(self.planned) and all(event["History"][-1]["Status"] in ("Completed", "Cancelled") for event in self.events)
 
 
-class Watcher:
-    """Tells on the screen what HAProxy does with the servers, and now and then how the load fares."""
-
-    def __init__(self, world, screen):
-        self.world = world
-        self.screen = screen
-        self.servers = None
-        self.told = time.time()
-
-    def tick(self):
-        INTERRUPTION.check()
-        servers = self.world.tick()
-        for name, server in servers.items():
-            before = self.servers[name] if self.servers else server
-            if before == server:
-                continue
-            if records.in_service(before) and not records.in_service(server):
-                what = "out, {0}".format(server.admin) if server.admin != "ready" else "held for dead by the health check"
-                self.screen.say("haproxy", "{0} {1}".format(name, what))
-            elif records.in_service(server) and not records.in_service(before):
-                self.screen.say("haproxy", "{0} in service".format(name))
-        self.servers = servers
-        if time.time() - self.told >= LOAD_REPORT_SECONDS:
-            self.told = time.time()
-            so_far = self.world.load_so_far()
-            self.screen.say("load", "{requests:,} requests, {failed:,} failed".format(**so_far))
-        return servers
-
-    def wait(self, seconds):
-        until = time.time() + seconds
-        while time.time() < until:
-            self.tick()
-            time.sleep(TICK)
-
-
-def run_with_collection(world, screen, playbook):
-    """The events of the schedule, with the playbook; what was recorded."""
+def run_with_collection(world, screen, playbook, planned, live):
+    """The planned events, with the playbook; what was recorded."""
     screen.plain()
-    screen.say("demo", "with graceful.azure: {0} requests/s, {1} events".format(REQUESTS_PER_SECOND, len(schedule.SCHEDULE)))
+    screen.say("demo", "with graceful.azure: {0} requests/s, {1}".format(REQUESTS_PER_SECOND, count(len(planned), "event")))
     world.forget()
     world.start_load("load-with")
     begin = time.time()
     watcher = Watcher(world, screen)
-    azure = Azure(world, screen)
+    azure = Announcer(world, screen, planned)
+
+    def so_far():
+        """What was recorded until now."""
+        now = time.time()
+        return {
+            "axis": records.Axis(now if azure.zero is None else azure.zero),
+            # What came before is the playbook's start.
+            "begin": begin if azure.zero is None else max(begin, azure.zero - QUIET_SECONDS),
+            "end": now,
+            "events": azure.events,
+            "numbers": dict(azure.numbers),
+            "states": list(world.states),
+            "impacts": list(world.impacts),
+            "journal": list(playbook.journal.entries),
+            "load": world.load_reports(LOAD_REPORTS),
+        }
+
+    live.show(WITH, so_far)
     deadline = time.time() + PATIENCE_SECONDS
     while not (playbook.watching and time.time() >= begin + QUIET_SECONDS) and not playbook.failed and time.time() < deadline:
         watcher.tick()
         playbook.tick(True, {})
         time.sleep(TICK)
     if not playbook.watching:
-        raise WorldError("The playbook did not come to look at the hosts. See {0}".format(playbook.log))
+        raise WorldError("The playbook did not come to look at the hosts. See {0}".format(playbook.log.path))
     trouble = None
     while trouble is None:
         servers = watcher.tick()
-        azure.tick(servers)
-        playbook.tick(not azure.finished(), azure.numbers())
+        azure.follow(servers)
+        playbook.tick(not azure.finished(), azure.numbers)
         if azure.finished() and not playbook.running:
             break
         if playbook.failed:
-            trouble = "the playbook failed: see {0}".format(playbook.log)
+            trouble = "the playbook failed: see {0}".format(playbook.log.path)
         elif time.time() > deadline:
             trouble = "not at its end after {0:.0f} s".format(PATIENCE_SECONDS)
         time.sleep(TICK)
@@ -201,22 +140,12 @@ def run_with_collection(world, screen, playbook):
     if trouble is None and not all(records.in_service(server) for server in world.observe().values()):
         trouble = "not every server is back in service"
     requests = world.stop_load()
-    return {
-        "axis": records.Axis(azure.zero),
-        # What came before is the playbook's start.
-        "begin": max(begin, azure.zero - QUIET_SECONDS),
-        "end": end,
-        "events": azure.events,
-        "numbers": azure.numbers(),
-        "states": world.states,
-        "impacts": world.impacts,
-        "requests": requests,
-        "journal": playbook.read_journal(),
-        "trouble": trouble,
-    }
+    recorded = dict(so_far(), end=end, requests=requests, trouble=trouble)
+    live.show(WITH, lambda: recorded)
+    return recorded
 
 
-def run_control(world, screen, recorded):
+def run_control(world, screen, recorded, live):
     """The impacts that were recorded, again at the same times, with nobody acting; what was recorded."""
     screen.zero = None
     screen.plain()
@@ -227,12 +156,24 @@ def run_control(world, screen, recorded):
     world.start_load("load-control")
     begin = time.time()
     watcher = Watcher(world, screen)
-    axis = None
+    shown = recorded["axis"].at(impacts[0]["begin"]) - LEAD_SECONDS if impacts else 0.0
+    axis = records.Axis(begin, shown)
+    screen.zero = begin - shown
+
+    def so_far():
+        """What was recorded until now."""
+        return {
+            "axis": axis,
+            "begin": begin,
+            "end": time.time(),
+            "states": list(world.states),
+            "impacts": list(world.impacts),
+            "load": world.load_reports(LOAD_REPORTS),
+        }
+
+    live.show(CONTROL, so_far)
     for impact in impacts:
         due = recorded["axis"].at(impact["begin"])
-        if axis is None:
-            axis = records.Axis(begin, due - LEAD_SECONDS)
-            screen.zero = begin - axis.at(begin)
         while axis.at(time.time()) < due:
             servers = watcher.tick()
             now = time.time()
@@ -243,8 +184,7 @@ def run_control(world, screen, recorded):
             time.sleep(TICK)
         seconds = impact["end"] - impact["begin"]
         world.hit(impact["type"], impact["host"], seconds)
-        done = "frozen for {0:.0f} s" if impact["type"] == "Freeze" else "killed, back in {0:.0f} s"
-        screen.say("host", "{0} {1}".format(impact["host"], done.format(seconds)))
+        screen.say("host", "{0} {1}".format(impact["host"], impact_words(impact["type"], seconds)))
     while world.due:
         watcher.wait(TICK)
     deadline = time.time() + 10
@@ -252,8 +192,10 @@ def run_control(world, screen, recorded):
         time.sleep(TICK)
     watcher.wait(QUIET_SECONDS)
     end = time.time()
-    axis = axis or records.Axis(begin)
-    return {"axis": axis, "begin": begin, "end": end, "states": world.states, "impacts": world.impacts, "requests": world.stop_load()}
+    requests = world.stop_load()
+    recorded = dict(so_far(), end=end, requests=requests)
+    live.show(CONTROL, lambda: recorded)
+    return recorded
 
 
 def result(rows, requests, control):
@@ -271,26 +213,33 @@ def picture(rows, collection, control):
     events = [dict(row, gone=collection["end"] if row["gone"] is None else row["gone"]) for row in rows]
     parts = []
     for heading, part, its_events in (
-        ("With graceful.azure", collection, events),
-        ("Control: the same impacts, nobody acting", control, []),
+        (WITH, collection, events),
+        (CONTROL, control, []),
     ):
         lanes = records.lanes(hosts, part["states"], part["impacts"], part["begin"], part["end"], part["events"], part["journal"])
         parts.append(timeline.Part(heading, lanes, part["impacts"], part["requests"], its_events, part["axis"].gaps()))
-    title = "Four web servers behind HAProxy go through {0} Azure events at {1} requests per second".format(len(rows), REQUESTS_PER_SECOND)
+    title = "Four web servers behind HAProxy go through {0} at {1} requests per second".format(count(len(rows), "Azure event"), REQUESTS_PER_SECOND)
     return timeline.draw(title, parts, collection["begin"], max(collection["end"], control["end"]), REQUESTS_PER_SECOND)
 
 
-def demo(folder, screen):
+def demo(folder, screen, name):
     """The whole demo; whether it showed what it is for."""
     begun = time.monotonic()
-    with World(folder, schedule.HOSTS) as world:
+    scenario = schedule.SCENARIOS[name]
+    with (
+        World(folder, schedule.HOSTS) as world,
+        Live("The demo of graceful.azure: " + name, folder / "live.log", schedule.HOSTS, screen.lines) as live,
+    ):
         world.start()
         everybody = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        inventory = world.write_inventory(folder / "inventory.yml", everybody=everybody)
+        inventory = world.write_inventory(folder / "inventory.yml", dict(scenario.variables), everybody)
         screen.say("demo", "HAProxy at http://127.0.0.1:{0}, {1} web servers, a metadata service for each".format(world.port("haproxy"), len(world.names)))
+        screen.say("demo", "scenario {0}: {1}".format(name, scenario.about))
+        screen.say("demo", live.address())
         playbook = Playbook(world, folder, inventory, screen)
-        recorded = run_with_collection(world, screen, playbook)
-        control = run_control(world, screen, recorded)
+        recorded = run_with_collection(world, screen, playbook, scenario.events, live)
+        control = run_control(world, screen, recorded, live)
+        live.end()
     collection, control = records.on_axis(recorded), records.on_axis(control)
     rows = records.event_rows(collection["events"], collection["journal"], collection["states"], collection["requests"], collection["end"])
     for row in rows:
@@ -302,8 +251,8 @@ def demo(folder, screen):
     screen.plain()
     screen.plain(table(rows, told["requests_total"], told["requests_failed"], told["control"]["requests_total"], told["control"]["requests_failed"]))
     screen.plain()
-    for name in ("timeline.svg", "result.json"):
-        screen.plain("{0:<13} {1}".format(name, os.path.relpath(folder / name)))
+    for file in ("timeline.svg", "result.json"):
+        screen.plain("{0:<13} {1}".format(file, os.path.relpath(folder / file)))
     screen.plain("{0:<13} {1:.0f} s".format("took", time.monotonic() - begun))
     verdicts = [recorded["trouble"]]
     if told["requests_failed"]:
@@ -322,42 +271,20 @@ def write(path, text):
     os.replace(draft, path)
 
 
-class Interruption:
-    """Ctrl-C and SIGTERM end the demo once, and surely.
-
-    Python drops an exception that a signal raises while an object is being deleted. So the signal is also noted here, and
-    the loops of the demo ask for it with check(). While the demo cleans up, further signals are left alone.
-    """
-
-    def __init__(self):
-        self.came = False
-
-    def install(self):
-        # A shell starts what it runs in the background with SIGINT ignored, and Python then raises nothing by itself.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number, frame):
-        if not self.came:
-            self.came = True
-            raise KeyboardInterrupt
-
-    def check(self):
-        """KeyboardInterrupt where a signal came whose exception was lost."""
-        if self.came:
-            raise KeyboardInterrupt
-
-
-INTERRUPTION = Interruption()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--scenario", metavar="NAME", default=schedule.DEFAULT, help="what happens; help lists the scenarios")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "demo", help="folder for all that it writes; emptied first")
-    output = parser.parse_args().output.resolve()
+    arguments = parser.parse_args()
+    if arguments.scenario == "help":
+        print("make demo SCENARIO=NAME runs one of these:\n{0}".format(schedule.choices()))
+        return 0
+    if arguments.scenario not in schedule.SCENARIOS:
+        print("demo: there is no scenario {0!r}. Nothing was started. Choose one of:\n{1}".format(arguments.scenario, schedule.choices()), file=sys.stderr)
+        return 2
     INTERRUPTION.install()
     try:
-        return 0 if demo(take_folder(output), Screen()) else 1
+        return 0 if demo(take_folder(arguments.output.resolve()), Screen(), arguments.scenario) else 1
     except (WorldError, SimulatorError) as error:
         print("demo: {0}".format(error), file=sys.stderr)
         return 1

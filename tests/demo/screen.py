@@ -22,8 +22,10 @@ class Screen:
         self.stream = stream or sys.stdout
         self.coloured = self.stream.isatty()
         self.zero = None
+        self.lines = []  # what was said: seconds or None, who, what
 
     def say(self, who, words):
+        self.lines.append((None if self.zero is None else time.time() - self.zero, who, words))
         clock = " " * 9 if self.zero is None else "{0:7.1f} s".format(time.time() - self.zero)
         name = "{0:<8}".format(who)
         if self.coloured:

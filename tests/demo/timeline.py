@@ -36,7 +36,7 @@ MEANINGS = (
     (records.RESTORING, "restoring: checked, put back"),
     (records.DEAD, "held for dead by HAProxy's health check"),
 )
-IMPACT_WORDS = {"Freeze": "freeze", "Reboot": "reboot", "Redeploy": "redeploy"}
+IMPACT_WORDS = {"Freeze": "freeze", "Reboot": "reboot", "Redeploy": "redeploy", "Preempt": "evicted"}
 INK = "#1f2630"
 FAINT = "#6b7685"
 RED = "#d6202f"

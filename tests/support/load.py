@@ -186,6 +186,7 @@ class Load:
         self.idle = []
         self.total = 0
         self.failed = 0
+        self.answers = {}  # good ones, by backend
         self.under_way = 0
         self.connecting = set()
         self.texts = {
@@ -229,7 +230,10 @@ class Load:
         request.limit = None
         self.under_way -= 1
         self.total += 1
-        self.failed += outcome != OK
+        if outcome == OK:
+            self.answers[backend] = self.answers.get(backend, 0) + 1
+        else:
+            self.failed += 1
         seconds = time.monotonic() - request.begun
         self.writer.writerow(("{0:.4f}".format(request.start), "{0:.4f}".format(seconds), outcome, backend, request.kind, request.connection))
 
@@ -248,7 +252,7 @@ class Load:
             client.transport.close()
 
     def report(self):
-        print(json.dumps({"requests": self.total, "failed": self.failed}), flush=True)
+        print(json.dumps({"time": round(time.time(), 2), "requests": self.total, "failed": self.failed, "answers": self.answers}), flush=True)
 
     async def run(self):
         stop = asyncio.Event()

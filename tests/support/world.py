@@ -31,6 +31,8 @@ REQUESTS_PER_SECOND = 240
 # HAProxy gives up on a server after 3 s and says so; a client that has heard nothing after 4 s has gone.
 REQUEST_LIMIT = 4.0
 TICK = 0.05
+# No report of the load is longer.
+REPORT_BYTES = 400
 
 BACKEND = "web"
 
@@ -202,10 +204,16 @@ class World:
         port = self.port("haproxy") if port is None else port
         self.load = self.processes.start(name, *load.command(port, rate, REQUEST_LIMIT, self.load_file, **more))
 
+    def load_reports(self, most):
+        """What the load last said of itself, once a second: the time, and until then requests, failed, and the good answers of each backend."""
+        with open(self.load_file.with_suffix(".log"), "rb") as stream:
+            cut = stream.seek(max(0, stream.seek(0, os.SEEK_END) - most * REPORT_BYTES))
+            lines = stream.read().splitlines(keepends=True)[1 if cut else 0 :]
+        return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"\n")][-most:]
+
     def load_so_far(self):
         """What the load says of itself: requests and failed."""
-        lines = (self.load_file.with_suffix(".log")).read_text(encoding="utf-8").splitlines()
-        return json.loads(lines[-1]) if lines else {"requests": 0, "failed": 0}
+        return (self.load_reports(2) or [{"requests": 0, "failed": 0}])[-1]
 
     def stop_load(self):
         """Lets the requests under way end; the records of all of them, as dicts."""

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from tests.demo.run import Interruption
+from tests.demo.stage import Interruption
 from tests.support.processes import Processes
 
 # Needs a second to end after the signal that asks it to.

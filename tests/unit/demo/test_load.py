@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 
 from tests.support import load
-from tests.support.world import reserve_port
+from tests.support.world import World, reserve_port
 
 ANSWER = b"HTTP/1.1 {status}\r\nX-Backend: web1\r\nContent-Length: 2\r\n\r\nok"
 
@@ -141,6 +142,33 @@ def test_connections_are_not_kept_for_ever():
     asyncio.run(run())
     assert [row[2] for row in rows] == ["ok"] * 3
     assert seen.count("connection") == 2
+
+
+def test_what_a_load_says_of_itself(capsys):
+    one = load.Load(1, 1, 1, Rows())
+
+    async def run():
+        for outcome, backend in ((load.OK, "web1"), (load.OK, "web2"), (load.OK, "web1"), ("no answer in time", "")):
+            request = load.Request("fast", "new")
+            request.limit = asyncio.get_running_loop().call_later(1, print)
+            one.end(request, outcome, backend)
+
+    asyncio.run(run())
+    one.report()
+    said = json.loads(capsys.readouterr().out)
+    assert (said["requests"], said["failed"], said["answers"]) == (4, 1, {"web1": 2, "web2": 1})
+
+
+def test_the_last_reports_of_a_load_are_read(tmp_path):
+    world = World.__new__(World)
+    world.load_file = tmp_path / "load.csv"
+    log = tmp_path / "load.log"
+    log.write_text("")
+    assert world.load_reports(3) == [] and world.load_so_far() == {"requests": 0, "failed": 0}
+    reports = [{"time": 1.5 * number, "requests": 240 * number, "failed": 0, "answers": dict.fromkeys(("web1", "web2"), number)} for number in range(500)]
+    log.write_text("".join(json.dumps(report) + "\n" for report in reports) + '{"time": 7')
+    assert world.load_reports(3) == reports[-3:]
+    assert world.load_so_far() == reports[-1]
 
 
 def row(start, seconds=0.01, outcome=load.OK, backend="web1", kind="fast", connection="kept"):

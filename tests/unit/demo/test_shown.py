@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.demo import playbook, records, schedule, screen, timeline
+from tests.demo import playbook, records, run, schedule, screen, stage, timeline
 from tests.support.haproxy import Server, read_state
 
 STATE = """\
@@ -52,16 +52,43 @@ def test_state_of_the_servers():
     }
 
 
-def test_schedule_shows_what_the_demo_promises():
-    kinds = {planned.event_type for planned in schedule.SCHEDULE}
-    assert kinds == {"Freeze", "Reboot", "Redeploy"}
-    assert any(planned.cancelled for planned in schedule.SCHEDULE)
-    assert any(len(planned.hosts) == 2 for planned in schedule.SCHEDULE)
-    numbers = [planned.number for planned in schedule.SCHEDULE]
-    assert numbers == sorted(set(numbers))
-    for planned in schedule.SCHEDULE:
-        assert (planned.at is None) != (planned.once_started is None)
-        assert planned.once_started is None or planned.once_started < planned.number
+def test_the_demo_without_a_choice_shows_what_it_promises():
+    planned = schedule.SCENARIOS[schedule.DEFAULT].events
+    assert {one.event_type for one in planned} == {"Freeze", "Reboot", "Redeploy"}
+    assert any(one.cancelled for one in planned)
+    assert any(len(one.hosts) == 2 for one in planned)
+
+
+@pytest.mark.parametrize("name", schedule.SCENARIOS)
+def test_every_scenario_can_be_carried_out(name):
+    planned = schedule.SCENARIOS[name].events
+    assert [one.number for one in planned] == list(range(1, len(planned) + 1))
+    assert planned[0].at == 0
+    for one in planned:
+        assert set(one.hosts) <= set(schedule.HOSTS)
+        assert (one.at is None) != (one.once_started is None)
+        # An event that is waited for comes earlier, and starts.
+        assert one.once_started is None or (one.once_started < one.number and not planned[one.once_started - 1].cancelled)
+        assert schedule.document(one)["NoticeSeconds"] == schedule.NOTICE[one.event_type]
+    # Without an impact, the control would have nothing to show.
+    assert not all(one.cancelled for one in planned)
+
+
+def test_the_scenarios_are_listed_with_what_they_show():
+    lines = schedule.choices().splitlines()
+    assert [line.split()[0] for line in lines] == list(schedule.SCENARIOS)
+    assert [line.split()[0] for line in lines if line.endswith("The default.")] == [schedule.DEFAULT]
+    assert all(one.about in line for one, line in zip(schedule.SCENARIOS.values(), lines))
+
+
+@pytest.mark.parametrize("name, status", [("help", 0), ("reebot", 2)])
+def test_help_and_a_wrong_name_list_the_scenarios_and_start_nothing(name, status, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["run.py", "--scenario", name, "--output", str(tmp_path / "output")])
+    assert run.main() == status
+    told = capsys.readouterr()
+    assert schedule.choices() in (told.err if status else told.out)
+    assert status == 0 or "there is no scenario 'reebot'" in told.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_table_counts_from_when_the_event_became_visible():
@@ -77,6 +104,7 @@ def test_lines_on_a_screen_without_colours():
     shown = screen.Screen(stream)
     shown.say("azure", "event 1 announced")
     assert stream.getvalue() == "           azure    event 1 announced\n"
+    assert shown.lines == [(None, "azure", "event 1 announced")]
 
 
 def test_picture_is_well_formed_whatever_the_names():
@@ -117,3 +145,70 @@ def test_two_events_at_once_have_a_row_each():
 )
 def test_what_is_shown_of_the_playbook(line, shown):
     assert playbook.account(line, {"E1": 1}) == shown
+
+
+def test_a_growing_file_is_read_line_by_line(tmp_path):
+    growing = playbook.Growing(tmp_path / "log")
+    assert list(growing.new_lines()) == []
+    growing.path.write_text("one\ntw")
+    assert list(growing.new_lines()) == ["one\n"]
+    with growing.path.open("a") as stream:
+        stream.write("o\n")
+    assert list(growing.new_lines()) == ["two\n"]
+    assert list(growing.new_lines()) == []
+
+
+class Simulator:
+    """Has the events that a test gives it."""
+
+    def __init__(self):
+        self.given = []
+
+    def events(self):
+        return self.given
+
+
+class Bed:
+    """Notes whom an event hits."""
+
+    def __init__(self):
+        self.simulator = Simulator()
+        self.web = {"web1": None, "web2": None}
+        self.hits = []
+
+    def hit(self, *hit):
+        self.hits.append(hit)
+
+
+def of_simulator(event_id, hosts, statuses, seconds=4, approvals=0):
+    history = [{"Time": 10.0 + place, "Status": status} for place, status in enumerate(statuses)]
+    approved = [{"Time": 10.5, "Vm": hosts[0]}] * approvals
+    return {"EventId": event_id, "EventType": "Freeze", "Resources": hosts, "ImpactSeconds": seconds, "History": history, "Approvals": approved}
+
+
+def test_an_event_is_told_and_carried_out_once():
+    bed, shown = Bed(), screen.Screen(io.StringIO())
+    azure = stage.Azure(bed, shown)
+    azure.tick()
+    bed.simulator.given = [of_simulator("E1", ["web1", "web2"], ["Scheduled"])]
+    azure.tick()
+    azure.tick()
+    assert bed.hits == []
+    bed.simulator.given = [of_simulator("E1", ["web1", "web2"], ["Scheduled", "Started", "Completed"], approvals=1)]
+    azure.tick()
+    azure.tick()
+    assert bed.hits == [("Freeze", "web1", 4), ("Freeze", "web2", 4)]
+    assert [words for _seconds, who, words in shown.lines if who == "azure"] == [
+        "event 1, Freeze of web1 and web2: announced",
+        "event 1, Freeze of web1 and web2: approved, starts",
+        "event 1, Freeze of web1 and web2: over",
+    ]
+
+
+def test_what_a_player_may_announce_does_no_harm():
+    """A VM that is not there, an impact without a length, and the id of an event that is gone."""
+    bed, shown = Bed(), screen.Screen(io.StringIO())
+    azure = stage.Azure(bed, shown)
+    bed.simulator.given = [of_simulator("E1", ["web1", "web9"], ["Started", "Completed"], seconds=None), of_simulator("E1", ["web2"], ["Scheduled", "Started"])]
+    azure.tick()
+    assert bed.hits == [("Freeze", "web1", stage.OPEN_IMPACT_SECONDS), ("Freeze", "web2", 4)]
