@@ -166,17 +166,19 @@ def of_windows(seed):
     yield named("no notice", "no_notice", task=TURN, occurrence=3, delay=0.7, who="alone")
 
 
-def task_of_windows(number, seed, record):
-    """A kill at a task while a Linux and a Windows host are taken through one event: at the first and the last occurrence of each, and in each turn."""
+def at_a_task(scenario, number, kills, seed, record, who=("alone", "all")):
+    """The kill of this number: at the first and the last occurrence of each task of the undisturbed run, and in each turn, again and again."""
     tasks = record["trace"]
     found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
+    assert len(found) <= kills, "there are more points than cases"
     turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
-    found += [turns[turn % len(turns)] for turn in range(max(0, WINDOWS_KILLS - len(found)))] if turns else []
+    found += [turns[turn % len(turns)] for turn in range(kills - len(found))] if turns else []
     task, occurrence = found[number]
-    dice = random.Random(f"{seed}/windows_task/{number}")
-    # A turn of a Windows host has many short calls.
+    name = f"{seed}/{scenario}_task/{number}"
+    dice = random.Random(name)
+    # A turn of a Windows host has many short calls, and that of a member of a cluster takes long.
     delay = dice.choice(DELAYS) if task != TURN else round(dice.uniform(0.1, 4.0), 2)
-    return Case("windows_reboot", f"{seed}/windows_task/{number}", task=task, occurrence=occurrence, delay=delay, who=dice.choice(("alone", "all")))
+    return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=dice.choice(who))
 
 
 def again(case):

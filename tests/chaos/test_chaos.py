@@ -212,7 +212,7 @@ def test_windows(case, record_property):
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(WINDOWS_KILLS))
 def test_windows_killed_at_a_task(number, record_property, testrun_uid):
-    case = killer.task_of_windows(number, SEED, undisturbed("windows_reboot", testrun_uid))
+    case = killer.at_a_task("windows_reboot", number, WINDOWS_KILLS, SEED, undisturbed("windows_reboot", testrun_uid))
     run_until_killed(case, record_property)
 
 

@@ -16,35 +16,26 @@ import urllib.request
 
 import pytest
 
+from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
-from tests.support.module import run_module
 from tests.support.nodes import until
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
 pytestmark = [NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 OURS = "graceful.azure"
 
 
-class Bed:
-    def __init__(self, consul, folder):
-        self.consul = consul
-        self.folder = folder
+class ConsulBed(Bed):
+    def __init__(self, cluster, folder):
+        super().__init__(cluster, folder, type="consul", name="discovery", timeout=10)
 
-    def hold(self, name="web1", check=False, prefix=(), wait=True, url=None, options=None, **more):
-        options = {"url": url or self.consul[name].url, **(options or {})}
-        arguments = {"type": "consul", "name": "discovery", "event_ids": [EVENT], "timeout": 10, "state_dir": str(self.folder / name), "options": options}
-        return run_module("cluster_hold", dict(arguments, **more), check=check, prefix=prefix, wait=wait)
-
-    def release(self, name="web1", **more):
-        return self.hold(name, state="absent", **more)
-
-    def records(self):
-        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*/*.json"))]
+    def arguments(self, host="web1", options=None, **more):
+        """C(options): those that the step has besides its own."""
+        return super().arguments(host, options={**self.cluster[host].options, **(options or {})}, **more)
 
 
 @pytest.fixture(name="consul", scope="module")
@@ -58,23 +49,18 @@ def make_bed(consul, tmp_path):
     for agent in consul:
         # What a test left that failed.
         agent.maintain(False)
-    yield Bed(consul, tmp_path)
+    yield ConsulBed(consul, tmp_path)
     assert {agent.name: agent.reason() for agent in consul} == dict.fromkeys(consul.agents)
     consul.settled()
 
 
-def only(result):
-    assert not result.get("failed"), result
-    return result["members"][0]
-
-
 def test_out_drained_and_back(bed):
     dry = bed.hold(check=True)
-    assert dry["changed"] and bed.records() == [] and bed.consul["web1"].reason() is None
+    assert dry["changed"] and bed.records() == [] and bed.cluster["web1"].reason() is None
     held = bed.hold()
     assert held["done"] and held["changed"] and only(held)["condition"] == "held", held
     # The cluster knows it at the moment that the module ends.
-    assert bed.consul.passing(asked="web2") == {"web2", "web3"} and bed.consul["web1"].reason() == OURS
+    assert bed.cluster.passing(asked="web2") == {"web2", "web3"} and bed.cluster["web1"].reason() == OURS
     assert [record["found"] for record in bed.records()] == [{"maintenance": False, "reason": None}]
     again = bed.hold()
     assert again["done"] and not again["changed"]
@@ -87,8 +73,8 @@ def test_out_drained_and_back(bed):
 
 def test_clients_lose_no_request(bed):
     """They ask Consul before each request. The web server of the node that is out is gone for a while, and no client meets it."""
-    web = bed.consul["web1"].web
-    with Clients(bed.consul, "web2") as clients:
+    web = bed.cluster["web1"].web
+    with Clients(bed.cluster, "web2") as clients:
         until(lambda: clients.answered.get("web1"))
         assert bed.hold()["done"]
         time.sleep(0.2)
@@ -103,23 +89,23 @@ def test_clients_lose_no_request(bed):
 
 
 def test_an_operator_s_maintenance_stays(bed):
-    bed.consul["web1"].maintain(True, "new disks, ask Ann")
+    bed.cluster["web1"].maintain(True, "new disks, ask Ann")
     held = bed.hold()
     assert held["done"] and not held["changed"] and only(held)["condition"] == "taken_out_by_others" and bed.records() == []
     assert only(held)["state"] == {"maintenance": True, "reason": "new disks, ask Ann"}
-    assert not bed.release()["changed"] and bed.consul["web1"].reason() == "new disks, ask Ann"
-    bed.consul["web1"].maintain(False)
+    assert not bed.release()["changed"] and bed.cluster["web1"].reason() == "new disks, ask Ann"
+    bed.cluster["web1"].maintain(False)
 
 
 def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
     assert bed.hold()["done"]
-    bed.consul["web1"].maintain(False)
+    bed.cluster["web1"].maintain(False)
     told = bed.hold()
     assert told["conflicts"] and not told["changed"] and only(told)["condition"] == "changed_meanwhile"
-    bed.consul["web1"].maintain(True, "mine now")
+    bed.cluster["web1"].maintain(True, "mine now")
     released = bed.release()
-    assert released["conflicts"] and bed.records() == [] and bed.consul["web1"].reason() == "mine now"
-    bed.consul["web1"].maintain(False)
+    assert released["conflicts"] and bed.records() == [] and bed.cluster["web1"].reason() == "mine now"
+    bed.cluster["web1"].maintain(False)
 
 
 def test_a_service_that_nobody_else_offers_is_waited_for(bed):
@@ -127,12 +113,12 @@ def test_a_service_that_nobody_else_offers_is_waited_for(bed):
     waiting = bed.hold(timeout=0)
     assert waiting["waiting_for"] == "web1 is the only node that Consul offers for the service web: it does not pass its checks on web2, web3"
     assert not waiting["changed"] and len(bed.records()) == 2
-    assert bed.hold(force=True)["done"] and bed.consul.passing(asked="web2") == set()
+    assert bed.hold(force=True)["done"] and bed.cluster.passing(asked="web2") == set()
     assert all(bed.release(name)["done"] for name in ("web1", "web2", "web3"))
 
 
 def test_a_server_that_the_majority_needs_is_waited_for(bed):
-    bed.consul.kill("web3")
+    bed.cluster.kill("web3")
     try:
         until(lambda: "the servers of Consul would lose their majority" in str(bed.hold(timeout=0, check=True)["waiting_for"]), 30, 0.5)
         assert bed.hold(timeout=0)["waiting_for"] == (
@@ -140,25 +126,25 @@ def test_a_server_that_the_majority_needs_is_waited_for(bed):
         )
         assert bed.records() == []
     finally:
-        bed.consul.start("web3")
-    bed.consul.settled()
+        bed.cluster.start("web3")
+    bed.cluster.settled()
     assert bed.hold()["done"] and bed.release()["done"]
 
 
 def test_servers_without_a_majority_do_not_know(bed):
     """The agent of the node takes the change, and nobody else learns of it: the node is not drained."""
     for name in ("web2", "web3"):
-        bed.consul.kill(name)
+        bed.cluster.kill(name)
     try:
         told = bed.hold(force=True)
         # The agent answers late or, on a busy machine, too late.
         late = "/v1/agent/maintenance?enable=true&reason=graceful.azure was not answered within 10 seconds"
         unknown = "Consul's servers do not tell whether they still offer the services of web1. GET "
         assert late in told.get("msg", "") or not told["done"] and told["waiting_for"].startswith(unknown), told
-        assert bed.consul["web1"].reason() == OURS and len(bed.records()) == 1
+        assert bed.cluster["web1"].reason() == OURS and len(bed.records()) == 1
     finally:
         for name in ("web2", "web3"):
-            bed.consul.start(name)
+            bed.cluster.start(name)
     held = until(lambda: only(bed.hold(timeout=30)), 60)
     assert held["condition"] == "held" and held["left"] is None
     assert bed.release()["done"]
@@ -167,11 +153,11 @@ def test_servers_without_a_majority_do_not_know(bed):
 def test_a_reboot_of_the_node(bed):
     """The agent keeps the mode on its disk: the node comes back, and nobody is sent to it until it is given back."""
     assert bed.hold()["done"]
-    bed.consul.kill("web1")
+    bed.cluster.kill("web1")
     assert "Connection refused" in bed.release(timeout=0)["waiting_for"]
-    bed.consul.start("web1")
-    bed.consul.settled({"web2", "web3"})
-    assert bed.consul["web1"].reason() == OURS
+    bed.cluster.start("web1")
+    bed.cluster.settled({"web2", "web3"})
+    assert bed.cluster["web1"].reason() == OURS
     assert only(bed.hold())["condition"] == "held"
     released = bed.release()
     assert released["done"] and released["conflicts"] == []
@@ -209,7 +195,7 @@ class Killer:
         # The module writes its own id before it starts.
         self.prefix = ("sh", "-c", f'echo $$ > {pid_file}; exec "$@"', "sh")
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.options = {"url": f"http://127.0.0.1:{self._server.server_address[1]}"}
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def kill(self):
@@ -224,18 +210,18 @@ class Killer:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("way", ["present", "absent"])
 def test_killed_beside_the_change(bed, tmp_path, way, when):
-    killer = Killer(bed.consul["web1"], tmp_path / "pid")
+    killer = Killer(bed.cluster["web1"], tmp_path / "pid")
     try:
         if way == "absent":
-            assert bed.hold(url=killer.url)["done"]
+            assert bed.hold(options=killer.options)["done"]
         killer.when = when
         with pytest.raises(AssertionError):
-            bed.hold(url=killer.url, state=way, prefix=killer.prefix)
+            bed.hold(options=killer.options, state=way, prefix=killer.prefix)
         (record,) = bed.records()
         assert record["phase"] == ("changing" if way == "present" else "restoring")
-        assert (bed.consul["web1"].reason() == OURS) == ((way, when) in (("present", "after"), ("absent", "before")))
+        assert (bed.cluster["web1"].reason() == OURS) == ((way, when) in (("present", "after"), ("absent", "before")))
         if way == "present":
-            assert only(bed.hold(url=killer.url))["condition"] == "held"
+            assert only(bed.hold(options=killer.options))["condition"] == "held"
         released = bed.release()
         assert released["done"] and released["conflicts"] == [] and bed.records() == []
     finally:
@@ -243,7 +229,7 @@ def test_killed_beside_the_change(bed, tmp_path, way, when):
 
 
 def test_an_agent_that_hangs(bed):
-    process = bed.consul["web1"].process
+    process = bed.cluster["web1"].process
     process.send_signal(signal.SIGSTOP)
     try:
         failed = bed.hold()
@@ -276,7 +262,7 @@ class TestTokens:
         return put("/v1/acl/token", Policies=[{"Name": name}])["SecretID"]
 
     def test_what_is_needed(self, guarded, tmp_path):
-        bed, agent = Bed(guarded, tmp_path), guarded["web1"]
+        bed, agent = ConsulBed(guarded, tmp_path), guarded["web1"]
         token = tmp_path / "token"
         token.write_text(self.make_token(agent, self.POLICY) + "\n")
         held = bed.hold(options={"token_file": str(token)})
@@ -286,7 +272,7 @@ class TestTokens:
         assert bed.release()["done"] and agent.reason() is None
 
     def test_what_is_refused(self, guarded, tmp_path):
-        bed, agent = Bed(guarded, tmp_path), guarded["web1"]
+        bed, agent = ConsulBed(guarded, tmp_path), guarded["web1"]
         anonymous = bed.hold()
         assert "/v1/agent/self was answered with status 403 (Permission denied)." in anonymous["msg"]
         token = tmp_path / "token"
@@ -303,26 +289,26 @@ class TestEvents:
 
     @pytest.fixture(name="site")
     def make_site(self, bed, tmp_path):
-        site = ClusterSite(tmp_path, {name: bed.consul[name] for name in ("web1", "web2")}, name="discovery", type="consul")
-        with Clients(bed.consul, "web3") as clients:
+        site = ClusterSite(tmp_path, {name: bed.cluster[name] for name in ("web1", "web2")}, name="discovery", type="consul")
+        with Clients(bed.cluster, "web3") as clients:
             yield site
-            bed.consul.settled()
+            bed.cluster.settled()
         site.close()
         assert clients.failed == [] and clients.answered["web1"] > 10, clients.answered
 
     def test_reboot(self, bed, site):
-        web = bed.consul["web1"].web
+        web = bed.cluster["web1"].web
 
         def reboot(name):
             web.status = 500
             site.reboot(name)
-            bed.consul.settled({"web2", "web3"})
+            bed.cluster.settled({"web2", "web3"})
             web.status = 200
 
         site.see_through("Reboot", "web1", reboot)
 
     def test_freeze(self, bed, site):
-        agent = bed.consul["web1"]
+        agent = bed.cluster["web1"]
 
         def freeze(_name):
             agent.web.status = 500
@@ -334,7 +320,7 @@ class TestEvents:
         site.see_through("Freeze", "web1", freeze)
 
     def test_cancelled(self, bed, site):
-        site.see_cancelled("web1", lambda: bed.consul["web1"].reason() == OURS)
+        site.see_cancelled("web1", lambda: bed.cluster["web1"].reason() == OURS)
 
     def test_one_after_the_other(self, bed, site):
         """web2 waits until web1 is back."""
@@ -342,7 +328,7 @@ class TestEvents:
         together = []
         process = site.start("handle_events", handle_events_timeout=150)
         while process.poll() is None:
-            together.append({name for name in ("web1", "web2") if bed.consul[name].reason() == OURS})
+            together.append({name for name in ("web1", "web2") if bed.cluster[name].reason() == OURS})
             time.sleep(0.1)
         run = site.finish(process)
         assert run.status == 0 and {run.event(event)["outcome"] for event in events} == {"completed"}, run.output
@@ -352,7 +338,7 @@ class TestEvents:
     def test_a_run_that_is_killed_is_continued(self, bed, site):
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = site.start("handle_events")
-        wait_until(lambda: bed.consul["web1"].reason() == OURS, 100, "web1 is out")
+        wait_until(lambda: bed.cluster["web1"].reason() == OURS, 100, "web1 is out")
         site.kill(process)
         run = site.run(handle_events_timeout=150)
         assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output

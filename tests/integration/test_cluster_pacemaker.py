@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from tests.support.module import run_module
+from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.nodes import NODES, until
 from tests.support.pacemaker import NEEDS, PROGRAMS, Cluster
 from tests.support.site import wait_until
@@ -21,27 +21,13 @@ from tests.support.site import wait_until
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_pacemaker.py hold the same with recorded answers, in a second.
 pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 
-
-class Bed:
+class PacemakerBed(Bed):
     def __init__(self, cluster, folder):
-        self.cluster = cluster
-        self.folder = folder
-
-    def hold(self, name="web1", check=False, prefix=(), wait=True, **options):
-        node = self.cluster[name]
-        arguments = {"type": "pacemaker", "name": "ha", "event_ids": [EVENT], "timeout": 20, "state_dir": str(self.folder / name), **options}
-        return run_module("cluster_hold", arguments, check=check, prefix=[*node.enter, *prefix], wait=wait)
-
-    def release(self, name="web1", **options):
-        return self.hold(name, state="absent", **options)
+        super().__init__(cluster, folder, type="pacemaker", name="ha", timeout=20)
 
     def running(self, name="web1"):
         return self.cluster.running(self.cluster[name])
-
-    def records(self):
-        return sorted(path.name for path in self.folder.glob("*/*.json"))
 
     def settled(self):
         """Wait until all resources run."""
@@ -57,13 +43,8 @@ def make_cluster(tmp_path_factory):
 @pytest.fixture(name="bed")
 def make_bed(cluster, tmp_path):
     before = cluster.constraints(cluster["web1"])
-    yield Bed(cluster, tmp_path)
+    yield PacemakerBed(cluster, tmp_path)
     assert cluster.constraints(cluster["web1"]) == before
-
-
-def only(result):
-    assert not result.get("failed"), result
-    return result["members"][0]
 
 
 def test_out_drained_and_back(bed):

@@ -6,43 +6,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 
 import pytest
 
+from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
-from tests.support.module import run_module
 from tests.support.processes import descendants, kill
 from tests.support.rabbitmq import NEEDS, PLAIN, Publisher, RabbitMQ
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_rabbitmq.py holds the same with recorded answers, in a second.
 pytestmark = [*NEEDS, pytest.mark.long, pytest.mark.timeout(600)]
-
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
-
-
-class Bed:
-    def __init__(self, cluster, folder):
-        self.cluster = cluster
-        self.folder = folder
-
-    def arguments(self, name="web1", **more):
-        found = {"type": "rabbitmq", "name": "queues", "event_ids": [EVENT], "timeout": 40, "state_dir": str(self.folder / name)}
-        return dict(found, options=self.cluster[name].options, **more)
-
-    def hold(self, name="web1", check=False, **more):
-        return run_module("cluster_hold", self.arguments(name, **more), check=check)
-
-    def release(self, name="web1", **more):
-        return self.hold(name, state="absent", **more)
-
-    def records(self):
-        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*/*.json"))]
 
 
 @pytest.fixture(name="cluster", scope="module")
@@ -56,17 +34,12 @@ def make_bed(cluster, tmp_path, monkeypatch):
     # The command line tools find the nodes by these.
     for key, value in cluster.environment.items():
         monkeypatch.setenv(key, f"{value}:{os.environ['PATH']}" if key == "PATH" else value)
-    yield Bed(cluster, tmp_path)
+    yield Bed(cluster, tmp_path, type="rabbitmq", name="queues", timeout=40)
     cluster.settled()
 
 
 def done(result):
     assert result.get("done"), result
-
-
-def only(result):
-    assert not result.get("failed"), result
-    return result["members"][0]
 
 
 def test_out_drained_and_back(bed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.module import run_module
+from tests.support.cluster_bed import Bed, only
 from tests.support.nodes import NODES, until
 from tests.support.site import wait_until
 from tests.support.slurm import NEEDS, PROGRAMS, Cluster
@@ -16,23 +16,10 @@ from tests.support.slurm import NEEDS, PROGRAMS, Cluster
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_slurm.py hold the same with recorded answers, in a second.
 pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 
-
-class Bed:
+class SlurmBed(Bed):
     def __init__(self, cluster, folder):
-        self.cluster = cluster
-        self.folder = folder
-
-    def hold(self, name="web1", check=False, prefix=(), wait=True, **options):
-        arguments = {"type": "slurm", "name": "batch", "event_ids": [EVENT], "timeout": 30, "state_dir": str(self.folder / name), **options}
-        return run_module("cluster_hold", arguments, check=check, prefix=[*self.cluster[name].enter, *prefix], wait=wait)
-
-    def release(self, name="web1", **options):
-        return self.hold(name, state="absent", **options)
-
-    def records(self):
-        return sorted(path.name for path in self.folder.glob("*/*.json"))
+        super().__init__(cluster, folder, type="slurm", name="batch", timeout=30)
 
     def is_as_before(self):
         """For a moment after it is resumed, the controller does not know whether the node responds."""
@@ -52,18 +39,13 @@ def make_cluster(tmp_path_factory):
 
 @pytest.fixture(name="bed")
 def make_bed(cluster, tmp_path):
-    yield Bed(cluster, tmp_path)
+    yield SlurmBed(cluster, tmp_path)
     try:
         until(lambda: all(cluster.state(name) == "IDLE" for name in cluster.workers))
     finally:
         # A test that failed leaves nothing to the next one.
         cluster["ctl"].run("scancel", "--user=root")
         cluster["ctl"].run("scontrol", "update", f"nodename={','.join(cluster.workers)}", "state=resume")
-
-
-def only(result):
-    assert not result.get("failed"), result
-    return result["members"][0]
 
 
 def test_no_job_is_lost(bed):

@@ -32,6 +32,8 @@ NEEDS = pytest.mark.skipif(not Path(PROGRAM).exists(), reason="no consul in the 
 class Agent:
     """One node: a server of Consul, with a service ``web`` that passes while its web server listens."""
 
+    enter = ()
+
     def __init__(self, consul, name, token=None):
         self._consul = consul
         self.name = name

@@ -43,6 +43,9 @@ def needs(*programs, packages):
 class Node:
     """One node. C(folders): which folders of the machine it has of its own; they are empty at first and outlive a reboot, but for those under /run."""
 
+    # The programs of its cluster know which node they run on.
+    options: dict = {}
+
     def __init__(self, name, address, folder, folders=(), peers=()):
         self.name = name
         self.address = address

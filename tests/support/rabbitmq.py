@@ -40,6 +40,8 @@ PLAIN = "scratch"
 class Node:
     """One node of RabbitMQ."""
 
+    enter = ()
+
     def __init__(self, cluster, name):
         self.cluster = cluster
         self.name = name

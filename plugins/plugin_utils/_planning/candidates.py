@@ -226,7 +226,7 @@ def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str
     for name, events in preparing.items():
         host = observed.hosts[name]
         due, drain = host.settings.drain_host.out, drains[name]
-        # After the impact, services stay as the impact left them.
+        # After the impact, services and members of clusters stay as the impact left them: see "After a reboot" in docs/drain-steps.md.
         is_hit = any(event.started and event.was_ready for event in host.events)
         if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
             continue

@@ -134,7 +134,7 @@ def test_each_of_these_points_is_a_case():
 
 def test_a_run_with_windows_hosts_is_killed_at_each_task():
     tasks = {"Check": 1, killer.TURN: 7, "Plan": 7, "End": 6}
-    cases = [killer.task_of_windows(number, "1", {"trace": tasks}) for number in range(killer.WINDOWS_KILLS)]
+    cases = [killer.at_a_task("windows_reboot", number, killer.WINDOWS_KILLS, "1", {"trace": tasks}) for number in range(killer.WINDOWS_KILLS)]
     places = [(case.task, case.occurrence) for case in cases]
     assert set(places) == {("Check", 1), ("Plan", 1), ("Plan", 7), ("End", 1), ("End", 6), *((killer.TURN, number) for number in range(2, 8))}
     assert len(set(cases)) == len(cases)

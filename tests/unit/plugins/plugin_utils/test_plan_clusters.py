@@ -98,6 +98,21 @@ class TestOneHost:
         outcome = model.finish()
         assert not outcome["failed_run"] and out(model) == [], outcome["messages"]
 
+    def test_after_the_impact_nothing_is_set_again(self):
+        """The member counts as out until the event is gone, whatever its reboot has undone."""
+        model = model_of()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.hosts["web1"]["silent"] = True
+        model.go()
+        model.hosts["web1"]["silent"] = False
+        for _pass in range(10):
+            model.go()
+            assert acts(model) == [] and out(model) == ["web1"]
+        model.over("e1")
+        assert not model.finish()["failed_run"] and out(model) == []
+
     def test_what_it_waits_for_is_told(self):
         model = model_of()
         model.announce("e1", "web1")

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module cluster_hold on the hosts of a real cluster."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.module import run_module
+
+EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+
+
+class Bed:
+    """Each host has a folder for its records. C(given): what all calls have in common: the type, the name of the hold, and how long a call may wait.
+
+    A node of the cluster tells C(options), the options of its drain step, and C(enter), the words before a command that runs there.
+    """
+
+    def __init__(self, cluster, folder, **given):
+        self.cluster = cluster
+        self.folder = folder
+        self._given = given
+
+    def arguments(self, host="web1", **more):
+        return {"event_ids": [EVENT], "state_dir": str(self.folder / host), "options": self.cluster[host].options, **self._given, **more}
+
+    def hold(self, host="web1", check=False, prefix=(), wait=True, **more):
+        return run_module("cluster_hold", self.arguments(host, **more), check=check, prefix=[*self.cluster[host].enter, *prefix], wait=wait)
+
+    def release(self, host="web1", **more):
+        return self.hold(host, state="absent", **more)
+
+    def records(self):
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*/*.json"))]
+
+
+def only(result):
+    """The one member that a call was about."""
+    assert not result.get("failed"), result
+    return result["members"][0]
