@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.support.pages import follow
 
 PORTS = ("8080", "8081", "8082", "8169", "8171", "8172")
 
 
+@pytest.mark.timeout(400)
 def test_the_quick_start_handles_an_event_and_loses_no_request(tmp_path):
     output = follow(tmp_path, PORTS, ("README.md", "Quick start"))
     assert re.search(r"\(web1\): completed$", output, re.MULTILINE), output

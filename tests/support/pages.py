@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ import textwrap
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
+from tests.support.processes import kill, marked
 from tests.support.watcher import until
 
 # What the pages have apt-get install, and what they take to be there. A guest has no network.
@@ -82,13 +82,18 @@ def follow(folder, ports, *parts):
                 (folder / NAMED.match(text)[1]).write_text(here(text))
     command = ["bash", "-e", "-o", "pipefail", "-m", "-c", here(commands)]
     environment = {**os.environ, **ansible_settings(folder)}
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+    # Not a pipe: what goes on in the background would keep it open.
+    terminal = folder / "terminal.txt"
+    with terminal.open("wb") as stream:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            output, _nothing = process.communicate(timeout=350)
+            status = process.wait(350)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, output
+            # The background, too, if the commands that end it were not reached.
+            for pid in marked(environment["ANSIBLE_LOCAL_TEMP"]):
+                kill(pid)
+    output = terminal.read_text(errors="replace")
+    assert status == 0, output
     return output
 
 
