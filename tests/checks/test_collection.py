@@ -70,7 +70,7 @@ def documentation(kind):
     return json.loads(must_pass("ansible-doc", "--json", "--type", kind, *(name for a_kind, name in PLUGINS if a_kind == kind)))
 
 
-def test_what_the_readme_does_not_list_is_said_to_be_internal():
+def test_what_the_list_of_contents_leaves_out_is_said_to_be_internal():
     """In the list of ansible-doc, and in the first words of its page. Callbacks are not called by name."""
     kinds = [kind for kind in ("module", *KINDS) if kind != "callback"]
     shown = {
@@ -78,8 +78,8 @@ def test_what_the_readme_does_not_list_is_said_to_be_internal():
         for kind in kinds
         for name, page in documentation(kind).items()
     }
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", readme, re.MULTILINE | re.DOTALL)
+    contents = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", contents, re.MULTILINE | re.DOTALL)
     listed = {
         (found[1] or "module", name)
         for row in table.splitlines()[2:]

@@ -256,7 +256,7 @@ def test_awx(site, tmp_path):
 
 
 def follow_awx(site, own, awx):
-    (inventory,) = (text for _kind, text in blocks("README.md") if text.startswith("# inventory.yml"))
+    (inventory,) = (text for _kind, text in blocks("docs/getting-started.md") if text.startswith("# inventory.yml"))
     for name, address in re.findall(r"(\w+): {ansible_host: ([0-9.]+)}", inventory):
         inventory = inventory.replace(address, site.address(name))
     # The application of the guests.

@@ -7,12 +7,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
 import textwrap
 
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.playbook import ansible_settings
+from tests.support.ports import free_port
+from tests.support.processes import kill, marked
 from tests.support.watcher import until
 
 # What the pages have apt-get install, and what they take to be there. A guest has no network.
@@ -21,11 +25,18 @@ HEALTH = "/etc/nginx/conf.d/health.conf"
 REPOSITORY = "https://github.com/graceful-azure/graceful.azure.git"
 # What stays in front until it is ended with Ctrl-C.
 STAYS = re.compile(r"ansible-rulebook|journalctl .*--follow")
+SIMULATORS = ROOT / "roles" / "imds_simulator" / "files"
+# What pages have installed into a reader's home folder is this checkout.
+INSTALLS = re.compile(r"^(python3 -m venv |\. venv/|pip install |ansible-galaxy ).*\n|^SIMULATORS?=.*$", re.MULTILINE)
+NAMED = re.compile(r"# (\S+)\n")
 
 
-def blocks(page):
-    """The code blocks of a page in their order: language and text."""
+def blocks(page, *headings):
+    """The code blocks of a page in their order, or of its parts below these headings: language and text."""
     text = (ROOT / page).read_text()
+    if headings:
+        parts = dict(part.split("\n", 1) for part in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:] if "\n" in part)
+        text = "\n".join(parts[heading] for heading in headings)
     return [(kind, textwrap.dedent(content)) for _indent, kind, content in re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)]
 
 
@@ -49,6 +60,41 @@ def files_of(page):
 
 def lines_of(page):
     return [step[1] for step in steps(page) if step[0] == "line"]
+
+
+def follow(folder, ports, *parts):
+    """What a reader does on one machine, in one shell in an empty folder: writes the files and types the commands of these parts of pages, each of them a
+    page and headings. Takes free ports in place of those that the pages name. Returns what the terminal shows."""
+    taken = {port: str(free_port()) for port in ports}
+
+    def here(text):
+        return re.sub("|".join(ports), lambda found: taken[found[0]], text)
+
+    # ctl has to be told another port than its own.
+    commands = f"SIMULATORS={SIMULATORS}\nSIMULATOR={SIMULATORS}/imds_simulator.py\nexport IMDS_SIMULATOR_CONTROL=http://127.0.0.1:8169\n"
+    for page, *headings in parts:
+        for kind, text in blocks(page, *headings):
+            if kind == "shell":
+                commands += INSTALLS.sub("", text)
+            elif kind == "json":
+                (folder / "balancers.json").write_text(here(text))
+            elif kind in ("haproxy", "python", "yaml"):
+                (folder / NAMED.match(text)[1]).write_text(here(text))
+    command = ["bash", "-e", "-o", "pipefail", "-m", "-c", here(commands)]
+    environment = {**os.environ, **ansible_settings(folder)}
+    # Not a pipe: what goes on in the background would keep it open.
+    terminal = folder / "terminal.txt"
+    with terminal.open("wb") as stream:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(350)
+        finally:
+            # The background, too, if the commands that end it were not reached.
+            for pid in marked(environment["ANSIBLE_LOCAL_TEMP"]):
+                kill(pid)
+    output = terminal.read_text(errors="replace")
+    assert status == 0, output
+    return output
 
 
 def prepare(guest):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The examples of docs/rules.md and of README.md, held against what their tables say."""
+"""The examples of docs/rules.md and of docs/settings.md, held against what their tables say."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_keys_and_fields_are_all_there():
         assert f"`{word}`" in TEXT
 
 
-def test_the_rules_in_the_readme_hold_no_mistake():
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+def test_the_rules_among_the_settings_hold_no_mistake():
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     rules = [yaml.safe_load(block)["graceful_azure_rules"] for block in blocks if "graceful_azure_rules" in block]
     assert rules
     assert [check_rules(each) for each in rules] == [[]] * len(rules)

@@ -31,7 +31,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
-README = Path(__file__).parents[4] / "README.md"
+PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 SETTINGS = Path(__file__).parents[4] / "plugins" / "plugin_utils" / "_settings.py"
 FOLDER = Path(__file__).parents[4] / "roles"
 OURS = {"load_balancer_provider": "none"}
@@ -479,9 +479,9 @@ def test_two_hosts_that_are_the_same_server_in_one_of_their_lists():
     ]
 
 
-def test_what_the_readme_names_is_what_is_read():
+def test_what_the_page_of_settings_names_is_what_is_read():
     """Of the settings that belong to no role. What is read and not told, or told and not read, is a mistake."""
-    rows = [line.split("|")[1] for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    rows = [line.split("|")[1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     told = {name for row in rows for name in re.findall(r"`((?:graceful_azure|handle_events)_\w+)`", row)}
     assert told == {*OF_HOSTS, *OF_RUNS, NOTIFY}
 
