@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import math
 import re
 
+import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT
@@ -92,3 +94,21 @@ def test_every_page_is_linked_from_another():
     pages = {document: document.read_text() for document in [*DOCS, ROOT / "README.md"]}
     linked = {(document.parent / target).resolve() for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
     assert [document.name for document in DOCS if document.resolve() not in linked] == []
+
+
+def test_the_page_on_records_follows_the_schema():
+    """Its example is a record, and it names every field that a record may have."""
+    page = (ROOT / "docs" / "records.md").read_text()
+    schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text())
+    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    jsonschema.validate(json.loads(example), schema)
+    assert sorted(name for name in fields(schema) if f"`{name}`" not in page) == []
+
+
+def fields(schema):
+    """The names of all properties, at any depth."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in fields(part)}
+    if not isinstance(schema, dict):
+        return set()
+    return set(schema.get("properties", ())) | {name for part in schema.values() for name in fields(part)}
