@@ -112,3 +112,15 @@ def fields(schema):
     if not isinstance(schema, dict):
         return set()
     return set(schema.get("properties", ())) | {name for part in schema.values() for name in fields(part)}
+
+
+def test_the_page_on_messages_follows_the_code():
+    """What stands between two "..." on the page, the code says in the same words."""
+    page = (ROOT / "docs" / "messages.md").read_text()
+    said = [first for first in re.findall(r"^\| `([^`]+)`[^|]* \|", page, re.MULTILINE)]
+    assert len(said) > 40
+    code = "\n".join(path.read_text() for folder in ("plugins/plugin_utils", "plugins/module_utils") for path in sorted((ROOT / folder).rglob("*.py")))
+    # A text may be cut over two lines of code.
+    code = re.sub(r'"\s+f?"', "", re.sub(r"\{[^{}]*\}|%[ds]", "...", code))
+    pieces = {piece.strip(" :;,()") for message in said for piece in message.split("...")}
+    assert sorted(piece for piece in pieces if piece not in code) == []
