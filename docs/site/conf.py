@@ -18,6 +18,14 @@ HERE = Path(__file__).parent
 REPOSITORY = "https://github.com/graceful-azure/graceful.azure"
 WIDEST_DIAGRAM = 1100
 """In pixels. A diagram that is wider is drawn from top to bottom, so that its text can be read."""
+ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
+ANSIBLE_PAGES = {
+    "action_plugins": "plugins/action.html",
+    "ansible_configuration_settings": "reference_appendices/config.html",
+    "callback_plugins": "plugins/callback.html",
+    "common_return_values": "reference_appendices/common_return_values.html",
+}
+"""The labels in Ansible's own documentation to which the pages of antsibull-docs refer."""
 
 project = "graceful.azure"
 author = "the graceful.azure authors"
@@ -26,8 +34,10 @@ version = release = yaml.safe_load((HERE.parents[1] / "galaxy.yml").read_text(en
 
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 include_patterns = ["*.md", "docs/*.md", "roles/*/README.md", "tests/*.md", "reference/**"]
-# A page that several pages name on the way there is found by its first place in the navigation.
-suppress_warnings = ["toc.not_readable"]
+suppress_warnings = [
+    "misc.highlighting_failure",  # what Pygments cannot colour, such as Bicep, is shown without colours
+    "toc.not_readable",  # an entry of the navigation without a page is left out. A page without an entry is an error
+]
 highlight_language = "text"
 pygments_style = "default"
 pygments_dark_style = "github-dark"
@@ -45,6 +55,16 @@ html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": ""}
 
+CHILDREN = {
+    "docs/awx": ["docs/awx-why"],
+    "docs/behind-azure": ["docs/health-probe", "docs/azure-load-balancer"],
+    "docs/drain-steps": [*(f"docs/{path.stem}" for path in sorted(HERE.parent.glob("drain-step-*.md"))), "docs/your-own-drain-step"],
+    "docs/eda": ["docs/eda-more"],
+    "docs/one-vm": ["docs/one-vm-why"],
+    "docs/windows": ["docs/windows-more"],
+}
+"""Pages that stand below another one in the navigation. All others are listed in index.md."""
+
 
 class Mermaid(SphinxDirective):
     """Draws a diagram into the page, so that the reader's browser needs no program for it."""
@@ -61,5 +81,28 @@ class Mermaid(SphinxDirective):
         return [nodes.raw("", f'<div class="diagram">{drawn}</div>', format="html")]
 
 
+def ansible_page(app, env, node, content):
+    """A link to Ansible's own documentation. Its list of labels is on the network, and the site is built without one."""
+    label = node["reftarget"]
+    module = re.match(r"ansible_collections\.ansible\.builtin\.(\w+_module)$", label)
+    page = f"collections/ansible/builtin/{module[1]}.html" if module else ANSIBLE_PAGES.get(label)
+    return page and nodes.reference("", "", content, refuri=ANSIBLE + page, internal=False)
+
+
+def add_children(app, docname, source):
+    if docname in CHILDREN:
+        names = "\n".join(f"/{name}" for name in CHILDREN[docname])
+        source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+
+
+def without_source(app, pagename, templatename, context, doctree):
+    """The first page and the pages of modules are not those of the repository, so there is no page of theirs to edit."""
+    if pagename == "index" or pagename.startswith("reference/"):
+        context["theme_source_repository"] = ""
+
+
 def setup(app):
+    app.connect("source-read", add_children)
+    app.connect("html-page-context", without_source)
+    app.connect("missing-reference", ansible_page)
     app.add_directive("mermaid", Mermaid)

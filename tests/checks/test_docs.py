@@ -117,7 +117,7 @@ def fields(schema):
 def test_the_page_on_messages_follows_the_code():
     """What stands between two "..." on the page, the code says in the same words."""
     page = (ROOT / "docs" / "messages.md").read_text()
-    said = [first for first in re.findall(r"^\| `([^`]+)`[^|]* \|", page, re.MULTILINE)]
+    said = re.findall(r"^\| `([^`]+)`[^|]* \|", page, re.MULTILINE)
     assert len(said) > 40
     code = "\n".join(path.read_text() for folder in ("plugins/plugin_utils", "plugins/module_utils") for path in sorted((ROOT / folder).rglob("*.py")))
     # A text may be cut over two lines of code.
