@@ -96,6 +96,12 @@ def test_every_page_is_linked_from_another():
     assert [document.name for document in DOCS if document.resolve() not in linked] == []
 
 
+def test_every_page_has_its_place_in_the_navigation_of_the_site():
+    named = "".join((ROOT / "docs" / "site" / name).read_text() for name in ("index.md", "conf.py"))
+    places = set(re.findall(r'[^\s<>"]+', named))
+    assert [str(page.relative_to(ROOT)) for page in PAGES if str(page.relative_to(ROOT).with_suffix("")) not in places] == []
+
+
 def test_the_page_on_records_follows_the_schema():
     """Its example is a record, and it names every field that a record may have."""
     page = (ROOT / "docs" / "records.md").read_text()
