@@ -8,6 +8,7 @@
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+umask 022 # antsibull-docs writes only to a folder that nobody else may write
 
 bin=$PWD/build/venv/bin
 pages=build/site-source
@@ -15,13 +16,13 @@ export PATH="$bin:$PATH"
 export ANSIBLE_HOME=$PWD/build/ansible-home ANSIBLE_COLLECTIONS_PATH=$PWD/build/collections
 
 # The pages keep their places, so that the links between them hold. They keep their times, so that Sphinx reads again only what has changed.
-rm -rf $pages
-mkdir -p $pages/tests
+mkdir -p $pages/reference
+find $pages -mindepth 1 -maxdepth 1 ! -name reference -exec rm -r {} +
+mkdir $pages/tests
 cp -p ./*.md COPYING docs/site/index.md $pages
 cp -rp docs roles $pages
 cp -p tests/*.md $pages/tests
 
-mkdir -m 755 $pages/reference
-antsibull-docs collection --use-current --squash-hierarchy --fail-on-error --dest-dir $pages/reference graceful.azure
+antsibull-docs collection --use-current --squash-hierarchy --cleanup everything --fail-on-error --dest-dir $pages/reference graceful.azure
 sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees $pages build/site
 echo "The site is in $PWD/build/site/index.html"

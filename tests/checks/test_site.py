@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.parse
 from html.parser import HTMLParser
 
@@ -53,6 +54,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages():
+    shutil.rmtree(SITE, ignore_errors=True)  # with what is left of pages that are gone
     must_pass("make", "docs", timeout=890)
     return {path: Page(path) for path in sorted(SITE.rglob("*.html"))}
 
