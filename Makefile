@@ -25,7 +25,7 @@ PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test test-unit test-long coverage lint sanity bench release
+.PHONY: help demo shell test test-unit test-long coverage lint sanity docs docs-serve bench release
 
 help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
@@ -36,6 +36,8 @@ help:
 	@echo 'make coverage   the unit tests, and which branches of the deciding parts they do not run'
 	@echo 'make lint       ruff, mypy, shellcheck, ansible-lint, changelog, documentation, package'
 	@echo 'make sanity     ansible-test sanity'
+	@echo 'make docs       the documentation site, in build/site'
+	@echo 'make docs-serve the same, and a web server for it on this machine'
 	@echo 'make test-long  chaos, fuzz and version matrix at full length'
 	@echo 'make bench      the benchmarks, each with its peer in the same run'
 	@echo 'make release    changelog and package of the version in galaxy.yml; publishes nothing'
@@ -68,6 +70,14 @@ lint:
 sanity:
 	@tests/setup.sh
 	$(PYTEST) tests/checks/test_sanity.py
+
+docs:
+	@tests/setup.sh
+	@docs/site/build.sh
+
+# Port 0 is any free one. The server says which.
+docs-serve: docs
+	$(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site 0
 
 test-long:
 	@tests/setup.sh long

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import math
 import re
 
+import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT, checkout_files
@@ -100,3 +102,39 @@ def test_every_page_is_linked_from_another():
     links = {(document, (document.parent / target).resolve()) for document, text in pages.items() for target in re.findall(r"\]\(([^)#]+\.md)", text)}
     linked = {target for document, target in links if target != document}
     assert [document.name for document in DOCS if document not in linked] == []
+
+
+def test_every_page_has_its_place_in_the_navigation_of_the_site():
+    named = "".join((ROOT / "docs" / "site" / name).read_text() for name in ("index.md", "conf.py"))
+    places = set(re.findall(r'[^\s<>"]+', named))
+    assert [str(page.relative_to(ROOT)) for page in PAGES if str(page.relative_to(ROOT).with_suffix("")) not in places] == []
+
+
+def test_the_page_on_records_follows_the_schema():
+    """Its example is a record, and it names every field that a record may have."""
+    page = (ROOT / "docs" / "records.md").read_text()
+    schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text())
+    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    jsonschema.validate(json.loads(example), schema)
+    assert sorted(name for name in fields(schema) if f"`{name}`" not in page) == []
+
+
+def fields(schema):
+    """The names of all properties, at any depth."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in fields(part)}
+    if not isinstance(schema, dict):
+        return set()
+    return set(schema.get("properties", ())) | {name for part in schema.values() for name in fields(part)}
+
+
+def test_the_page_on_messages_follows_the_code():
+    """What stands between two "..." on the page, the code says in the same words."""
+    page = (ROOT / "docs" / "messages.md").read_text()
+    said = re.findall(r"^\| `([^`]+)`[^|]* \|", page, re.MULTILINE)
+    assert len(said) > 40
+    code = "\n".join(path.read_text() for folder in ("plugins/plugin_utils", "plugins/module_utils") for path in sorted((ROOT / folder).rglob("*.py")))
+    # A text may be cut over two lines of code.
+    code = re.sub(r'"\s+f?"', "", re.sub(r"\{[^{}]*\}|%[ds]", "...", code))
+    pieces = {piece.strip(" :;,()") for message in said for piece in message.split("...")}
+    assert sorted(piece for piece in pieces if piece not in code) == []

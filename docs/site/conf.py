@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How Sphinx makes the site from the pages of the repository. build.sh runs it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import mmdr
+import yaml
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+HERE = Path(__file__).parent
+REPOSITORY = "https://github.com/graceful-azure/graceful.azure"
+WIDEST_DIAGRAM = 1100
+"""In pixels. A diagram that is wider is drawn from top to bottom, so that its text can be read."""
+ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
+ANSIBLE_PAGES = {
+    "action_plugins": "plugins/action.html",
+    "ansible_configuration_settings": "reference_appendices/config.html",
+    "callback_plugins": "plugins/callback.html",
+    "common_return_values": "reference_appendices/common_return_values.html",
+}
+"""The labels in Ansible's own documentation to which the pages of antsibull-docs refer."""
+
+project = "graceful.azure"
+author = "the graceful.azure authors"
+copyright = f"2026, {author}"
+version = release = yaml.safe_load((HERE.parents[1] / "galaxy.yml").read_text(encoding="utf-8"))["version"]
+
+extensions = ["myst_parser", "sphinx_antsibull_ext"]
+include_patterns = ["*.md", "docs/*.md", "roles/*/README.md", "tests/*.md", "reference/**"]
+suppress_warnings = [
+    "misc.highlighting_failure",  # what Pygments cannot colour, such as Bicep, is shown without colours
+    "toc.not_readable",  # an entry of the navigation without a page is left out. A page without an entry is an error
+]
+highlight_language = "text"
+pygments_style = "default"
+pygments_dark_style = "github-dark"
+
+# The pages are written for GitHub's Markdown.
+myst_enable_extensions = ["alert"]
+myst_fence_as_directive = ["mermaid"]
+myst_heading_anchors = 6
+
+html_theme = "furo"
+html_title = f"graceful.azure {version}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": ""}
+
+CHILDREN = {
+    "docs/awx": ["docs/awx-why"],
+    "docs/behind-azure": ["docs/health-probe", "docs/azure-load-balancer"],
+    "docs/drain-steps": [
+        "docs/drain-step-consul",
+        "docs/drain-step-kubernetes",
+        "docs/drain-step-pacemaker",
+        "docs/drain-step-patroni",
+        "docs/drain-step-rabbitmq",
+        "docs/drain-step-redis",
+        "docs/drain-step-slurm",
+        "docs/your-own-drain-step",
+    ],
+    "docs/eda": ["docs/eda-more"],
+    "docs/one-vm": ["docs/one-vm-why"],
+    "docs/windows": ["docs/windows-more"],
+}
+"""Pages that stand below another one in the navigation. All others are listed in index.md."""
+
+
+class Mermaid(SphinxDirective):
+    """Draws a diagram into the page, so that the reader's browser needs no program for it."""
+
+    has_content = True
+
+    def run(self):
+        text = "\n".join(self.content)
+        drawn = mmdr.render(text).svg()
+        if float(re.search(r"max-width: ?([\d.]+)px", drawn)[1]) > WIDEST_DIAGRAM:
+            drawn = mmdr.render(re.sub(r"\bLR\b", "TB", text)).svg()
+        # Its styles and arrows are found by its id, which must differ from that of another diagram on the page.
+        drawn = drawn.replace("merman", f"diagram-{self.env.new_serialno('diagram')}")
+        return [nodes.raw("", f'<div class="diagram">{drawn}</div>', format="html")]
+
+
+def ansible_page(app, env, node, content):
+    """A link to Ansible's own documentation. Its list of labels is on the network, and the site is built without one."""
+    label = node["reftarget"]
+    module = re.match(r"ansible_collections\.ansible\.builtin\.(\w+_module)$", label)
+    page = f"collections/ansible/builtin/{module[1]}.html" if module else ANSIBLE_PAGES.get(label)
+    return page and nodes.reference("", "", content, refuri=ANSIBLE + page, internal=False)
+
+
+def add_children(app, docname, source):
+    if docname in CHILDREN:
+        names = "\n".join(f"/{name}" for name in CHILDREN[docname])
+        source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+
+
+def without_source(app, pagename, templatename, context, doctree):
+    """The first page and the pages of modules are not those of the repository, so there is no page of theirs to edit."""
+    if pagename == "index" or pagename.startswith("reference/"):
+        context["theme_source_repository"] = ""
+
+
+def setup(app):
+    app.connect("source-read", add_children)
+    app.connect("html-page-context", without_source)
+    app.connect("missing-reference", ansible_page)
+    app.add_directive("mermaid", Mermaid)

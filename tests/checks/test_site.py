@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The documentation site as a reader meets it: built without a warning, with every link and anchor, and with nothing from elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import urllib.parse
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+
+SITE = BUILD / "site"
+
+# A build takes a minute on two cores.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+class Page(HTMLParser):
+    """C(ids): the anchors. C(links): where it leads. C(loads): what a browser fetches to show it. C(text): what a reader sees."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links, self.loads, self.text, self.title = set(), [], [], [], ""
+        self._within = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = "".join(self.text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self._within = [*self._within, tag] if tag in ("script", "style", "title") else self._within
+        self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and set(given["rel"].split()) & {"stylesheet", "icon", "preload", "prefetch"}:
+            self.loads.append(given["href"])
+        elif tag in ("script", "img", "iframe", "object") and (given.get("src") or given.get("data")):
+            self.loads.append(given.get("src") or given["data"])
+
+    def handle_endtag(self, tag):
+        if self._within and self._within[-1] == tag:
+            self._within.pop()
+
+    def handle_data(self, data):
+        if not self._within:
+            self.text.append(data)
+        elif self._within[-1] == "title":
+            self.title += data
+
+
+@pytest.fixture(scope="module")
+def pages():
+    shutil.rmtree(SITE, ignore_errors=True)  # with what is left of pages that are gone
+    must_pass("make", "docs", timeout=890)
+    return {path: Page(path) for path in sorted(SITE.rglob("*.html"))}
+
+
+def is_elsewhere(target):
+    return bool(urllib.parse.urlsplit(target).scheme or urllib.parse.urlsplit(target).netloc)
+
+
+def resolved(page, target):
+    """The file to which a relative link leads, and the anchor."""
+    parts = urllib.parse.urlsplit(target)
+    path = (page.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else page
+    return path, urllib.parse.unquote(parts.fragment)
+
+
+def test_every_page_and_every_plugin_and_role_is_there(pages):
+    there = {str(path.relative_to(SITE).with_suffix("")) for path in pages}
+    of_repository = {
+        str(path.with_suffix(""))
+        for path in checkout_files()
+        if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md"))
+    }
+    plugins = {
+        f"reference/{path.stem}_{'module' if path.parts[1] == 'modules' else path.parts[1]}"
+        for path in checkout_files()
+        if path.parts[0] == "plugins" and path.parts[1] in ("callback", "filter", "lookup", "modules") and path.suffix in (".py", ".yml")
+    }
+    roles = {f"reference/{path.name}_role" for path in (ROOT / "roles").iterdir()}
+    assert len(of_repository) > 40 and len(plugins) > 25 and len(roles) > 5
+    assert sorted((of_repository | plugins | roles) - there) == []
+
+
+def test_every_link_and_anchor_resolves(pages):
+    wrong = []
+    for page, found in pages.items():
+        for target in found.links + found.loads:
+            if is_elsewhere(target):
+                continue
+            path, anchor = resolved(page, target)
+            if not path.exists() or anchor and path in pages and anchor not in pages[path].ids:
+                wrong.append((str(page.relative_to(SITE)), target))
+    assert wrong == []
+
+
+def test_a_browser_fetches_nothing_from_elsewhere(pages):
+    assert [(str(page.relative_to(SITE)), target) for page, found in pages.items() for target in found.loads if is_elsewhere(target)] == []
+    sheets = [path for path in SITE.rglob("*.css") if "url(http" in path.read_text(encoding="utf-8").replace('"', "").replace("'", "")]
+    assert sheets == []
+
+
+def test_the_search_needs_no_server_and_knows_the_pages(pages):
+    assert "_static/searchtools.js" in (SITE / "search.html").read_text(encoding="utf-8")
+    index = (SITE / "searchindex.js").read_text(encoding="utf-8")
+    assert '"docs/by-hand"' in index and '"reference/scheduled_events_wait_module"' in index
+
+
+def test_what_github_draws_is_drawn_here(pages):
+    """Alerts and diagrams."""
+    alert, diagram = (pages[SITE / "docs" / name].text for name in ("windows.html", "how-it-decides.html"))
+    assert "[!WARNING]" not in alert and 'class="admonition warning"' in (SITE / "docs" / "windows.html").read_text(encoding="utf-8")
+    assert "stateDiagram" not in diagram and "no event names it" in diagram
+
+
+def test_no_title_is_that_of_another_page(pages):
+    """In the navigation and in the results of a search, nobody could tell them apart."""
+    titles = {}
+    for page, found in pages.items():
+        titles.setdefault(found.title.strip(), []).append(str(page.relative_to(SITE)))
+    assert {title: found for title, found in titles.items() if len(found) > 1} == {}
