@@ -75,6 +75,13 @@ CHILDREN = {
 """Pages that stand below another one in the navigation. All others are listed in index.md."""
 
 
+def draw(text):
+    """The diagram, and its width in pixels."""
+    drawn = mmdr.render(text).svg()
+    width = re.search(r' style="max-width: ?([\d.]+)px"', drawn)
+    return drawn.replace(width[0], "", 1), float(width[1])
+
+
 class Mermaid(SphinxDirective):
     """Draws a diagram into the page, so that the reader's browser needs no program for it."""
 
@@ -82,9 +89,10 @@ class Mermaid(SphinxDirective):
 
     def run(self):
         text = "\n".join(self.content)
-        drawn = mmdr.render(text).svg()
-        if float(re.search(r"max-width: ?([\d.]+)px", drawn)[1]) > WIDEST_DIAGRAM:
-            drawn = mmdr.render(re.sub(r"\bLR\b", "TB", text)).svg()
+        drawn, width = draw(text)
+        if width > WIDEST_DIAGRAM:
+            drawn, width = draw(re.sub(r"\bLR\b", "TB", text))
+        drawn = drawn.replace('width="100%"', f'width="{width:.0f}"', 1)
         # Its styles and arrows are found by its id, which must differ from that of another diagram on the page.
         drawn = drawn.replace("merman", f"diagram-{self.env.new_serialno('diagram')}")
         return [nodes.raw("", f'<div class="diagram">{drawn}</div>', format="html")]
