@@ -120,7 +120,7 @@ def prepare(guest):
 def start_nginx(guest, name="web1"):
     """The web server of a reader's VM. The bed's metadata service has taken port 80 of one address, so it must not want that of all."""
     guest.says("sed -i 's/listen 80 /listen 127.0.0.1:80 /; /listen .::.:80 /d' /etc/nginx/sites-available/default", name=name)
-    guest.says("systemctl enable --now nginx", name=name)
+    guest.says("systemctl enable --now nginx || { journalctl --unit nginx --no-pager; cat /var/log/nginx/error.log; false; }", name=name)
 
 
 def installed_by_pip(line):
