@@ -146,5 +146,6 @@ class Approval:
                     refused = (error, document)
                     continue
             return approve, leave, reading.warnings
-        assert refused is not None  # only a refusal ends the loop without a return
+        if refused is None:
+            raise AssertionError("only a refusal ends the loop without a return")
         raise refused[0]

@@ -231,7 +231,8 @@ class TagStore:
         if same_content(record, wanted):
             return
         known = wanted or record
-        assert known is not None  # otherwise both have the same content
+        if known is None:
+            raise AssertionError("otherwise both have the same content")
         subject = known["subject"]
         pool, name = subject["pool"], subject["address"]
         balancer, key = balancer_of(pool), key_of(pool, name)
@@ -406,7 +407,8 @@ class Addresses(Driver[Optional[Address]]):
 
     def put(self, hold: Hold[Address | None], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
-        assert seen is not None  # the engine holds nothing else
+        if seen is None:
+            raise AssertionError("the engine holds nothing else")
         condition = self.condition(record, seen)
         if condition == ALREADY_OUT:
             return
@@ -432,7 +434,8 @@ class Addresses(Driver[Optional[Address]]):
 
     def give_back(self, hold: Hold[Address | None]) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
-        assert record is not None and seen is not None  # the engine gives back nothing else
+        if record is None or seen is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
@@ -460,7 +463,8 @@ class Addresses(Driver[Optional[Address]]):
         pool, name = record["subject"]["pool"], record["subject"]["address"]
         written, pause = 0, PAUSE
         while True:
-            assert hold.seen is not None
+            if hold.seen is None:
+                raise AssertionError
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
             if not _is_same_hold(self._store.read(pool, name), record):
@@ -537,12 +541,14 @@ class Addresses(Driver[Optional[Address]]):
     @staticmethod
     def _subject(hold: Hold[Address | None]) -> dict[str, Any]:
         """What an address that is gone was: it has a record, or it would be an error."""
-        assert hold.shown is not None
+        if hold.shown is None:
+            raise AssertionError
         subject: dict[str, Any] = hold.shown["subject"]
         return subject
 
     def _conflict(self, hold: Hold[Address | None]) -> str:
-        assert hold.seen is not None
+        if hold.seen is None:
+            raise AssertionError
         return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
 
 

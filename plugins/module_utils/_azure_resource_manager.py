@@ -260,7 +260,8 @@ class Client:
             wait = _retry_after(answer, pause * (1 + random.random()))
             if wait >= self.left:
                 if answer is None:
-                    assert error is not None
+                    if error is None:
+                        raise AssertionError
                     raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _innermost(error)))
                 code, message = _said(answer)
                 raise TimeOverError(

@@ -377,7 +377,8 @@ class Members(Driver[Seen]):
 
     def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
-        assert record is not None  # the engine gives back nothing else
+        if record is None:
+            raise AssertionError("the engine gives back nothing else")
         if self.condition(record, seen) == CHANGED_MEANWHILE:
             hold.tell(self._conflict(seen))
         elif seen.ours and not self._member.undoes_itself:

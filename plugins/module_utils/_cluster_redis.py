@@ -419,7 +419,8 @@ class Redis(Member):
     def _connections(self) -> Iterator[None]:
         """Connections of one step to the Redis of this host and to Sentinel."""
         here, sentinel = _address(self.options["address"]), _address(self.options["sentinel"])
-        assert here is not None and sentinel is not None  # others are among the mistakes
+        if here is None or sentinel is None:
+            raise AssertionError("others are among the mistakes")
         self._here = self._connect("Redis", here, self.options["username"], "password_file")
         try:
             self._sentinel = self._connect("Sentinel", sentinel, None, "sentinel_password_file")

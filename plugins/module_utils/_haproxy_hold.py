@@ -208,7 +208,8 @@ class Servers(Driver[Optional[Server]]):
         return list(collections.OrderedDict.fromkeys(found))
 
     def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
-        assert hold.seen is not None  # the engine holds nothing else
+        if hold.seen is None:
+            raise AssertionError("the engine holds nothing else")
         step = self._out(hold, events)
         # If somebody else has set the server's state, its agent check is left alone, too.
         ours = step.record is not None and step.conflict is None
@@ -221,7 +222,8 @@ class Servers(Driver[Optional[Server]]):
 
     def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
-        assert record is not None and server is not None  # the engine gives back nothing else
+        if record is None or server is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition == HELD:
             step = _way_back(record, server, self._await_checks)
@@ -245,7 +247,8 @@ class Servers(Driver[Optional[Server]]):
     def _out(self, hold: Hold[Server | None], events: Events) -> Step:
         """The next step of a server that is to be out."""
         record, server = hold.record, hold.seen
-        assert server is not None
+        if server is None:
+            raise AssertionError
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             return Step(None)
@@ -262,7 +265,8 @@ class Servers(Driver[Optional[Server]]):
                 # A run that was cut off had already disabled the agent check.
                 intent["found"][AGENT] = record["found"][AGENT]
             return Step(intent, out_state)
-        assert record is not None  # the other conditions are those of a hold
+        if record is None:
+            raise AssertionError("the other conditions are those of a hold")
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
             if record["phase"] == RESTORING:
@@ -306,7 +310,8 @@ class Servers(Driver[Optional[Server]]):
     def _take(self, hold: Hold[Server | None], step: Step, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
         record, server = hold.record, hold.seen
-        assert server is not None
+        if server is None:
+            raise AssertionError
         hold.waiting_for = step.waiting_for
         hold.tell(step.conflict)
         if step.record is None:

@@ -471,7 +471,8 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
         return action.out_for()
     if condition != HELD:
         return None
-    assert record is not None  # so it is held
+    if record is None:
+        raise AssertionError("so it is held")
     if record["phase"] != HELD:
         return 0.0
     return max(0.0, clock - (record["clock"] if record["boot_id"] == boot_id else 0.0))
@@ -563,7 +564,8 @@ class HealthAnswers(Driver[Seen]):
                     return
             yield dict(record, phase=HELD, clock=self._clock())
             return
-        assert record is not None  # all other conditions are those of a hold
+        if record is None:
+            raise AssertionError("all other conditions are those of a hold")
         record = dict(record, events=events)
         if condition == CHANGING_STILL:
             hold.waiting_for = hold.seen.told
@@ -589,7 +591,8 @@ class HealthAnswers(Driver[Seen]):
 
     def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
         action, record = self._named(hold), hold.record
-        assert record is not None  # the engine gives back nothing else
+        if record is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
@@ -619,7 +622,8 @@ class HealthAnswers(Driver[Seen]):
         return ProbeError("The health answer of this host is not as it was told.")
 
     def _named(self, hold: Hold[Seen]) -> Action:
-        assert self._actions is not None  # the things were looked at
+        if self._actions is None:
+            raise AssertionError("the things were looked at")
         return next(action for action in self._actions if "%s %s" % (action.name, action.on) == hold.name)
 
     def _conflict(self, hold: Hold[Seen]) -> str:

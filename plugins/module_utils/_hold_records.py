@@ -113,7 +113,8 @@ class Request:
 
         An event that is there already keeps its time and reason. Its details are replaced if the request has some.
         """
-        assert self.event_ids is not None  # only a release may leave them out
+        if self.event_ids is None:
+            raise AssertionError("only a release may leave them out")
         merged = {known: dict(entry) for known, entry in events.items()}
         known_ids = {fold(known): known for known in merged}
         for event_id in self.event_ids:

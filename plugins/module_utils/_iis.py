@@ -169,7 +169,8 @@ class Things(StoppedInOrder[Thing, ThingKey]):
 
     def give_back(self, hold: Hold[Thing]) -> Iterator[Record | None]:
         record, thing = hold.record, hold.seen
-        assert record is not None  # the engine gives back nothing else
+        if record is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, thing)
         if condition == CHANGED_MEANWHILE:
             self._tell_conflict(hold)
@@ -190,7 +191,8 @@ class Things(StoppedInOrder[Thing, ThingKey]):
 
     def targets(self, records: list[Record]) -> list[ThingKey]:
         if self._request.present:
-            assert self._things is not None  # only a release may leave them out
+            if self._things is None:
+                raise AssertionError("only a release may leave them out")
             return list(self._things)
         held = [(record["subject"]["type"], record["subject"]["name"]) for record in reversed(records)]
         if self._things is None:

@@ -189,7 +189,8 @@ class Servers(Driver[Optional[Server]]):
         if hold.seen:
             result = describe(hold.seen, hold.record, hold.condition)
         else:
-            assert hold.shown is not None  # it was looked at because of its record
+            if hold.shown is None:
+                raise AssertionError("it was looked at because of its record")
             result = dict(NO_SERVER, condition=NONE, **_told(hold.record))
             result.update((key, hold.shown["subject"][key]) for key in ("context", "upstream", "server", "file"))
         shown = hold.shown
@@ -220,7 +221,8 @@ class Servers(Driver[Optional[Server]]):
 
     def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
-        assert server is not None  # the engine holds nothing else
+        if server is None:
+            raise AssertionError("the engine holds nothing else")
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             yield None
@@ -257,7 +259,8 @@ class Servers(Driver[Optional[Server]]):
 
     def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
-        assert record is not None and server is not None  # the engine gives back nothing else
+        if record is None or server is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, server))
@@ -273,7 +276,8 @@ class Servers(Driver[Optional[Server]]):
         yield None
 
     def gone(self, hold: Hold[Server | None]) -> str | None:
-        assert hold.record is not None  # otherwise there is nothing to tell
+        if hold.record is None:
+            raise AssertionError("otherwise there is nothing to tell")
         subject = hold.record["subject"]
         elsewhere = [
             server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records
@@ -358,7 +362,8 @@ class Servers(Driver[Optional[Server]]):
 
     def _apply(self, hold: Hold[Server | None]) -> dict[str, Any]:
         """Write all lines of this round, test and load them. The first hold does it for all. Returns the C(process) for the records."""
-        assert hold.seen is not None
+        if hold.seen is None:
+            raise AssertionError
         hold.acted = True
         if self._applied is None:
             self._applied = self._load()

@@ -289,7 +289,8 @@ class Services(StoppedInOrder[Unit, str]):
 
     def give_back(self, hold: Hold[Unit]) -> Iterator[Record | None]:
         record, unit = hold.record, hold.seen
-        assert record is not None  # the engine gives back nothing else
+        if record is None:
+            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, unit)
         runs = self._refusing(unit)
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
@@ -348,7 +349,8 @@ class Services(StoppedInOrder[Unit, str]):
     def _with_dependents(self) -> list[str]:
         """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
         services = self._services
-        assert services is not None  # only a release may leave them out
+        if services is None:
+            raise AssertionError("only a release may leave them out")
         units: dict[str, Unit] = {}
         names = services
         while names:

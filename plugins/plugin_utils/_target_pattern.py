@@ -46,7 +46,8 @@ def _regex_end(text: str) -> int:
             place += 1
         elif char == "[":
             found = _SET.match(text, place)
-            assert found  # the bracket alone matches
+            if not found:
+                raise AssertionError("the bracket alone matches")
             place = found.end()
         elif char in "({":
             depth += 1

@@ -140,7 +140,8 @@ def _start(messages: list[Json]) -> Sender:
     process = subprocess.Popen(
         [sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
     )
-    assert process.stdin is not None
+    if process.stdin is None:
+        raise AssertionError
     with process.stdin as stream, contextlib.suppress(BrokenPipeError):
         stream.write(json.dumps({"messages": messages, "seconds": SECONDS, "result": result}, default=str).encode())
     return {"result": result, "until": time.time() + SECONDS + 5}

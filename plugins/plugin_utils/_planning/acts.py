@@ -108,7 +108,8 @@ def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     """The event is read again through another VM, and then approved without those that it names."""
     seen = _act("seen", "scheduled_events_info", event_ids=step["event_ids"], request_timeout=max(APPROVING, run.observe_timeout))
     timeout = max(APPROVING_OUTSIDE, run.observe_timeout)
-    assert host.settings.outside is not None  # otherwise the step would have no witness
+    if host.settings.outside is None:
+        raise AssertionError("otherwise the step would have no witness")
     machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
     kinds = {event_id: details.get("event_type") for event_id, details in step["event_details"].items()}
     expected = {event_id: {"event_type": kinds.get(event_id), "ready": step["ready_resources"]} for event_id in step["event_ids"]}

@@ -179,7 +179,8 @@ def _from_outside(host: Host, event: Event, observed: Observed) -> Json:
     witness = witnesses[observed.document.number % len(witnesses) if event.refused_since is not None else 0]
     # It is carried out on the controller.
     until = observed.now + READY + READY_EACH * len(observed.hosts)
-    assert host.settings.outside is not None  # as C(is_sent_outside) has told
+    if host.settings.outside is None:
+        raise AssertionError("as C(is_sent_outside) has told")
     return {"witness": witness, "through": host.settings.outside["title"], "ready_until": until}
 
 

@@ -50,7 +50,8 @@ class Event(EventMemory):
     @property
     def decided_by(self) -> Rule:
         """The rule that decides. Only for an event for which the rules were asked."""
-        assert self.rule is not None
+        if self.rule is None:
+            raise AssertionError
         return self.rule
 
     @property

@@ -63,7 +63,8 @@ class Host:
     @property
     def read_at(self) -> float:
         """When its metadata service was read in this pass, by the controller's clock. Only for a host that was read."""
-        assert self.observation.at is not None
+        if self.observation.at is None:
+            raise AssertionError
         return self.observation.at
 
     @property
