@@ -60,7 +60,7 @@ test-unit:
 
 coverage:
 	@tests/setup.sh
-	$(PYTHON) -m coverage run -m pytest --quiet tests/unit/plugins
+	HYPOTHESIS_PROFILE=coverage $(PYTHON) -m coverage run -m pytest --quiet tests/unit/plugins
 	$(PYTHON) -m coverage report
 
 lint:

@@ -28,6 +28,8 @@ os.environ.update(
 hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
 # The same cases each time, so that what is found by chance is found by those who look for it.
 hypothesis.settings.register_profile("sample", derandomize=True)
+# What measures coverage slows all tests down.
+hypothesis.settings.register_profile("coverage", derandomize=True, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
 
 

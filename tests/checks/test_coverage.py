@@ -23,7 +23,7 @@ def measure(tmp_path_factory):
     data, told = folder / "data", folder / "told.json"
     coverage = [sys.executable, "-m", "coverage"]
     command = ("run", f"--data-file={data}", "-m", "pytest", "--quiet", "tests/unit/plugins")
-    must_pass(*coverage, *command, env={"HYPOTHESIS_PROFILE": "sample"}, timeout=1700)
+    must_pass(*coverage, *command, env={"HYPOTHESIS_PROFILE": "coverage"}, timeout=1700)
     must_pass(*coverage, "json", f"--data-file={data}", "-o", str(told), "--quiet")
     return json.loads(told.read_text())
 

@@ -10,6 +10,7 @@ import copy
 import sys
 import time
 from email.utils import formatdate
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -526,3 +527,85 @@ def test_a_release_gives_nothing_back_that_another_controller_has_just_held(azur
         azure.release(event_ids=["E0"])
     assert azure.state("a") == "Down"
     assert azure.release(event_ids=["E0"])["addresses"][0]["held_by"] == ["E2"]
+
+
+def client_of(monkeypatch, *answers, **params):
+    """A client whose requests get these answers, each a status and a text. Whoever asks for a token gets one."""
+    clock, left = Clock(), list(answers)
+
+    class Scripted(requests.adapters.BaseAdapter):
+        def send(self, request, **options):
+            answer = requests.Response()
+            token = 200, '{"access_token": "t", "expires_in": 3600}'
+            answer.status_code, text = token if "/oauth2/" in request.url else left.pop(0)
+            answer._content, answer.url = text.encode(), request.url
+            return answer
+
+        def close(self):
+            """There is nothing to close."""
+
+    monkeypatch.setattr(requests.sessions, "HTTPAdapter", Scripted)
+    known = {"auth_source": "auto", "cloud_environment": "AzureCloud", "client_id": "app", "secret": "right", "tenant": "t", "arm_url": "https://arm.example"}
+    return arm.Client({**known, **params}, 5.0, clock.monotonic, clock.sleep, environ={})
+
+
+@pytest.mark.parametrize(
+    "status, text, error, said",
+    [
+        (401, '{"error": {"code": "InvalidAuthenticationTokenTenant"}}', arm.AuthenticationError, "The token is of the wrong tenant: check tenant"),
+        (401, '{"error": {"code": "InvalidAuthenticationToken"}}', arm.AuthenticationError, "not accepted. Azure says: InvalidAuthenticationToken"),
+        (400, "<html>", arm.RefusedError, "was refused with 400. Azure says: no code: <html>"),
+        (200, "[]", arm.AzureError, "was answered with 200 and no JSON object. Is this the resource manager"),
+    ],
+)
+def test_what_another_answer_means(monkeypatch, status, text, error, said):
+    # A token that is not accepted is renewed once.
+    client = client_of(monkeypatch, (status, text), (status, text))
+    with pytest.raises(error, match=said):
+        client.get("/subscriptions/s", "2024-05-01")
+
+
+def test_an_operation_that_lies_elsewhere_gets_no_token(monkeypatch):
+    client = client_of(monkeypatch)
+    with pytest.raises(arm.AzureError, match="It gets no token of ours"):
+        client.follow("https://elsewhere.example/operations/1", "the pool", 5.0)
+
+
+@pytest.fixture(name="identity")
+def fixture_identity(monkeypatch):
+    """The package azure-identity, which this machine need not have. Its credentials tell how they are asked."""
+    asked = []
+
+    class Credential:
+        def __init__(self, **options):
+            asked.append(options)
+
+        def get_token(self, scope):
+            asked.append(scope)
+            if len(asked) > 2:
+                raise RuntimeError("Please run az login")
+            return SimpleNamespace(token="t", expires_on=time.time())
+
+    package = SimpleNamespace(AzureCliCredential=Credential, DefaultAzureCredential=Credential)
+    monkeypatch.setitem(sys.modules, "azure", SimpleNamespace(identity=package))
+    monkeypatch.setitem(sys.modules, "azure.identity", package)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "params, options",
+    [
+        ({"auth_source": "cli"}, {}),
+        ({"secret": None, "tenant": None}, {"authority": "https://login.microsoftonline.com", "managed_identity_client_id": "app"}),
+        ({"client_id": None, "secret": None, "tenant": None}, {"authority": "https://login.microsoftonline.com"}),
+    ],
+)
+def test_azure_identity_is_asked_once_for_a_credential_and_again_for_each_token(monkeypatch, identity, params, options):
+    monkeypatch.setenv("HOME", "/nowhere")
+    client = client_of(monkeypatch, (200, "{}"), **params)
+    assert client.get("/subscriptions/s", "2024-05-01") == {}
+    assert identity == [options, "https://arm.example/.default"]
+    # The first token is too old by now.
+    with pytest.raises(arm.AuthenticationError, match="got no token: Please run az login"):
+        client.get("/subscriptions/s", "2024-05-01")
+    assert identity == [options, *["https://arm.example/.default"] * 2]

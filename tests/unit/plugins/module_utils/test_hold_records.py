@@ -25,6 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     holders,
     list_records,
     new_record,
+    put_aside,
     record_name,
     scan_records,
 )
@@ -570,3 +571,66 @@ class TestTooLarge:
         with pytest.raises(HoldError, match="can be read back, so it was not written"):
             store.write(dict(record, found={"text": "x" * _hold_records.SIZE_LIMIT}))
         assert store.read("task", {"name": "n"})["found"] == {}
+
+
+class TestFolderThatCannotBeUsed:
+    def refuse(self, monkeypatch, name, error=errno.EACCES):
+        def refused(*_arguments, **_options):
+            raise OSError(error, os.strerror(error))
+
+        monkeypatch.setattr(_hold_records.os, name, refused)
+
+    def test_it_cannot_be_listed(self, store, monkeypatch):
+        self.refuse(monkeypatch, "listdir")
+        with pytest.raises(HoldError, match="cannot be read: Permission denied"):
+            scan_records(store.state_dir)
+
+    def test_it_cannot_be_opened(self, store, monkeypatch):
+        self.refuse(monkeypatch, "open")
+        with pytest.raises(HoldError, match="cannot be opened: Permission denied"), store.locked():
+            pass
+
+    def test_it_may_not_be_written(self, store, monkeypatch):
+        monkeypatch.setattr(_hold_records.os, "access", lambda *_arguments: False)
+        with pytest.raises(HoldError, match="cannot be written by user id"):
+            check_writable(store.state_dir)
+
+    def test_a_record_that_goes_meanwhile_is_none(self, store, monkeypatch):
+        monkeypatch.setattr(_hold_records.os, "listdir", lambda _folder: ["task-gone-0.json"])
+        assert scan_records(store.state_dir) == ([], [])
+
+
+class TestPutAside:
+    @pytest.fixture(name="damaged")
+    def damage(self, store):
+        path = put(store, task())
+        with open(path, "w") as record:
+            record.write('{"version": 1, "ki')
+        return path
+
+    def test_what_is_damaged_holds_nothing_any_more_and_the_rest_is_left(self, store, damaged):
+        newer = os.path.join(store.state_dir, "task-newer-0.json")
+        with open(newer, "w") as record:
+            record.write('{"version": 99}')
+        whole = put(store, task("whole"))
+        ((told,), (left,)) = put_aside(store.state_dir)
+        assert told["path"] == damaged and "not complete JSON" in told["problem"] and newer in str(left)
+        assert sorted(os.listdir(store.state_dir)) == sorted(map(os.path.basename, (told["to"], newer, whole)))
+        assert put_aside(store.state_dir)[0] == []
+
+    def test_a_dry_run_tells_and_renames_nothing(self, store, damaged):
+        assert [told["path"] for told in put_aside(store.state_dir, dry=True)[0]] == [damaged]
+        assert os.path.exists(damaged)
+
+    def test_a_folder_that_cannot_be_synced_is_an_error_unless_its_file_system_knows_no_sync(self, store, damaged, monkeypatch):
+        errors = [errno.EINVAL, errno.EIO]
+
+        def sync(_fd):
+            raise OSError(errors[0], os.strerror(errors.pop(0)))
+
+        monkeypatch.setattr(_hold_records.os, "fsync", sync)
+        ((told,), _left) = put_aside(store.state_dir)
+        assert not os.path.exists(damaged)
+        os.rename(told["to"], damaged)
+        with pytest.raises(HoldError, match=f"{damaged} cannot be renamed: Input/output error"):
+            put_aside(store.state_dir)

@@ -138,6 +138,16 @@ def test_hosts_of_one_pool_share_one_look_and_no_secret_is_in_it():
     assert look.options == {"pools": [POOL], "servers": ["a", "b"], "errors_as_result": True, "arm_url": "https://arm.example"}
 
 
+def test_an_address_of_two_hosts_is_looked_at_once():
+    (look,) = PROVIDER.looks([("web1", SETTINGS), ("web2", SETTINGS)], {}, lambda *_: ())
+    assert look.options["servers"] == ["a"]
+
+
+def test_what_could_be_read_is_the_observation():
+    seen = {"problem": None, "addresses": [address()], "holds": []}
+    assert PROVIDER.read(seen, {}) == seen
+
+
 def test_records_are_those_of_the_host():
     def record(name, **more):
         return Record("azure_address", {"pool": POOL, "address": name}, {"E1": Entry("2026-11-24T12:00:00Z")}, **more)

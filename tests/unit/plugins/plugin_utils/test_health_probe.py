@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
@@ -224,3 +226,14 @@ def test_the_result_of_the_role():
     assert back["done"] and back["reason"] == "no health answer is held"
     failed = judge(SETTINGS, "out", [{"failed": True, "msg": "There is no folder."}])
     assert not failed["done"] and failed["reason"] == "There is no folder." and failed["failed_hosts"] == ["web1"]
+
+
+@pytest.mark.parametrize(("result", "helpless"), [({"fatal": "no folder"}, True), ({"error": "too late"}, False)])
+def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(result, helpless):
+    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    (balancer,) = settings["web1"]["load_balancers"]
+    (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
+    host = SimpleNamespace(observation=SimpleNamespace(reached=True))
+    told = PROVIDER.traffic(balancer, host, {}, {next_look.key: MachineObservation(next_look.key, result, None)}, None)
+    assert (told.serves, told.places, told.helpless) == (False, (), helpless)
+    assert told.unread[0].endswith(f": {next(iter(result.values()))}")

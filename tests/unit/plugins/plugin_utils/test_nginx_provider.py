@@ -161,3 +161,11 @@ def test_mistakes_in_the_options():
         "load_balancer_hosts: empty; provider nginx needs the inventory names of the machines on which the balancer runs",
         "load_balancer_nginx_files: 'up.conf' is not an absolute path; write one that begins with /",
     ]
+
+
+def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain():
+    of_both = {"nginx_configuration": "/etc/nginx/own.conf", "nginx_files": [UP]}
+    hosts = [("web1", settings(**of_both)), ("web2", settings(**dict(of_both, server=TWO))), ("web3", settings(**dict(of_both, server=TWO)))]
+    (look,) = NGINX.looks(hosts, {"web2": 2.0, "web3": 5.0}, None)
+    assert (look.machine, look.module, look.wait_for, look.quiet) == ("lb1", "nginx_info", [TWO], 5.0)
+    assert look.options == {"configuration": "/etc/nginx/own.conf", "servers": [ONE, TWO], "files": [UP]}

@@ -10,6 +10,7 @@ import re
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 
 from tests.support.model import Model
 
@@ -162,3 +163,17 @@ def test_what_is_held_for_an_event_that_stands_in_a_document_and_not_for_us(late
     text = shown(model)
     assert "Reboot e1" in text and "over, known only by what is still held for it" in text and "once a second look shows the same" in text
     assert "web1: restoring" in shown(model)
+
+
+@pytest.mark.parametrize(
+    ("decided", "words"),
+    [
+        (None, None),
+        ({"role": "load_balancer", "state": "out"}, "goes out of its balancer"),
+        ({"role": "load_balancer", "state": "in"}, "forgets what was held for an event that is over"),
+        ({"role": "approve_event", "state": "approved"}, "approves"),
+        ({"role": "approve_event", "state": "approved", "through": "web2"}, "is approved through web2"),
+    ],
+)
+def test_what_a_host_does_next_in_words(decided, words):
+    assert step_words(decided) == words

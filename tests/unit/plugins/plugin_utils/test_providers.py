@@ -199,6 +199,42 @@ class TestHaproxy:
         (place,) = places(Model(), **server)
         assert {key: getattr(place, key) for key in wanted} == wanted
 
+    def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain(self):
+        common = {"hosts": ["lb1"], "socket": SOCKET}
+        settings = [
+            ("web1", dict(common, server="web1")),
+            ("web2", dict(common, server="web2", absent="no_traffic", hard_stop_after=30.0)),
+            # Two hosts behind one name.
+            ("web3", dict(common, server="web2", absent="")),
+        ]
+        (look,) = PROVIDERS["haproxy"].looks(settings, {"web2": 2.0, "web3": 5.0}, lambda name, _key: [name])
+        assert (look.key, look.machine, look.module, look.wait_for, look.quiet) == (f"lb1 {SOCKET}", "lb1", "haproxy_info", ["web2"], 5.0)
+        assert look.options == {
+            "socket": SOCKET,
+            "servers": ["web1", "web2"],
+            "absent": "no_traffic",
+            "addresses": ["web1", "web2", "web3"],
+            "hard_stop_after": 30.0,
+        }
+
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ({"reached": True, "level": "admin", "servers": [1]}, {"servers": [1]}),
+            # Before version 2.0, HAProxy does not say what a socket allows.
+            ({"reached": True, "level": None, "servers": [1]}, {"servers": [1]}),
+            ({"reached": False, "absent": True}, {"error": "no HAProxy runs there"}),
+            (
+                {"reached": True, "level": "operator", "servers": [1]},
+                {"servers": None, "fatal": "the HAProxy socket /s allows only the level operator; admin is needed"},
+            ),
+            ({"reached": True, "level": "admin", "servers": [1], "state_dir_problem": "no folder"}, {"servers": None, "fatal": "no folder"}),
+        ],
+    )
+    def test_what_a_look_means(self, result, told):
+        read = PROVIDERS["haproxy"].read(result, {"socket": "/s"})
+        assert {key: read.get(key) for key in ("fatal", "error", "servers") if key in read or key in told} == told
+
     def test_one_that_stays_in_drain_by_the_settings(self):
         (place,) = places(Model(load_balancer={"state": "drain"}), admin_state="drain", condition="held", arrived=1)
         assert not place.must_go_out
