@@ -57,7 +57,7 @@ def event_rows(events, numbers):
 
 
 def rates(reports):
-    """From one report of the load to the next: when, and how many requests per second came to their end, failed, and were answered by each server."""
+    """From one report of the load to the next: when, and how many requests per second ended, failed, and were answered by each server."""
     found = []
     for before, after in zip(reports, reports[1:]):
         seconds = max(0.1, after["time"] - before["time"])
@@ -66,7 +66,7 @@ def rates(reports):
             {
                 "time": after["time"],
                 "requests": (after["requests"] - before["requests"]) / seconds,
-                "failed": after["failed"] - before["failed"],
+                "failed": (after["failed"] - before["failed"]) / seconds,
                 "answers": answers,
             }
         )
