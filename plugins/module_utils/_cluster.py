@@ -120,7 +120,8 @@ class Tools:
         thread.start()
         thread.join(seconds)
         shown = _without_login(url)
-        if not answer:
+        # The socket may give up in the same moment as the thread that waits for it.
+        if not answer or isinstance(getattr(answer[0], "reason", answer[0]), socket.timeout):
             raise MemberError("%s %s was not answered within %g seconds." % (method, shown, seconds))
         if isinstance(answer[0], Exception):
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]

@@ -136,7 +136,7 @@ class Front(World):
         """More of the controller's environment."""
         return {}
 
-    def write_inventory(self, path, variables=None, everybody=inventory.LOCAL):
+    def write_inventory(self, path, variables=None, everybody=None):
         written = super().write_inventory(path, {**self.settings(), **(variables or {})}, everybody)
         content = json.loads(written.read_text(encoding="utf-8"))
         given = content["all"]["children"]["web"]["vars"]

@@ -30,8 +30,8 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
         self.text = "".join(self.text)
 
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
         self._within = [*self._within, tag] if tag in ("script", "style", "title") else self._within
         self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
         if tag == "a" and "href" in given:

@@ -56,6 +56,7 @@ def run(tmp_path, temporary, commands):
         stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
+        check=False,
         env=dict(os.environ, TMPDIR=str(temporary)),
     )
     return process.returncode, process.stdout

@@ -150,13 +150,13 @@ class World:
         text = CONFIGURATION.format(port=self.port("haproxy"), backend=BACKEND)
         return self.adapt(text + "".join("    server {0} 127.0.0.1:{1}\n".format(name, self.port(name)) for name in self.names))
 
-    def write_inventory(self, path, variables=None, everybody=inventory.LOCAL):
+    def write_inventory(self, path, variables=None, everybody=None):
         """``variables`` are more of the web servers', ``everybody`` are all machines'."""
         folder = self.folder
         hosts = {name: {**inventory.web_host(folder, name, self.simulator.urls[name], self.port(name)), **self.host_variables(name)} for name in self.names}
         balancers = {"balancer": inventory.state_dir(folder, "balancer")}
         socket_path = self.haproxy.socket if self.haproxy else None
-        return inventory.write_inventory(path, hosts, socket_path, balancers, variables, everybody)
+        return inventory.write_inventory(path, hosts, socket_path, balancers, variables, inventory.LOCAL if everybody is None else everybody)
 
     def host_variables(self, name):
         """More variables of one web server."""

@@ -32,7 +32,7 @@ def is_ip_address(text: object) -> bool:
 
 
 def pool_name(settings: BalancerSettings) -> str:
-    return str(settings["pool"]).split("/")[-1]
+    return str(settings["pool"]).rsplit("/", maxsplit=1)[-1]
 
 
 def place_name(settings: BalancerSettings) -> str:
