@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NO
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import now_written, with_entries
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 
 REMINDER = 5.0
@@ -121,8 +121,9 @@ class ActionModule(ActionBase):
         # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
         result = dict(carried, number=world["pass"], seen=seen, written=written, news=news, table=_table(outcome), **outcome)
-        if outcome["finished"] and any("acts" in turn for mine in outcome["turns"].values() for turn in mine):
-            result.update(self._only_acts(outcome["turns"]), finished=False)
+        last_turns = self._last_turns(outcome["turns"], behind(outcome, written)) if outcome["finished"] else {}
+        if any(last_turns.get("turns", {}).values()):
+            result.update(last_turns, finished=False)
         line = self._line(world, outcome)
         if args.get("journal") and not last["run"].get("check"):
             try:
@@ -240,11 +241,14 @@ class ActionModule(ActionBase):
         return list(older.values())
 
     @staticmethod
-    def _only_acts(turns):
-        """The last turns of a run, which have only acts. C(to_do): the turns of one more pass, if an act fails."""
+    def _last_turns(turns, unwritten):
+        """The last turns of a run: acts, and a look at each host of C(unwritten), which carries its entry. C(to_do): the turns of one more pass, if an act
+        fails."""
         acts = {
             name: [{field: value for field, value in turn.items() if field != "options"} for turn in mine if "acts" in turn] for name, mine in turns.items()
         }
+        for name in unwritten:
+            acts[name] = acts[name] or [dict(turn, options=dict(turn["options"], wait=0.0)) for turn in turns[name] if "machine" not in turn]
         looks = {
             name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "options" in turn] for name, mine in turns.items()
         }

@@ -21,7 +21,7 @@ APPLICATION = [HERE.parent / "support" / name for name in ("backend.py", "probed
 SSH_PORT = 22
 WEB_PORT = 8080
 # The same application.
-SECOND_WEB_PORT = 8081
+SECOND_WEB_PORT = 8089  # not one that the pages of docs/ take
 BALANCER_PORT = 80
 # From which Azure probes. It lies in the bed's network, outside the guests.
 PROBE_ADDRESS = "168.63.129.16"

@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.chaos.observer import read_balancer, read_log
-from tests.support import azure, inventory, load
+from tests.support import azure, load
 from tests.support.haproxy import Haproxy
 from tests.support.nginx import Nginx as NginxProgram
 from tests.support.ports import free_port

@@ -20,7 +20,9 @@ KINDS = ("callback", "filter", "lookup")
 INTERNAL = "Internal to the playbooks of this collection. Options and results may change with every release."
 
 # Galaxy runs ansible-lint on the package, so the settings of that are in it.
-FOR_DEVELOPERS = re.compile(r"\.(?!ansible-lint$)|(tests|extensions/molecule|docs/pictures|docs/site)/|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$")
+FOR_DEVELOPERS = re.compile(
+    r"\.(?!ansible-lint$)|(tests|extensions/molecule|docs/pictures|docs/site)/|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$"
+)
 
 # A plugin's documentation is in its Python file, or in a file .yml beside it.
 PLUGINS = sorted(

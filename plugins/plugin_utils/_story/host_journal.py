@@ -51,6 +51,12 @@ def now_written(results: Mapping[str, Iterable[Json]], written: Written) -> Writ
     return found
 
 
+def behind(outcome: Json, written: Written) -> list[str]:
+    """The hosts that are back although their journals do not say so, as where the connection broke while a host was brought back."""
+    back = [name for name, decision in outcome["hosts"].items() if decision["state"] in SERVING]
+    return [name for name in back if name in written and written[name][0] not in SERVING]
+
+
 class _Told:
     """What the plan tells of a host, as entries."""
 

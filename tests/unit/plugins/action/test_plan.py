@@ -234,7 +234,7 @@ class TestTheLastActs:
         turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "options": {"wait": 0.0}, "read_at": None}
         step = {"role": "approve_event", "state": "approved", "event_ids": ["E1"]}
         last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **more)
-        return dict(last, **ActionModule._only_acts({"web0": [turn]}))
+        return dict(last, **ActionModule._last_turns({"web0": [turn]}, []))
 
     def close(self, act, **more):
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"name": "web0", "acts": []}, "acts": [dict(act, part="sent")]}]}}}
@@ -242,6 +242,13 @@ class TestTheLastActs:
 
     def test_they_are_done_without_a_look(self):
         assert [sorted(turn) for turn in self.last()["turns"]["web0"]] == [["acts", "name", "read_at", "settings"]]
+
+    def test_a_host_whose_journal_does_not_have_its_last_state_is_looked_at_once_more(self):
+        look = {"name": "web1", "options": {"wait": 60.0, "journal": {"STATE": "restored"}}}
+        machine = {"name": "lb1", "machine": "lb1", "options": {}}
+        turns = {"web0": [{"name": "web0", "acts": [{"part": "sent"}], "options": {}}], "web1": [look, machine], "web2": [dict(look, name="web2")]}
+        last = ActionModule._last_turns(turns, ["web0", "web1"])["turns"]
+        assert last == {"web0": [{"name": "web0", "acts": [{"part": "sent"}]}], "web1": [dict(look, options=dict(look["options"], wait=0.0))], "web2": []}
 
     def test_that_ends_it(self):
         assert self.close({"approved": ["E1"]})["finished"] is True

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import now_written, with_entries
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
 
 LOOK = {"name": "web1", "options": {"wait": 0.0}}
 
@@ -75,3 +75,17 @@ def test_what_was_written_is_what_was_carried_out():
     forgotten = {"part": "forgotten", "changed": True}
     assert now_written({"web1": [{"turn": turn, "acts": [forgotten]}]}, {}) == {"web1": ["restored", ["E1"]]}
     assert now_written({"web1": [{"turn": turn, "acts": [dict(forgotten, failed=True)]}]}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "written", "is_behind"),
+    [
+        ("restored", {"web1": ["restoring", ["E1"]]}, True),
+        ("in_service", {"web1": ["waiting", ["E1"]]}, True),
+        ("restored", {"web1": ["restored", ["E1"]]}, False),
+        ("restored", {}, False),
+        ("needs_person", {"web1": ["restoring", ["E1"]]}, False),
+    ],
+)
+def test_a_journal_that_ends_before_its_host_was_back(state, written, is_behind):
+    assert behind(outcome(state), written) == (["web1"] if is_behind else [])
