@@ -41,7 +41,7 @@ def replay(recorded: Json) -> Json:
         outcome = json.loads(json.dumps(plan(json.loads(json.dumps(recorded["world"])))))
         started = recorded["world"]["run"]["started"]
         number, now = recorded["world"]["pass"], recorded["world"]["now"]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError) as error:
         raise ReplayError(f"cannot be planned: {type(error).__name__}: {error}") from None
     return {
         "pass": number,

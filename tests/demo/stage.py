@@ -58,9 +58,12 @@ class Azure:
         self.told = []  # of each event: how much of its history was told
 
     def tick(self):
-        self.events = self.world.simulator.events()
-        for place, event in enumerate(self.events):
+        events = self.world.simulator.events()
+        for place, event in enumerate(events):
             self.numbers.setdefault(event["EventId"], place + 1)
+        # The page, which another thread makes, needs the number of every event that it sees.
+        self.events = events
+        for place, event in enumerate(events):
             if place == len(self.told):
                 self.told.append(0)
             for step in event["History"][self.told[place] :]:

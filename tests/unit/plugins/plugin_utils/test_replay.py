@@ -61,6 +61,15 @@ def test_a_world_that_cannot_be_planned(world):
         replay({"hosts": {}, "world": world})
 
 
+def test_an_observation_that_does_not_say_when_it_was_made(recorded):
+    """It has no events, so only the event that is remembered asks for that."""
+    for observed in recorded["world"]["hosts"].values():
+        observed["events"] = []
+        del observed["at"]
+    with pytest.raises(ReplayError, match="cannot be planned"):
+        replay(recorded)
+
+
 def test_a_pass_that_an_earlier_version_wrote(recorded):
     """It kept less of the last step."""
     del recorded["world"]["memory"]["hosts"]["web1"]["last_step"]["state"]
