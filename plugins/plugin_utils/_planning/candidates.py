@@ -95,7 +95,7 @@ def decide(observed: Observed) -> Decided:
     # take long, or fail each time.
     if any(not hosts[name].leaves_again for name in out):
         steps = {name: found for name, found in steps.items() if name in out or _is_beside(found, hosts[name], observed)}
-    steps = {name: found for name, found in steps.items() if not is_outdated(hosts[name])}
+    steps = {name: found for name, found in steps.items() if not is_outdated(hosts[name], observed.waves)}
     return Decided(
         observed=observed,
         drains=drains,

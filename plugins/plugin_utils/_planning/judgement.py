@@ -79,9 +79,12 @@ def judge_drain(host: Host, now: float) -> Drain:
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
 
 
-def is_outdated(host: Host) -> bool:
-    """Whether nobody read the host for a while before its look was ended, as after the controller stood still. Another one may have gone on meanwhile."""
-    return host.observation.ended and host.observation.unwatched > UNWATCHED
+def is_outdated(host: Host, waves: int) -> bool:
+    """Whether nobody read the host for a while before its look was ended, as after the controller stood still. Another one may have gone on meanwhile.
+
+    C(waves): how often the hosts fill the forks. A pass over many hosts takes so much longer.
+    """
+    return host.observation.ended and host.observation.unwatched > UNWATCHED * waves
 
 
 def is_fresh(host: Host, now: float) -> bool:
