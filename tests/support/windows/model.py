@@ -13,6 +13,7 @@ import base64
 import contextlib
 import fcntl
 import hashlib
+import http.client
 import json
 import ntpath
 import os
@@ -171,7 +172,7 @@ def _uri(args):
             status, told, content = reply.status, reply.headers, reply.read()
     except urllib.error.HTTPError as error:
         status, told, content = error.code, error.headers, error.read()
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:  # the second where an answer is cut off
         said = str(getattr(error, "reason", None) or error)
         said = f"Unhandled exception occurred when sending web request. Exception: {said}"
         return {"failed": True, "changed": False, "elapsed": 0.1, "url": args["url"], "msg": said}
