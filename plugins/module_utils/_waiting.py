@@ -15,11 +15,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_M
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-    from typing import Any
+    from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._events import Document, Event
     from ansible_collections.graceful.azure.plugins.module_utils._imds import Answer, ImdsClient
-    from ansible_collections.graceful.azure.plugins.module_utils._selection import Selection
+
+    class Selection(Protocol):
+        """As far as a wait needs it. Ansible would send the file of the class itself with every look, which selects nothing."""
+
+        affecting_host_only: bool
+
+        def apply(self, events: list[Event]) -> list[Event]: ...
 
 STATES = ("present", "scheduled", "started", "absent")
 TIMEOUT = "timeout"

@@ -31,11 +31,19 @@ LAYERS = [
 PURE = [path for path in FILES if path.split("/")[1] in ("_planning", "_providers", "_steps", "_drain_steps")]
 
 
+def nodes_of(tree, at_run_time):
+    """The nodes of a file. C(at_run_time): without what only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if not (at_run_time and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes_of(node, at_run_time)
+
+
 @functools.cache
-def imported(path):
+def imported(path, at_run_time=False):
     """The modules that a file imports, those of the collection as files of FILES."""
     found = set()
-    for node in ast.walk(ast.parse((PLUGINS / path).read_text(encoding="utf-8"))):
+    for node in nodes_of(ast.parse((PLUGINS / path).read_text(encoding="utf-8")), at_run_time):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -74,3 +82,19 @@ def test_no_provider_knows_another(path):
 @pytest.mark.parametrize("path", [path for path in PURE if "/_steps/" in path])
 def test_steps_import_no_driver_and_no_client(path):
     assert [name for name in sorted(imported(path)) if name.startswith("module_utils/")] in ([], ["module_utils/_events.py"])
+
+
+def sent_with(path, at_run_time):
+    """The files that a module imports, itself and through others."""
+    found, left = set(), [path]
+    while left:
+        new = {name for name in imported(left.pop(), at_run_time) if name in FILES} - found
+        found |= new
+        left += new
+    return found
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith("modules/")])
+def test_no_file_is_sent_to_a_host_for_its_types_alone(path):
+    """Ansible sends with a module what that imports, also what only a type checker reads."""
+    assert sent_with(path, at_run_time=False) == sent_with(path, at_run_time=True)
