@@ -121,9 +121,10 @@ class ActionModule(ActionBase):
         # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
         result = dict(carried, number=world["pass"], seen=seen, written=written, news=news, table=_table(outcome), **outcome)
-        last_turns = self._last_turns(outcome["turns"], behind(outcome, written)) if outcome["finished"] else {}
-        if any(last_turns.get("turns", {}).values()):
-            result.update(last_turns, finished=False)
+        if outcome["finished"]:
+            last_turns = self._last_turns(outcome["turns"], behind(outcome, written))
+            if any(last_turns["turns"].values()):
+                result.update(last_turns, finished=False)
         line = self._line(world, outcome)
         if args.get("journal") and not last["run"].get("check"):
             try:
