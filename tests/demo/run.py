@@ -24,7 +24,7 @@ from tests.demo import records, schedule, timeline  # noqa: E402
 from tests.demo.live import Live  # noqa: E402
 from tests.demo.playbook import Playbook  # noqa: E402
 from tests.demo.screen import Screen, table  # noqa: E402
-from tests.demo.stage import INTERRUPTION, LOAD_REPORTS, Azure, Watcher, count, impact_words, take_folder  # noqa: E402
+from tests.demo.stage import INTERRUPTION, Azure, Watcher, count, impact_words, measured, take_folder  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
 from tests.support.world import REQUESTS_PER_SECOND, TICK, World, WorldError  # noqa: E402
 
@@ -108,10 +108,8 @@ def run_with_collection(world, screen, playbook, planned, live):
             "end": now,
             "events": azure.events,
             "numbers": dict(azure.numbers),
-            "states": list(world.states),
-            "impacts": list(world.impacts),
             "journal": list(playbook.journal.entries),
-            "load": world.load_reports(LOAD_REPORTS),
+            **measured(world),
         }
 
     live.show(WITH, so_far)
@@ -166,9 +164,7 @@ def run_control(world, screen, recorded, live):
             "axis": axis,
             "begin": begin,
             "end": time.time(),
-            "states": list(world.states),
-            "impacts": list(world.impacts),
-            "load": world.load_reports(LOAD_REPORTS),
+            **measured(world),
         }
 
     live.show(CONTROL, so_far)

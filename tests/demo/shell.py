@@ -27,7 +27,7 @@ from tests.demo import records  # noqa: E402
 from tests.demo.live import Live  # noqa: E402
 from tests.demo.playbook import Journal  # noqa: E402
 from tests.demo.screen import Screen  # noqa: E402
-from tests.demo.stage import INTERRUPTION, LOAD_REPORTS, Azure, Watcher, take_folder  # noqa: E402
+from tests.demo.stage import INTERRUPTION, Azure, Watcher, measured, take_folder  # noqa: E402
 from tests.support import playbook  # noqa: E402
 from tests.support.processes import kill, marked  # noqa: E402
 from tests.support.simulator import SCRIPT, SimulatorError  # noqa: E402
@@ -127,10 +127,8 @@ def play(world, folder):
                 "end": now,
                 "events": azure.events,
                 "numbers": dict(azure.numbers),
-                "states": list(world.states),
-                "impacts": list(world.impacts),
                 "journal": list(journal.entries),
-                "load": world.load_reports(LOAD_REPORTS),
+                **measured(world),
             }
 
         with Live("graceful.azure: servers to play with", folder / "live.log", HOSTS, screen.lines) as live:

@@ -47,6 +47,11 @@ def count(number, noun):
     return "{0} {1}{2}".format(number, noun, "" if number == 1 else "s")
 
 
+def measured(world):
+    """What the world has recorded until now, as copies that another thread may read."""
+    return {"states": list(world.states), "impacts": list(world.impacts), "load": world.load_reports(LOAD_REPORTS)}
+
+
 class Azure:
     """Tells what becomes of the simulator's events, and carries their impacts out on the world's servers."""
 

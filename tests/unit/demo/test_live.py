@@ -18,19 +18,14 @@ import pytest
 
 from tests.demo import live, records
 from tests.support.haproxy import Server
+from tests.unit.demo import made
 
 READY, DRAIN = Server("ready", True), Server("drain", True)
 HOSTS = ("web1", "web2")
 
 
 def event(event_id="E1", statuses=((100, "Scheduled"),), approvals=(), hosts=("web1",)):
-    return {
-        "EventId": event_id,
-        "EventType": "Reboot",
-        "Resources": list(hosts),
-        "History": [{"Time": time, "Status": status} for time, status in statuses],
-        "Approvals": [{"Time": time, "Vm": "web1"} for time in approvals],
-    }
+    return made.event(event_id, hosts, statuses, approvals)
 
 
 def report(time, requests, failed=0, **answers):

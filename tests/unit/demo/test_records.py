@@ -11,6 +11,7 @@ import pytest
 from tests.demo import records
 from tests.demo.records import DEAD, DRAINING, IMPACT, IN_SERVICE, OUT, RESTORING, Segment
 from tests.support.haproxy import Server
+from tests.unit.demo import made
 
 READY = Server("ready", True)
 DRAIN = Server("drain", True)
@@ -22,13 +23,7 @@ def states(*moments):
 
 
 def event(event_id="e1", resources=("web1",), history=(), approvals=()):
-    return {
-        "EventId": event_id,
-        "EventType": "Reboot",
-        "Resources": list(resources),
-        "History": [{"Time": time, "Status": status} for time, status in history],
-        "Approvals": [{"Time": time, "Vm": "web1"} for time in approvals],
-    }
+    return made.event(event_id, resources, history, approvals)
 
 
 def entry(time, state, event_ids=("e1",), host="web1"):
