@@ -13,10 +13,11 @@ import array
 import fcntl
 import hashlib
 import ipaddress
-import os
 import re
 import socket
 import struct
+
+from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read
 
 # The ioctl that lists the IPv4 addresses of all interfaces, from <linux/sockios.h>. The kernel's files do not say to which interface an address belongs.
 SIOCGIFCONF = 0x8912
@@ -34,9 +35,9 @@ def own_addresses(proc: str = "/proc") -> list[str]:
     The addresses of the loopback interface are left out, even those that a user has added. They need not belong to this machine alone: every VM behind
     an Azure Load Balancer with Floating IP has the frontend's address there.
     """
-    found = set(LOCAL.findall(_read(proc, "net", "fib_trie"))) - _on_loopback()
+    found = set(LOCAL.findall(read(proc, "net", "fib_trie"))) - _on_loopback()
     # Each line begins with an address of 32 hexadecimal digits and ends with the name of the interface.
-    lines = (line.split() for line in _read(proc, "net", "if_inet6").splitlines())
+    lines = (line.split() for line in read(proc, "net", "if_inet6").splitlines())
     found.update(":".join(re.findall("....", line[0])) for line in lines if line and line[-1] != "lo")
     known = set()
     for text in found:
@@ -62,17 +63,5 @@ def _on_loopback() -> set[str]:
 
 def network_of(proc: str = "/proc") -> str | None:
     """An id of this network namespace, or None if it cannot be found. Other machines, and other containers on this machine, have other ids."""
-    boot = _read(proc, "sys", "kernel", "random", "boot_id").strip()
-    try:
-        namespace = os.readlink(os.path.join(proc, "self", "ns", "net"))
-    except OSError:
-        return None
-    return hashlib.sha256((boot + namespace).encode()).hexdigest()[:16] if boot else None
-
-
-def _read(*parts: str) -> str:
-    try:
-        with open(os.path.join(*parts), "rb") as stream:
-            return stream.read().decode("ascii", "replace")
-    except OSError:
-        return ""
+    boot, network = read(proc, "sys", "kernel", "random", "boot_id").strip(), namespace("self", "net", proc)
+    return hashlib.sha256((boot + network).encode()).hexdigest()[:16] if boot and network else None

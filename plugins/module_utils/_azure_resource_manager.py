@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._imds import _innermost
+from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -252,7 +252,7 @@ class Client:
                     return answer
             except requests.exceptions.SSLError as raised:
                 raise AzureError(
-                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, _innermost(raised))
+                    "%s does not show a certificate that can be trusted: %s. For a stand-in, give its certificate in ca_file." % (url, innermost(raised))
                 ) from raised
             except requests.exceptions.RequestException as raised:
                 error = raised
@@ -262,7 +262,7 @@ class Client:
                 if answer is None:
                     if error is None:
                         raise AssertionError
-                    raise TimeOverError("%s %s was not answered in time: %s." % (method, url, _innermost(error)))
+                    raise TimeOverError("%s %s was not answered in time: %s." % (method, url, innermost(error)))
                 code, message = _said(answer)
                 raise TimeOverError(
                     "%s %s was still refused with %d %s when the time was over: %s" % (method, url, answer.status_code, code, message), answer.status_code, code

@@ -45,10 +45,12 @@ def parse_address(address: int | str | IPv4Address | IPv6Address) -> str:
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
-def _decode(digits: str) -> str:
+def decode_endpoint(text: str) -> tuple[str, int]:
+    """The address and the port in a column of the kernel's tables."""
+    digits, port = text.split(":")
     # The kernel prints an address as 32-bit words. Each has the byte order of the machine.
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
-    return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words)))
+    return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words))), int(port, 16)
 
 
 def parse_table(text: str, ports: set[int]) -> list[tuple[int, str]]:
@@ -60,13 +62,14 @@ def parse_table(text: str, ports: set[int]) -> list[tuple[int, str]]:
             local, remote, state = line.split()[1:4]
             port = int(local.rsplit(":", 1)[1], 16)
             if state in _SERVED and port in ports:
-                found.append((port, _decode(remote.rsplit(":", 1)[0])))
+                found.append((port, decode_endpoint(remote)[0]))
         except (ValueError, IndexError, struct.error):
             raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
     return found
 
 
-def _read(path: str, optional: bool) -> str:
+def read_table(path: str, optional: bool) -> str:
+    """The text of a table. One that is optional may be missing."""
     try:
         with open(path) as table:
             return table.read()
@@ -83,6 +86,6 @@ def established(ports: Iterable[int], table_v4: str = TABLE_V4, table_v6: str = 
     wanted = set(ports)
     counts: dict[tuple[int, str], int] = {}
     for path, optional in ((table_v4, False), (table_v6, True)):
-        for connection in parse_table(_read(path, optional), wanted):
+        for connection in parse_table(read_table(path, optional), wanted):
             counts[connection] = counts.get(connection, 0) + 1
     return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, stat_fields
+
 # HAProxy itself, and the names of its commercial builds.
 NAMES = ("haproxy", "hapee")
 # Programs that only read HAProxy's figures, such as haproxy_exporter.
@@ -40,8 +42,5 @@ def runs_no_haproxy(proc: str = "/proc") -> bool:
 
 
 def _is_dead(pid: str, proc: str) -> bool:
-    try:
-        with open(os.path.join(proc, pid, "stat"), encoding="utf-8", errors="replace") as stream:
-            return stream.read().rpartition(")")[2].split()[:1] in (["Z"], ["X"])
-    except OSError:
-        return True
+    fields = stat_fields(pid, proc)
+    return not fields or fields[0] in ENDED

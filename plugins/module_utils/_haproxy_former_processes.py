@@ -25,11 +25,12 @@ The processes of a container can be seen from outside, together with their ids i
 from __future__ import annotations
 
 import collections
-import ipaddress
 import os
 import re
-import struct
 from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
+from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,13 +83,13 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
     uncertain: dict[str | None, collections.Counter[Endpoint]] = {}
     denied: list[int] = []
     for former in former_processes(running, proc):
-        inodes = _sockets(former, proc)
+        inodes = socket_inodes(former, proc)
         if inodes is None and ended:
             continue
         if inodes is None:
             denied.append(former)
             # All processes of one network show the same table.
-            uncertain[_network(former, proc)] = collections.Counter(_connections(former, None, proc))
+            uncertain[namespace(former, "net", proc)] = collections.Counter(_connections(former, None, proc))
         else:
             counted.update(_connections(former, inodes, proc))
     problem = None
@@ -128,7 +129,7 @@ def _ids(proc: str) -> list[int]:
 
 
 def _status(pid: int, field: str, proc: str) -> str:
-    match = re.search(r"^%s:\s*(.*)$" % field, _read(os.path.join(proc, str(pid), "status")), re.MULTILINE)
+    match = re.search(r"^%s:\s*(.*)$" % field, read(proc, pid, "status"), re.MULTILINE)
     return match.group(1) if match else ""
 
 
@@ -144,9 +145,8 @@ def _plausible(pid: int, uptime: float | None, proc: str) -> bool:
     if command is None or not any(word == "--" or word.startswith("-f") for word in command[1][1:]):
         return False
     try:
-        # The name, in brackets, may have spaces and brackets of its own.
-        ticks = int(_read(os.path.join(proc, str(pid), "stat")).rpartition(")")[2].split()[19])
-        age = float(_read(os.path.join(proc, "uptime")).split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+        ticks = int(stat_fields(pid, proc)[19])
+        age = float(read(proc, "uptime").split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
     except (IndexError, ValueError):
         return False
     return uptime is None or -YOUNGER <= age - uptime <= OLDER
@@ -154,10 +154,9 @@ def _plausible(pid: int, uptime: float | None, proc: str) -> bool:
 
 def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
     """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
-    folder = os.path.join(proc, str(pid))
     words = []
     skipped = None
-    for word in _read(os.path.join(folder, "cmdline")).split("\0"):
+    for word in read(proc, pid, "cmdline").split("\0"):
         if word in ("-sf", "-st", "-x"):
             skipped = word
         elif skipped and (word.isdigit() or skipped == "-x"):
@@ -168,67 +167,25 @@ def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
             words.append(word)
     if not any(words):  # gone, or a thread of the kernel
         return None
-    return _name(pid, proc), words, _network(pid, proc)
+    return _name(pid, proc), words, namespace(pid, "net", proc)
 
 
 def _name(pid: int, proc: str) -> str:
-    return _read(os.path.join(proc, str(pid), "comm"))
-
-
-def _network(pid: int, proc: str) -> str | None:
-    try:
-        return os.readlink(os.path.join(proc, str(pid), "ns", "net"))
-    except OSError:
-        return None
-
-
-def _sockets(pid: int, proc: str) -> set[str] | None:
-    """The inodes of the sockets of a process; None if they may not be listed."""
-    folder = os.path.join(proc, str(pid), "fd")
-    inodes = set()
-    try:
-        for name in os.listdir(folder):
-            try:
-                match = re.match(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
-            except FileNotFoundError:  # closed meanwhile
-                continue
-            if match:
-                inodes.add(match.group(1))
-    except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
-        return set()
-    except OSError:
-        return None
-    return inodes
+    return read(proc, pid, "comm")
 
 
 def _connections(pid: int, inodes: set[str] | None, proc: str) -> Iterator[Endpoint]:
     """Where the connections go that a process made itself; with ``inodes`` None those of every process of its network."""
     rows: list[list[str]] = []
     for table in ("tcp", "tcp6"):
-        rows += [line.split() for line in _read(os.path.join(proc, str(pid), "net", table)).splitlines()[1:]]
+        rows += [line.split() for line in read(proc, pid, "net", table).splitlines()[1:]]
     rows = [fields for fields in rows if len(fields) > 9]
-    listening = {_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
+    listening = {decode_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
     for fields in rows:
         # The inode 0 means that the process has closed the socket, and only the kernel still uses it.
         owned = fields[9] != "0" if inodes is None else fields[9] in inodes
         if fields[3] not in QUIET and owned:
-            address, port = _endpoint(fields[1])
+            address, port = decode_endpoint(fields[1])
             # If the process listens on this port, a client made the connection. The client may be on a server's machine.
             if not listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
-                yield _endpoint(fields[2])
-
-
-def _endpoint(text: str) -> Endpoint:
-    address, colon, port = text.partition(":")
-    # Groups of 32 bits, each in the machine's own order of bytes.
-    words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
-    known = ipaddress.ip_address(struct.pack("=%dI" % len(words), *words))
-    return str(getattr(known, "ipv4_mapped", None) or known), int(port, 16)
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+                yield decode_endpoint(fields[2])

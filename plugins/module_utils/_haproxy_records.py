@@ -24,11 +24,13 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, read, stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,30 +160,16 @@ def leads_to(server: Server) -> dict[str, Any]:
 
 def started_at(pid: int, proc: str = "/proc") -> float | None:
     """When a process started, in seconds since 1970; None if it does not run."""
-    try:
-        with open(os.path.join(proc, str(pid), "stat"), "rb") as stream:
-            fields = stream.read().rpartition(b")")[2].split()
-        with open(os.path.join(proc, "stat"), "rb") as stream:
-            (boot,) = [int(line.split()[1]) for line in stream if line.startswith(b"btime ")]
-    except (OSError, ValueError, IndexError):
+    fields, boot = stat_fields(pid, proc), re.search(r"^btime (\d+)$", read(proc, "stat"), re.MULTILINE)
+    if not fields or fields[0] in ENDED or boot is None:
         return None
-    if fields[0] in (b"Z", b"X"):  # it has ended, and nobody has asked for its status yet
-        return None
-    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return int(boot.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _has_command_line(pid: int, proc: str) -> bool:
     """Whether a process still runs. When it ends, the kernel no longer shows its command line."""
-    try:
-        with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
-            return bool(stream.read(1))
-    except OSError:
-        return False
+    return bool(read(proc, pid, "cmdline"))
 
 
-def _program(pid: int, proc: str) -> bytes | None:
-    try:
-        with open(os.path.join(proc, str(pid), "comm"), "rb") as stream:
-            return stream.read().strip()
-    except OSError:
-        return None
+def _program(pid: int, proc: str) -> str:
+    return read(proc, pid, "comm").strip()

@@ -307,9 +307,9 @@ class ImdsClient:
             finally:
                 response.close()
         except requests.exceptions.InvalidURL as error:
-            raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is not the base URL of a metadata service: {_innermost(error)}.") from None
+            raise ImdsSetupError(f"imds_url: {clip(self.imds_url)} is not the base URL of a metadata service: {innermost(error)}.") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, UnicodeError) as error:
-            reason = _innermost(error)
+            reason = innermost(error)
             if self.monotonic() >= self._time_limit.end:
                 reason = f"no whole answer within {seconds:.3g} s"
         raise ImdsUnreachableError(f"{method} {url} failed: {reason}.", url)
@@ -449,7 +449,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _innermost(error: BaseException) -> str:
+def innermost(error: BaseException) -> str:
     """The innermost reason of a nested exception, in a few words."""
     while True:
         inner = getattr(error, "reason", None) or next((arg for arg in error.args if isinstance(arg, Exception)), None)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import TABLE_V4, TABLE_V6, ConnectionsError, _decode, _read
+from ansible_collections.graceful.azure.plugins.module_utils._connections import TABLE_V4, TABLE_V6, ConnectionsError, decode_endpoint, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,8 +41,7 @@ def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection,
             port = int(local.rsplit(":", 1)[1], 16)
             if port not in ports or state == LISTEN:
                 continue
-            peer, peer_port = remote.rsplit(":", 1)
-            connection = (port, _decode(peer), int(peer_port, 16))
+            connection = (port, *decode_endpoint(remote))
             found.add(connection)
             if state == TIME_WAIT:
                 closed[connection] = max(0.0, TIME_WAIT_SECONDS - int(timer.rsplit(":", 1)[1], 16) / TICKS)
@@ -101,7 +100,7 @@ class Arrivals:
         found: set[Connection] = set()
         closed: dict[Connection, float] = {}
         for path, optional in self._tables:
-            mine, ended = parse(_read(path, optional), self._ports)
+            mine, ended = parse(read_table(path, optional), self._ports)
             found |= mine
             closed.update(ended)
         counted = {connection for connection in found if connection[1] not in self._ignored}

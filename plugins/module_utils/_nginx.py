@@ -20,6 +20,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, namespace, read, stat_fields
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
@@ -200,21 +202,19 @@ class Nginx:
             raise NginxError("nginx cannot be run: %s." % error.strerror) from error
 
     def _title(self, pid: int) -> str:
-        return read(self._proc, str(pid), "cmdline").replace("\0", " ").strip()
+        return read(self._proc, pid, "cmdline").replace("\0", " ").strip()
 
     def _is_near(self, pid: int) -> bool:
         """Whether a process sees the same files as we do, and not those of a container. Unknown counts as near: only root may read it."""
-        try:
-            return os.readlink(os.path.join(self._proc, str(pid), "ns", "mnt")) == os.readlink(os.path.join(self._proc, "self", "ns", "mnt"))
-        except OSError:
-            return True
+        its, ours = namespace(pid, "mnt", self._proc), namespace("self", "mnt", self._proc)
+        return its is None or ours is None or its == ours
 
     def _is_trusted(self, pid: int) -> bool:
         """Whether a process is root's or our own. Its program is run, and every user may call a process of theirs nginx.
 
         All user ids count, so that a user's call of a program with the rights of root is not taken for root's.
         """
-        found = re.search(r"^Uid:((?:\s+\d+)+)$", read(self._proc, str(pid), "status"), re.MULTILINE)
+        found = re.search(r"^Uid:((?:\s+\d+)+)$", read(self._proc, pid, "status"), re.MULTILINE)
         return found is not None and {int(uid) for uid in found.group(1).split()} <= {0, os.geteuid()}
 
     def _configuration_of(self, pid: int, command: str) -> str:
@@ -249,27 +249,14 @@ def pids(proc: str = "/proc") -> list[int]:
 
 
 def parent(pid: int, proc: str = "/proc") -> int | None:
-    fields = _stat(pid, proc)
+    fields = stat_fields(pid, proc)
     return int(fields[1]) if fields else None
 
 
 def started(pid: int, proc: str = "/proc") -> int | None:
     """When a process started, in ticks since the machine booted; None if it has ended."""
-    fields = _stat(pid, proc)
-    return int(fields[19]) if fields and fields[0] != "Z" else None
-
-
-def _stat(pid: int, proc: str) -> list[str]:
-    # The name, in brackets, may have spaces and brackets of its own.
-    return read(proc, str(pid), "stat").rpartition(")")[2].split()
-
-
-def read(*parts: str) -> str:
-    try:
-        with open(os.path.join(*parts), "rb") as stream:
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    fields = stat_fields(pid, proc)
+    return int(fields[19]) if fields and fields[0] not in ENDED else None
 
 
 def loaded_at(workers: Iterable[Worker], proc: str = "/proc") -> float | None:

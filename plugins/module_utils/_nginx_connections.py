@@ -17,8 +17,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, _decode, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import read
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read, socket_inodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,8 +63,8 @@ class Connections:
         # nginx has a connected UDP socket for each client that it passes on.
         self._udp = ip_table(read(net, "udp")) + ip_table(read(net, "udp6"))
         self._unix = unix_table(read(net, "unix"))
-        self._workers = {worker.pid: _sockets(worker.pid, proc) for worker in workers}
-        self._listening = _sockets(master, proc)
+        self._workers = {worker.pid: socket_inodes(worker.pid, proc) for worker in workers}
+        self._listening = socket_inodes(master, proc)
         self.known = self._listening is not None and None not in self._workers.values()
 
     def to(self, addresses: set[Place]) -> int:
@@ -102,7 +102,7 @@ def ip_table(text: str) -> list[Connection]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         try:
-            found.append(Connection(fields[9], _end(fields[1]), _end(fields[2]), fields[3]))
+            found.append(Connection(fields[9], decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3]))
         except (ValueError, IndexError):
             raise ConnectionsError("The kernel's table of connections has a line that cannot be understood: %r" % (line,)) from None
     return found
@@ -112,33 +112,6 @@ def unix_table(text: str) -> list[UnixEnd]:
     """The Unix sockets with a path."""
     fields = (line.split(None, 7) for line in text.splitlines()[1:])
     return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
-
-
-def _end(text: str) -> Endpoint:
-    address, port = text.split(":")
-    return _decode(address), int(port, 16)
-
-
-def _sockets(pid: int, proc: str) -> set[str] | None:
-    """The inodes of the sockets of a process, or None if we may not see them. A process that has ended has none."""
-    folder = os.path.join(proc, str(pid), "fd")
-    found: set[str] = set()
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return found
-    except OSError:
-        return None
-    for name in names:
-        try:
-            target = os.readlink(os.path.join(folder, name))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
-        if target.startswith("socket:["):
-            found.add(target[8:-1])
-    return found
 
 
 def addresses_of(server: str, context: str) -> set[Place]:

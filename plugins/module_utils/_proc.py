@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What the kernel tells of processes, read from its files.
+
+``proc`` is the folder of these files. What cannot be read is empty or None: a process may end at any moment, and may belong to another user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+# States of a process that has ended, although the kernel still lists it.
+ENDED = ("Z", "X")
+
+
+def read(*parts: object) -> str:
+    """The text of one of these files. The parts are joined to its path."""
+    try:
+        with open(os.path.join(*map(str, parts)), "rb") as stream:
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def stat_fields(pid: int | str, proc: str) -> list[str]:
+    """The fields of a process in ``stat`` after its name: its state, its parent, and so on."""
+    # The name, in brackets, may have spaces and brackets of its own.
+    return read(proc, pid, "stat").rpartition(")")[2].split()
+
+
+def namespace(pid: int | str, kind: str, proc: str) -> str | None:
+    """An id of a namespace of a process, such as that of its network (``net``) or its file systems (``mnt``)."""
+    try:
+        return os.readlink(os.path.join(proc, str(pid), "ns", kind))
+    except OSError:
+        return None
+
+
+def socket_inodes(pid: int, proc: str) -> set[str] | None:
+    """The inodes of the open sockets of a process; None if they may not be listed. A process that has ended has none."""
+    folder = os.path.join(proc, str(pid), "fd")
+    inodes = set()
+    try:
+        for name in os.listdir(folder):
+            try:
+                found = re.match(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
+            except FileNotFoundError:  # closed meanwhile
+                continue
+            if found:
+                inodes.add(found.group(1))
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    except OSError:
+        return None
+    return inodes
