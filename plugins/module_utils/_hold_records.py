@@ -527,12 +527,6 @@ def is_json(value: object) -> bool:
     return True
 
 
-def check_timeout(timeout: float) -> float:
-    if not 0 <= timeout < float("inf"):
-        raise ValueError("timeout is %r; it must be a number of seconds, 0 or more." % timeout)
-    return timeout
-
-
 def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Seen = TypeVar("Seen")
 
 
-def check_seconds(name: str, value: float, least: float = 0.0) -> None:
-    """Refuse a value that is not a length of time: a negative number, infinity, NaN."""
+def check_seconds(option: str, value: float, least: float = 0.0) -> float:
+    """The value of an option that is a length of time. A number below C(least), infinity and NaN are refused."""
     if not (math.isfinite(value) and value >= least):
-        raise ValueError("%s must be a number of seconds from %g up, not %r" % (name, least, value))
+        raise ValueError("%s is %r; it must be a number of seconds, %g or more." % (option, value, least))
+    return value
 
 
 def poll(

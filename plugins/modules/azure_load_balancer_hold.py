@@ -141,7 +141,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, check_timeout
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 # Seconds that a step needs for its requests. No step begins later.
 STEP_SECONDS = 5.0
@@ -149,7 +150,7 @@ STEP_SECONDS = 5.0
 
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
     request = Request.from_params(params)
-    timeout = check_timeout(params["timeout"])
+    timeout = check_seconds("timeout", params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
     pools = Pools(Client(params, timeout, monotonic, sleep), dry=check_mode)

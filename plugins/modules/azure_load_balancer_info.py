@@ -113,13 +113,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     TimeOverError,
     azure_argument_spec,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, check_timeout, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 LOOK_SECONDS = 5.0
 
 
 def run(params):
-    pools = Pools(Client(params, check_timeout(params["timeout"]) or LOOK_SECONDS))
+    pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_SECONDS))
     store = TagStore(pools)
     driver = Addresses(pools, store, None, params["pools"])
     driver.check()

@@ -161,9 +161,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     HoldError,
     Request,
     Store,
-    check_timeout,
     hold_argument_spec,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 
 def argument_spec():
@@ -195,7 +195,7 @@ class Clock:
 
 def run(params, check_mode, tools=None, store=None, types=None, clock=None):
     request = Request.from_params(params)
-    clock = clock or Clock(0.0 if check_mode else check_timeout(params["timeout"]))
+    clock = clock or Clock(0.0 if check_mode else check_seconds("timeout", params["timeout"]))
     tools, types = tools or Tools(), TYPES if types is None else types
     store = store or Store(params["state_dir"], dry=check_mode)
     wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _held(store, types, params)

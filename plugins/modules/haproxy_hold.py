@@ -293,14 +293,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     HoldError,
     Request,
     Store,
-    check_timeout,
     hold_argument_spec,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 
 def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
-    timeout = check_timeout(params.get("timeout") or 0.0)
+    timeout = check_seconds("timeout", params.get("timeout") or 0.0)
     request = Request.from_params(params)
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")

@@ -383,11 +383,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     RESTORING,
     HoldError,
     Store,
-    check_timeout,
     check_writable,
     scan_records,
     utc_now,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 LOOK_SECONDS = 0.5
 
@@ -479,8 +479,8 @@ def state_dir_problem(state_dir):
 
 
 def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
-    timeout = check_timeout(params["timeout"])
-    quiet = check_timeout(params.get("quiet") or 0.0)
+    timeout = check_seconds("timeout", params["timeout"])
+    quiet = check_seconds("quiet", params.get("quiet") or 0.0)
     haproxy = Haproxy(socket_path(params["socket"]), params.get("hard_stop_after"))
     store = Store(params["state_dir"])
     names = params["servers"]

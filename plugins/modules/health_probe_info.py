@@ -184,11 +184,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
-    check_timeout,
     check_writable,
     utc_now,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
 SAMPLE_SECONDS = 0.05
@@ -327,8 +327,8 @@ def argument_spec():
 def run(params, run_command=None, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None, machine=None):
     """``machine``: another one than this."""
     machine = machine or LookedAt(run_command)
-    timeout, quiet = check_timeout(params["timeout"]), check_timeout(params["quiet"])
-    check_timeout(params["notice"])
+    timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
+    check_seconds("notice", params["notice"])
     if params["action"] is None:
         raise ValueError("action is required: say how the health answer is made to fail.")
     action = problem = None

@@ -113,8 +113,9 @@ conflicts:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, check_timeout, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, DryIis, Things
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 
 def argument_spec():
@@ -132,7 +133,7 @@ REQUIRED_IF = [("state", "present", ("event_ids",))]
 def run(params, check_mode, iis, store):
     """``iis`` and ``store`` are those of the host."""
     request = Request.from_params(params)
-    timeout = check_timeout(params["timeout"])
+    timeout = check_seconds("timeout", params["timeout"])
     things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
     if request.present and not things:
         raise ValueError("sites and pools are empty: name at least one site or pool.")

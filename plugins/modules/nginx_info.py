@@ -296,7 +296,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     DEFAULT_STATE_DIR,
     HoldError,
     Store,
-    check_timeout,
     check_writable,
     scan_records,
     utc_now,
@@ -304,13 +303,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 LOOK_SECONDS = 0.5
 
 
 def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
-    timeout = check_timeout(params["timeout"])
-    quiet = check_timeout(params["quiet"])
+    timeout = check_seconds("timeout", params["timeout"])
+    quiet = check_seconds("quiet", params["quiet"])
     names = params["servers"]
     if names is not None and not names:
         raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")

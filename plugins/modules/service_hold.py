@@ -111,9 +111,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     HoldError,
     Request,
     Store,
-    check_timeout,
     hold_argument_spec,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     DrySystemd,
     Services,
@@ -132,7 +132,7 @@ REQUIRED_IF = [("state", "present", ("event_ids", "services"))]
 def run(params, check_mode, run_command=None, systemd=None, store=None):
     """``systemd`` and ``store`` are those of another machine, if it is not about the services of this one."""
     request = Request.from_params(params)
-    timeout = check_timeout(params["timeout"])
+    timeout = check_seconds("timeout", params["timeout"])
     if params["services"] is not None and not params["services"]:
         raise ValueError("services is an empty list: name at least one service.")
     systemd = systemd or Systemd(run_command)

@@ -97,9 +97,9 @@ def test_check_mode_tries_once_and_does_not_fail(capsys, service):
         ({}, "one of the following is required: url, port"),
         ({"url": "localhost"}, "url must be like http://localhost:8080/health, not 'localhost'"),
         ({"port": 0}, "port: 0 is not a TCP port, which goes from 1 to 65535"),
-        ({"port": 80, "timeout": -3}, "timeout must be a number of seconds from 0 up, not -3.0"),
-        ({"port": 80, "timeout": "inf"}, "timeout must be a number of seconds from 0 up, not inf"),
-        ({"port": 80, "request_timeout": 0}, "request_timeout must be a number of seconds from 0.1 up, not 0.0"),
+        ({"port": 80, "timeout": -3}, "timeout is -3.0; it must be a number of seconds, 0 or more."),
+        ({"port": 80, "timeout": "inf"}, "timeout is inf; it must be a number of seconds, 0 or more."),
+        ({"port": 80, "request_timeout": 0}, "request_timeout is 0.0; it must be a number of seconds, 0.1 or more."),
     ],
 )
 def test_bad_input(capsys, service, args, message):
