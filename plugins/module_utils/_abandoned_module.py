@@ -21,16 +21,16 @@ STDOUT = 1
 CLOSED = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET)
 
 
-def end_unless_read(output: int = STDOUT) -> None:
+def end_unless_read() -> None:
     """End this process if the reader of its output is gone. A module that waits calls this about twice a second.
 
     It writes an empty line, because C(sudo) and C(ssh) only notice a closed connection when they write to it. Ansible skips empty lines before the
     JSON of a module.
     """
-    if _is_hung_up(output):
+    if _is_hung_up(STDOUT):
         raise SystemExit(1)
     try:
-        os.write(output, b"\n")
+        os.write(STDOUT, b"\n")
     except OSError as error:
         if error.errno in CLOSED:
             # Not os._exit: Ansible's own code around the module removes its files.

@@ -41,8 +41,9 @@ KIND = "cluster"
 # The name that whatever we set in a cluster bears.
 OWNER = "graceful.azure"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# Seconds for one command or request, and the most that is read of its output.
+# Seconds for one command or request, and for a bare connection. The most that is read of an output.
 CALL_SECONDS = 10.0
+CONNECT_SECONDS = 1.0
 OUTPUT_LIMIT = 16 << 20
 
 # Conditions, besides those of every thing.
@@ -127,10 +128,10 @@ class Tools:
             raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
         return answer[0]
 
-    def accepts(self, host: str, port: int, seconds: float = 1.0) -> bool:
+    def accepts(self, host: str, port: int) -> bool:
         """Whether somebody accepts TCP connections there."""
         try:
-            socket.create_connection((host, port), seconds).close()
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
         except OSError:
             return False
         return True

@@ -25,7 +25,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
-    BOOT_ID,
     LOOK_SECONDS,
     UNSTARTABLE,
     Systemd,
@@ -116,14 +115,6 @@ if TYPE_CHECKING:
 def steady_clock() -> float:
     """Seconds since the boot, including those for which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def read_boot_id(path: str = BOOT_ID) -> str:
-    try:
-        with open(path) as stream:
-            return stream.read().strip()
-    except OSError as error:
-        raise ProbeError("%s cannot be read: %s." % (path, error.strerror)) from error
 
 
 def responder_file(port: int) -> str:
@@ -709,9 +700,8 @@ class ThisMachine:
     def action_of(self, record: Record) -> Action:
         return action_of(record, self._systemd, self._run_command)
 
-    @staticmethod
-    def boot_id() -> str:
-        return read_boot_id()
+    def boot_id(self) -> str:
+        return self._systemd.boot_id()
 
     @staticmethod
     def store(params: Mapping[str, Any], dry: bool = False) -> Store:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-CONTEXTS = ("http", "stream")
 DOWN = "down"
 SPACES = " \t\r\n"
 # How deep files may include one another. nginx has no limit and runs out of open files.
@@ -69,18 +68,17 @@ def read_file(path: str) -> bytes:
         raise ConfigurationError("The configuration file %s cannot be read: %s." % (path, error.strerror)) from error
 
 
-def directives(text: str, path: str = "?", start: int = 0, stop: int | None = None) -> Iterator[Directive]:
+def directives(text: str, path: str = "?") -> Iterator[Directive]:
     """The directives of a text, in their order. The end of a block is a directive without words, which C(}) ends."""
-    position = start
+    position = 0
     words: list[Word] = []
-    stop = len(text) if stop is None else stop
-    while position < stop:
+    while position < len(text):
         char = text[position]
         if char in SPACES:
             position += 1
         elif char == "#":
             newline = text.find("\n", position)
-            position = stop if newline < 0 else newline + 1
+            position = len(text) if newline < 0 else newline + 1
         elif char == ";" or char == "{":
             if not words:
                 raise _unexpected(text, position, path)

@@ -44,8 +44,6 @@ class Reading(NamedTuple):
     # With its zone, by the service's clock.
     service_time: datetime
     warnings: list[str]
-    # Why resource_name is not known.
-    name_error: ImdsError | None
     # Whether the answer was a 200 without a document.
     empty_body: bool
 
@@ -73,13 +71,8 @@ class ImdsNameError(ImdsError):
         self.retry_in = error.retry_in
 
 
-def read_events(client: ImdsClient, resource_name: str | None = None, deadline: float | None = None) -> Reading:
-    """Read the current events. Without C(resource_name), the service is asked for this host's name."""
-    return Reader(client, resource_name).read(deadline)
-
-
 class Reader:
-    """Reads the events of one host, as often as wanted. It asks for the host's name only until the service has told it."""
+    """Reads the events of one host, as often as wanted. Without C(resource_name), it asks for the host's name until the service has told it."""
 
     def __init__(self, client: ImdsClient, resource_name: str | None = None, ask_name: bool = True) -> None:
         self.client = client
@@ -115,7 +108,6 @@ class Reader:
             self.resource_name,
             answer.service_time,
             warnings + self._document.warnings,
-            self._name_error,
             not answer.body.strip(),
         )
 

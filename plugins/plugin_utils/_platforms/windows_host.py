@@ -47,7 +47,7 @@ WATCH_SECONDS = 0.8
 SERVED = ("established", "closewait", "5", "8")
 """The states of connections that are served still, by their names and numbers."""
 ENDED = ("timewait", "11")
-RECENT_UNKNOWN, LONG_AGO = 0.0, 60.0
+LONG_AGO = 60.0
 
 
 def _parts(line: str) -> tuple[int, str, int, str]:

@@ -48,7 +48,7 @@ def in_order(balancers: Iterable[Each], direction: str) -> list[Each]:
     return list(balancers) if direction == "out" else list(balancers)[::-1]
 
 
-def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result] = (), check_mode: bool = False) -> RoleResult:
+def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result]) -> RoleResult:
     """The C(load_balancer_result) for the balancers of a host whose turn has come.
 
     C(balancers): the settings of each, the outermost first. C(acts): as for C(judge), each with the number of its balancer from 0 in C(balancer).
@@ -56,7 +56,7 @@ def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Seque
     told: RoleResult = {}
     for number, settings in in_order(enumerate(balancers), direction):
         mine = _acts_at(number, acts)
-        result = judge(settings, direction, mine, check_mode)
+        result = judge(settings, direction, mine)
         told = _after(told, result) if told else result
         if not _goes_on(result, direction, mine):
             break

@@ -83,12 +83,11 @@ class LoadBalancers:
 
     # Tokens
 
-    def new_token(self, seconds=None):
+    def new_token(self):
         with self._lock:
-            seconds = self.token_seconds if seconds is None else seconds
             token = "token-" + uuid.uuid4().hex
-            self._tokens[token] = self._monotonic() + seconds
-            return {"token_type": "Bearer", "expires_in": seconds, "access_token": token}
+            self._tokens[token] = self._monotonic() + self.token_seconds
+            return {"token_type": "Bearer", "expires_in": self.token_seconds, "access_token": token}
 
     def check_token(self, header):
         with self._lock:

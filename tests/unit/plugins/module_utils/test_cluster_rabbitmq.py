@@ -47,7 +47,7 @@ class Tools(ScriptedTools):
     open = ()
     tried = ()
 
-    def accepts(self, host, port, seconds=1.0):
+    def accepts(self, host, port):
         self.tried = [*self.tried, (host, port)]
         return port in self.open
 

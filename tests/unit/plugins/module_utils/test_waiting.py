@@ -9,7 +9,7 @@ import math
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient, ImdsError, ImdsProtocolError, ImdsSetupError, ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import Selection, SelectionError
-from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader, Wait, read_events, timeout_message
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader, Wait, timeout_message
 
 from tests.support.service import Clock, Service, document, drop, event
 
@@ -34,7 +34,7 @@ def started(event_id="a"):
 
 def test_a_reading(clock):
     with Service(document(event("a"), incarnation="7")) as service:
-        reading = read_events(client_of(service, clock))
+        reading = Reader(client_of(service, clock)).read()
     assert [found["event_id"] for found in reading.events] == ["a"]
     assert reading.events[0]["affects_host"] is True
     assert reading.events[0]["seconds_until_not_before"] == 900
@@ -46,7 +46,7 @@ def test_a_reading(clock):
 
 def test_the_name_is_not_asked_where_it_is_given(clock):
     with Service(document(event("a"))) as service:
-        reading = read_events(client_of(service, clock), resource_name=" backend_in_0 ")
+        reading = Reader(client_of(service, clock), resource_name=" backend_in_0 ").read()
     assert len(service.seen) == 1
     assert reading.resource_name == "backend_in_0"
     assert reading.events[0]["affects_host"] is True
@@ -55,14 +55,14 @@ def test_the_name_is_not_asked_where_it_is_given(clock):
 @pytest.mark.parametrize("body", [b"", b" \r\n"])
 def test_an_empty_body_is_no_events(clock, body):
     with Service(body) as service:
-        reading = read_events(client_of(service, clock), NAME)
+        reading = Reader(client_of(service, clock), NAME).read()
     assert (reading.events, reading.document_incarnation) == ([], 0)
 
 
 @pytest.mark.parametrize("name", [404, 500, 400, "<html>", drop])
 def test_the_service_does_not_tell_the_name(clock, name):
     with Service(document(event("a")), name=name) as service:
-        reading = read_events(client_of(service, clock))
+        reading = Reader(client_of(service, clock)).read()
     assert reading.events[0]["affects_host"] is None
     assert reading.resource_name is None
     assert "resource_name" in reading.warnings[0]
@@ -70,7 +70,7 @@ def test_the_service_does_not_tell_the_name(clock, name):
 
 def test_the_name_is_asked_within_the_deadline(clock):
     with Service(document(event("a")), name=503) as service:
-        reading = read_events(client_of(service, clock), deadline=clock.now + 2)
+        reading = Reader(client_of(service, clock)).read(clock.now + 2)
     assert clock.slept == [1]
     assert reading.events[0]["affects_host"] is None
 
@@ -84,7 +84,7 @@ def test_the_name_is_needed(clock):
 def test_what_is_no_document(clock, answer):
     with Service(answer if isinstance(answer, bytes) else (200, answer, {})) as service:
         with pytest.raises(ImdsProtocolError) as caught:
-            read_events(client_of(service, clock), NAME)
+            Reader(client_of(service, clock), NAME).read()
     assert service.url in str(caught.value)
     assert caught.value.status == 200
     assert clock.slept == []
@@ -92,7 +92,7 @@ def test_what_is_no_document(clock, answer):
 
 def test_a_redirect_is_no_empty_list(clock):
     with Service((302, "", {"Location": "http://portal.example.org"})) as service, pytest.raises(ImdsProtocolError):
-        read_events(client_of(service, clock), NAME)
+        Reader(client_of(service, clock), NAME).read()
 
 
 def test_the_same_bytes_are_not_parsed_again_but_time_goes_on(clock, monkeypatch):
