@@ -366,7 +366,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe
@@ -383,9 +383,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     RESTORING,
     HoldError,
     Store,
-    check_writable,
-    scan_records,
-    utc_now,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
@@ -443,10 +440,7 @@ def observe(haproxy, store, names, places=()):
         "missing": [name for name in names or [] if not seen.backends_of(name)],
         "holds": holds,
         "other_holds": records.others,
-        "addresses": own_addresses(),
-        "network": network_of(),
-        "state_dir_problem": state_dir_problem(store.state_dir),
-        "time": utc_now(),
+        **machine_facts(store.state_dir),
         "absent": False,
     }
 
@@ -462,20 +456,9 @@ def observe_absent(store):
         # No HAProxy runs, so none of the records belongs to another one.
         "holds": store.records(KIND),
         "other_holds": [],
-        "addresses": own_addresses(),
-        "network": network_of(),
-        "state_dir_problem": state_dir_problem(store.state_dir),
-        "time": utc_now(),
+        **machine_facts(store.state_dir),
         "absent": True,
     }
-
-
-def state_dir_problem(state_dir):
-    try:
-        check_writable(state_dir)
-    except HoldError as error:
-        return str(error)
-    return None
 
 
 def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):
@@ -563,14 +546,6 @@ def is_idle(servers, awaited, twice=None):
     )
 
 
-def records_at(state_dir):
-    """The records that can be read, if nothing tells to which HAProxy they belong."""
-    try:
-        return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
-    except HoldError:
-        return []
-
-
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -589,7 +564,7 @@ def main():
     try:
         result = run(module.params, module.check_mode, still_wanted=end_unless_read)
     except (HaproxyError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error), other_holds=records_at(module.params["state_dir"]))
+        module.fail_json(msg=str(error), other_holds=readable_records(module.params["state_dir"], KIND))
     module.exit_json(changed=False, **result)
 
 

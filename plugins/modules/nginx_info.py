@@ -290,15 +290,12 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
     Store,
-    check_writable,
-    scan_records,
-    utc_now,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
@@ -359,10 +356,7 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
         "present": sorted(present),
         "holds": seen.holds,
         "other_holds": seen.others,
-        "addresses": own_addresses(),
-        "network": network_of(),
-        "state_dir_problem": state_dir_problem(store.state_dir),
-        "time": utc_now(),
+        **machine_facts(store.state_dir),
         "clock": watch.at,
         "idle": not missing and is_idle(seen.servers, awaited, twice),
     }
@@ -415,22 +409,6 @@ def rights_problem(nginx, servers):
     return None
 
 
-def state_dir_problem(state_dir):
-    try:
-        check_writable(state_dir)
-    except HoldError as error:
-        return str(error)
-    return None
-
-
-def records_at(state_dir):
-    """The records that can be read, if nothing tells to which nginx they belong."""
-    try:
-        return [record for record in scan_records(state_dir)[0] if record["kind"] == KIND]
-    except HoldError:
-        return []
-
-
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -447,7 +425,7 @@ def main():
     try:
         result = run(module.params, module.check_mode, module.run_command, still_wanted=end_unless_read)
     except (NginxError, ConfigurationError, ConnectionsError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error), other_holds=records_at(module.params["state_dir"]))
+        module.fail_json(msg=str(error), other_holds=readable_records(module.params["state_dir"], KIND))
     module.exit_json(changed=False, **result)
 
 

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What every look at a balancer tells of the machine on which it runs, whatever kind of balancer that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_writable, scan_records, utc_now
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
+
+
+def machine_facts(state_dir: str) -> dict[str, Any]:
+    """The machine's addresses, its network, its time, and a sentence if no record could be written into the folder."""
+    problem = None
+    try:
+        check_writable(state_dir)
+    except HoldError as error:
+        problem = str(error)
+    return {"addresses": own_addresses(), "network": network_of(), "state_dir_problem": problem, "time": utc_now()}
+
+
+def readable_records(state_dir: str, kind: str) -> list[Record]:
+    """The records of this kind that can be read, if nothing tells to which balancer they belong."""
+    try:
+        return [record for record in scan_records(state_dir)[0] if record["kind"] == kind]
+    except HoldError:
+        return []
