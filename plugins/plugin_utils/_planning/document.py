@@ -18,6 +18,7 @@ C(memory)    the memory that the former pass wrote, empty at first
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -218,7 +219,26 @@ class MachineObservation:
         at: float = self.result.get("at", now)
         return now if self.is_new else at
 
+    @property
+    def looked_at(self) -> float | None:
+        """When it was looked at, by the controller's clock. None if there was no look, or if news have ended the last one."""
+        at: float | None = self.result.get("at", self.result.get("began"))
+        return None if self.result.get("ended") else at
 
+    @property
+    def waited_for(self) -> Collection[str]:
+        """The names of the servers for whose last requests the look has waited."""
+        names: Collection[str] = (self.result.get("look") or {}).get("wait_for") or ()
+        return names
+
+    def looks(self, twice: bool) -> int:
+        """As how many looks in a row it counts. C(twice): whether it counts as two, such as a look that has waited for the end of the last request."""
+        if not self.is_new:
+            return 0
+        return 2 if twice else 1
+
+
+NOT_LOOKED_AT = MachineObservation("", {}, None)
 Machines = dict[str, MachineObservation]
 """The observations of the machines on which balancers run, by their keys."""
 
@@ -236,7 +256,7 @@ class Document:
 
     def machine(self, key: str) -> MachineObservation:
         """The observation with this key; an empty one if there was no look."""
-        return self.machines.get(key) or MachineObservation(key, {}, None)
+        return self.machines.get(key) or NOT_LOOKED_AT
 
 
 def _read_records(found: list[Json] | None, where: str) -> list[Record] | None:

@@ -131,6 +131,21 @@ def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
     )
 
 
+def longest_waits(settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float]) -> dict[str, float]:
+    """Per server whose last requests a look waits for: the seconds without a new request that must pass. The arguments are those of C(Provider.looks)."""
+    found: dict[str, float] = {}
+    for name, values in settings:
+        if name in waits:
+            found[values["server"]] = max(found.get(values["server"], 0.0), waits[name])
+    return found
+
+
+def look_at_servers(key: str, machine: str, module: str, options: Options, waits: Mapping[str, float]) -> NextLook:
+    """The C(NextLook) at the servers that its options name. C(waits): what C(longest_waits) returned."""
+    wait_for = [server for server in options["servers"] if server in waits]
+    return NextLook(key, machine, module, options, wait_for, max((waits[server] for server in wait_for), default=0.0))
+
+
 class Provider:
     """One kind of balancer. This base class is also the provider of hosts that have no balancer."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 KIND = "azure_address"
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "restoring": HELD, "changed_meanwhile": CHANGED}
-NOT_LOOKED_AT = MachineObservation("", {}, None)
 STEP_SECONDS = 20.0
 """Seconds that one step may take. Azure refuses a write while another one of the same load balancer goes on, so hosts of one pool wait for each other."""
 
@@ -113,9 +112,9 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         state=address["admin_state"],
         serves=address["admin_state"] != words.DOWN,
         busy=words.still_there(settings, address),
-        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
+        seen=machine.looked_at,
         # Azure has said that it is done. Only the host itself can tell more.
-        looks=0 if not machine.is_new else 1 if in_rotation else 2,
+        looks=machine.looks(twice=not in_rotation),
         condition=condition,
         held_by=frozenset(map(fold, address["held_by"])),
         # If the run that took it out was cut off, the record must say that it is out. Otherwise, what a person sets would count as a loss.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
@@ -23,6 +23,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Provider,
     Searched,
     Traffic,
+    longest_waits,
+    look_at_servers,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
@@ -35,7 +37,6 @@ CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "ch
 """The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
 TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
 """The fields of a server that haproxy_hold returns as haproxy_info does."""
-NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
@@ -138,10 +139,7 @@ class Haproxy(Provider):
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
-        draining: dict[str, float] = {}
         for name, values in settings:
-            if name in waits:
-                draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
             for machine, key in _keys(values):
                 first: tuple[str, Options] = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
                 _machine, options = found.setdefault(key, first)
@@ -153,10 +151,9 @@ class Haproxy(Provider):
                 if values["server"] not in options["servers"]:
                     options["servers"].append(values["server"])
                 options["addresses"].extend(searched(name, key))
+        longest = longest_waits(settings, waits)
         for key, (machine, options) in found.items():
-            wait_for = [server for server in options["servers"] if server in draining]
-            quiet = max((draining[server] for server in wait_for), default=0.0)
-            yield NextLook(key, machine, "haproxy_info", options, wait_for, quiet)
+            yield look_at_servers(key, machine, "haproxy_info", options, longest)
 
     def read(self, result: Json, options: Options) -> Json:
         if result.get("absent"):
@@ -262,8 +259,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
     count = None
     if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
         count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0), machine.result.get("at"))
-    # A look that waited for the end of the last session counts as two.
-    is_waited_for = not leads_to and settings["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
+    is_waited_for = not leads_to and settings["server"] in machine.waited_for
     return Place(
         name=label,
         machine=name,
@@ -272,8 +268,8 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         serves=server["in_service"],
         busy=words.still_there(label, server, leads_to),
         count=count,
-        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
-        looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
+        seen=machine.looked_at,
+        looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
         must_go_out=_must_go_out(settings, server, condition, owner),

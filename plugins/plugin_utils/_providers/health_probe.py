@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Provider, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 KIND = "health_probe"
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
-NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
 def _key(settings: BalancerSettings) -> str:
@@ -104,7 +103,6 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         recent = result["closed_ago"] < result["quiet_for"] + words.RECENT
         process = f"came before {result['clock']}" if new or recent else "nothing came"
         count = Count(process, result["clock"], 0, result["quiet_for"], result.get("at"))
-    is_waited_for = bool((result.get("look") or {}).get("wait_for"))
     return Place(
         name=label,
         machine=settings["host"],
@@ -113,8 +111,8 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         serves=answer["state"] != "failing",
         busy=words.still_there(settings, result),
         count=count,
-        seen=None if result.get("ended") else result.get("at", result.get("began")),
-        looks=0 if not machine.is_new else 2 if is_waited_for and result["idle"] else 1,
+        seen=machine.looked_at,
+        looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(answer, condition),

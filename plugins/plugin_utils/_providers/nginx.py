@@ -10,9 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    FREE,
+    HELD,
+    Group,
+    NextLook,
+    Place,
+    Provider,
+    Searched,
+    Traffic,
+    longest_waits,
+    look_at_servers,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
@@ -21,7 +33,6 @@ if TYPE_CHECKING:
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """The conditions of a server in the result of nginx_info, and what they mean for the plan."""
-NOT_LOOKED_AT = MachineObservation("", {}, None)
 
 
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
@@ -76,10 +87,7 @@ class Nginx(Provider):
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
-        draining: dict[str, float] = {}
-        for name, values in settings:
-            if name in waits:
-                draining[values["server"]] = max(draining.get(values["server"], 0.0), waits[name])
+        for _name, values in settings:
             for machine, key in _keys(values):
                 _machine, options = found.setdefault(key, (machine, {"servers": [], "files": []}))
                 if values["configuration"]:
@@ -87,10 +95,9 @@ class Nginx(Provider):
                 if values["server"] not in options["servers"]:
                     options["servers"].append(values["server"])
                 options["files"].extend(path for path in values["files"] if path not in options["files"])
+        longest = longest_waits(settings, waits)
         for key, (machine, options) in found.items():
-            wait_for = [server for server in options["servers"] if server in draining]
-            quiet = max((draining[server] for server in wait_for), default=0.0)
-            yield NextLook(key, machine, "nginx_info", options, wait_for, quiet)
+            yield look_at_servers(key, machine, "nginx_info", options, longest)
 
     def read(self, result: Json, options: Options) -> Json:
         problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))
@@ -137,8 +144,7 @@ def _place(name: str, machine: MachineObservation, server: Json) -> Place:
     label = words.place_name(name, server)
     condition = CONDITIONS[server["condition"]]
     in_rotation = server["in_service"]
-    # A look that waited for the end of the last connection counts as two.
-    is_waited_for = server["server"] in ((machine.result.get("look") or {}).get("wait_for") or ())
+    is_waited_for = server["server"] in machine.waited_for
     return Place(
         name=label,
         machine=name,
@@ -146,8 +152,8 @@ def _place(name: str, machine: MachineObservation, server: Json) -> Place:
         state=words.state_of(server),
         serves=in_rotation,
         busy=words.still_there(label, server),
-        seen=None if machine.result.get("ended") else machine.result.get("at", machine.result.get("began")),
-        looks=0 if not machine.is_new else 2 if is_waited_for and server["idle"] else 1,
+        seen=machine.looked_at,
+        looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
         must_go_out=_must_go_out(server, condition),

@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_failed,
     is_skipped,
     is_unreachable,
+    trouble_at,
     without_answer,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
@@ -91,12 +92,9 @@ class Haproxy(Balancer):
         in_rotation = out and any(server["admin_state"] == "ready" for server in gathered(acts, "servers"))
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
-        trouble.extend(sentence for act in acts for sentence in _trouble(act))
-        # Nothing is known about a machine that was left out.
-        asked = {act["item"] for act in acts}
-        trouble.extend(f"{machine} was not asked." for machine in hosts if machine not in asked)
+        trouble.extend(trouble_at(hosts, acts))
         return {
-            "done": bool(hosts) and asked.issuperset(hosts) and not (nowhere or failed_hosts or in_rotation or waits),
+            "done": bool(hosts) and {act["item"] for act in acts}.issuperset(hosts) and not (nowhere or failed_hosts or in_rotation or waits),
             "changed": any(map(is_changed, acts)),
             "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
             "failed_hosts": failed_hosts,
@@ -119,17 +117,6 @@ class Haproxy(Balancer):
 
 def _is_absent(results: Iterable[Result], machines: Sequence[str]) -> bool:
     return sum(bool(result.get("absent")) for result in results) == len(machines)
-
-
-def _trouble(act: Result) -> Iterator[str]:
-    """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
-    machine = act["item"]
-    if is_unreachable(act):
-        yield f"{machine} cannot be reached."
-    elif is_failed(act):
-        yield f"{machine}: {act.get('msg')}"
-    for key in ("conflicts", "refused", "waiting_for"):
-        yield from (f"{machine}: {told}" for told in act.get(key) or ())
 
 
 def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:

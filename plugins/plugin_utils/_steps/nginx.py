@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_failed,
     is_skipped,
     is_unreachable,
+    trouble_at,
     without_answer,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
@@ -110,12 +111,9 @@ class Nginx(Balancer):
         failed_hosts = without_answer(acts)
         out = direction == "out"
         in_rotation = out and any(not server["down"] for server in gathered(acts, "servers"))
-        trouble = [sentence for act in acts for sentence in _trouble(act)]
-        # Nothing is known about a machine that was left out.
-        asked = {act["item"] for act in acts}
-        trouble.extend(f"{machine} was not asked." for machine in hosts if machine not in asked)
+        trouble = trouble_at(hosts, acts)
         return {
-            "done": bool(hosts) and asked.issuperset(hosts) and not (failed_hosts or in_rotation),
+            "done": bool(hosts) and {act["item"] for act in acts}.issuperset(hosts) and not (failed_hosts or in_rotation),
             "changed": any(map(is_changed, acts)),
             "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
             "failed_hosts": failed_hosts,
@@ -129,17 +127,6 @@ class Nginx(Balancer):
         if not settings["hosts"]:
             return ["load_balancer_hosts is empty"]
         return [sentence for look in looks for sentence in _busy_on(settings, look)]
-
-
-def _trouble(act: Result) -> Iterator[str]:
-    """Sentences about one machine: why the hold could not be put or released there, and what somebody else changed."""
-    machine = act["item"]
-    if is_unreachable(act):
-        yield f"{machine} cannot be reached."
-    elif is_failed(act):
-        yield f"{machine}: {act.get('msg')}"
-    for key in ("conflicts", "refused"):
-        yield from (f"{machine}: {told}" for told in act.get(key) or ())
 
 
 def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:

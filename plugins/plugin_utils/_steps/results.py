@@ -64,6 +64,21 @@ def without_answer(results: Sequence[Result]) -> list[str]:
     return [result["item"] for result in results if is_failed(result)] + [result["item"] for result in results if is_unreachable(result)]
 
 
+def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:
+    """Sentences about the machines of a balancer: what failed there, what somebody else changed, and which of them were not asked."""
+    found: list[str] = []
+    for act in acts:
+        if is_unreachable(act):
+            found.append(f"{act['item']} cannot be reached.")
+        elif is_failed(act):
+            found.append(f"{act['item']}: {act.get('msg')}")
+        for key in ("conflicts", "refused", "waiting_for"):
+            found.extend(f"{act['item']}: {told}" for told in act.get(key) or ())
+    asked = {act["item"] for act in acts}
+    # Nothing is known about a machine that was left out.
+    return found + [f"{machine} was not asked." for machine in machines if machine not in asked]
+
+
 def gathered(results: Iterable[Result], key: str) -> list[Any]:
     """The lists that the results have under a key, as one list."""
     return [entry for result in results for entry in result.get(key) or ()]
