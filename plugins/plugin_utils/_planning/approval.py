@@ -17,8 +17,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     drain_until,
     is_fresh,
     is_ready,
+    is_ready_outside,
     silent_for,
-    unready_from_outside,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -167,10 +167,7 @@ def _may_be_approved(
 
 
 def _is_ready(host: Host, drains: Mapping[str, Drain], event: Event, steps: Mapping[str, Step], outside: bool) -> bool:
-    drain, taken = drains[host.name], steps.get(host.name)
-    if outside and host.observation.is_silent:
-        return unready_from_outside(host, drain, event, taken) is None
-    return is_ready(host, drain, event, taken)
+    return (is_ready_outside if outside else is_ready)(host, drains[host.name], event, steps.get(host.name))
 
 
 def _from_outside(host: Host, event: Event, observed: Observed) -> Json:

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     LOOKS,
@@ -183,14 +183,11 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         for name in event.members
     }
 
-    def urgency(name: str) -> tuple[Any, ...]:
-        events = lacking[name]
-        at = events[0].not_before_at
+    def order(name: str) -> tuple[Any, ...]:
         # The hosts that must go out regardless of the minimum come first, because the minimum of the others depends on them.
-        forced = must_yield(observed.hosts[name], events, observed.now)
-        return (not forced, not any(event.started for event in events), at is None, at or 0, events[0].key, name)
+        return not must_yield(observed.hosts[name], lacking[name], observed.now), *urgency(lacking[name]), name
 
-    for name in sorted(lacking, key=urgency):
+    for name in sorted(lacking, key=order):
         host, events = observed.hosts[name], lacking[name]
         least = None if must_yield(host, events, observed.now) else host.settings.min_in_service
         short = None if least is None else below_minimum(host, observed.hosts, leaving)

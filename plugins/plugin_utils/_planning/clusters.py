@@ -10,10 +10,11 @@ counts until it is back. Like the minimum in service, this gives way shortly bef
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_given_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
@@ -34,7 +35,7 @@ def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict
     for cluster in sorted({cluster for host in observed.hosts.values() for cluster in clusters_of(host).values()}):
         members = [host for host in observed.hosts.values() if cluster in clusters_of(host).values()]
         out = [host.name for host in members if _is_out(host, cluster, observed)]
-        for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _urgency(host, preparing, observed)):
+        for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _order(host, preparing[host.name])):
             if out and not must_yield(host, preparing[host.name], observed.now):
                 waits.setdefault(host.name, f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other")
             else:
@@ -54,9 +55,7 @@ def _names(host: Host, cluster: Cluster) -> list[tuple[str, str]]:
     return [(cluster[0], name) for name, found in clusters_of(host).items() if found == cluster]
 
 
-def _urgency(host: Host, preparing: dict[str, list[Event]], observed: Observed) -> tuple[Any, ...]:
+def _order(host: Host, events: Sequence[Event]) -> tuple[Any, ...]:
     """Who has begun goes on. Then the most urgent goes first."""
-    events = preparing[host.name]
-    at = events[0].not_before_at
     begun = any(event.key in host.held_ids for event in events)
-    return (not begun, not any(event.started for event in events), at is None, at or 0, events[0].key, host.name)
+    return not begun, *urgency(events), host.name

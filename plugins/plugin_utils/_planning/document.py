@@ -72,7 +72,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainSettings:
     ports: list[int]
     timeout: float
     steps: list[DrainStep]     # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
@@ -84,7 +84,7 @@ class Drain:
 
 
 @dataclass(frozen=True)
-class Restore:
+class RestoreSettings:
     timeout: float
     unanswered: str = "refuse"
     ask: Json | None = None    # None: a journal of a version that did not ask
@@ -99,8 +99,8 @@ class Settings:
     min_in_service: int | str
     unknown_resources: str
     load_balancers: list[BalancerSettings]  # one or more, the outermost first; only its provider reads one, except for C(provider) and C(quiet)
-    drain_host: Drain
-    restore_service: Restore
+    drain_host: DrainSettings
+    restore_service: RestoreSettings
     may_be_off: bool = False
     outside: Json | None = None  # how approvals are sent where no VM can; only _steps/approve_event.py reads it, except for C(title)
 
@@ -290,8 +290,8 @@ def _read_settings(found: Json, where: str) -> Settings:
         files = {key: key for key in ("before", "after") if drain.get(key)}
         drain = dict(drain, steps=steps_of(services=drain.get("services"), **files))
     inner = {
-        "drain_host": typed(Drain, drain, f"drain_host in {where}"),
-        "restore_service": typed(Restore, found.get("restore_service"), f"restore_service in {where}"),
+        "drain_host": typed(DrainSettings, drain, f"drain_host in {where}"),
+        "restore_service": typed(RestoreSettings, found.get("restore_service"), f"restore_service in {where}"),
     }
     # A journal of version 0.1.0 has one balancer only.
     return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
@@ -171,6 +171,12 @@ def name_members(event: Event, hosts: dict[str, Host], now: float) -> None:
         return
     add_new(event.hosts, event.members)
     event.targets = [hosts[name].resource_name for name in event.members]
+
+
+def urgency(events: Sequence[Event]) -> tuple[Any, ...]:
+    """The key by which hosts are sorted, the most urgent first. C(events): those of a host, its own most urgent first."""
+    at = events[0].not_before_at
+    return not any(event.started for event in events), at is None, at or 0, events[0].key
 
 
 def add_new(known: list[str], names: Iterable[str]) -> None:

@@ -172,6 +172,13 @@ def unready_from_outside(host: Host, drain: Drain, event: Event, step: Step | No
     return f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now" if own else None
 
 
+def is_ready_outside(host: Host, drain: Drain, event: Event, step: Step | None) -> bool:
+    """Whether the host is ready for an event that is approved from outside. A host that cannot be reached is, if all that is known says so."""
+    if host.observation.is_silent:
+        return unready_from_outside(host, drain, event, step) is None
+    return is_ready(host, drain, event, step)
+
+
 def found_ready(host: Host, events: Iterable[Event]) -> list[str]:
     """The events for which the host is known to have been ready. C(events): those for which it is ready now."""
     if host.in_rotation or host.blind or host.fatal:

@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_given_back,
     is_over,
     is_owed,
+    is_ready_outside,
     maintenance,
     silenced_by_own_tasks,
     silent_for,
@@ -36,8 +37,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJ
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
 """States, the most urgent first."""
-
-
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -206,16 +205,11 @@ def _told_silent(decided: Decided, host: Host, event: Event, busy: str, failed: 
     if unready:
         busy += f"; not approved through {ways}: {unready}"
     elif ways and not is_not_ours(event, observed):
-        others = [member.name for member in observed.members(event) if member is not host and not _is_ready_outside(decided, member, event)]
+        members = [member for member in observed.members(event) if member is not host]
+        others = [member.name for member in members if not is_ready_outside(member, decided.drains[member.name], event, decided.step(member))]
         why = doubt(event, observed) or (is_sent_outside(event, observed) and others and f"waits for {', '.join(others)}")
         busy += f"; {why}" if why else ""
     return Told("unobserved", busy + failed, event.deadline)
-
-
-def _is_ready_outside(decided: Decided, host: Host, event: Event) -> bool:
-    if host.observation.is_silent:
-        return unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) is None
-    return decided.is_ready(host, event)
 
 
 def _told_of_namesake(host: Host, event: Event) -> Told:
