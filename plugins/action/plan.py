@@ -23,7 +23,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY, ROLES
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
@@ -38,7 +39,6 @@ GONE = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
 """The observation of a host that has left the play."""
 OF_ANSIBLE = ("turn", "acts", "ansible_loop_var", "invocation", "failed", "_ansible_no_log", "_ansible_item_label", "_ansible_delegated_vars")
 """The keys of the result of a turn that do not belong to the observation."""
-RESULTS = ("load_balancer", "drain_host", "approve_event", "restore_service")
 SHOWN = ("warnings", "messages", "table")
 
 display = Display()
@@ -263,7 +263,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _results(facts):
-        results = {role: facts[f"{role}_result"] for role in RESULTS if f"{role}_result" in facts}
+        results = {role: facts[f"{role}_result"] for role in ROLES if f"{role}_result" in facts}
         results["failure"] = facts.get("graceful_azure_failure")
         return results
 
@@ -298,10 +298,7 @@ class ActionModule(ActionBase):
     @staticmethod
     def _line(world, outcome):
         """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
-        hosts = {
-            name: {key: decision[key] for key in ("state", "reason", "until", "events", "step")}
-            for name, decision in outcome["hosts"].items()
-        }
+        hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
         return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "world": world}
 
     @staticmethod

@@ -45,6 +45,8 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CALL_SECONDS = 10.0
 CONNECT_SECONDS = 1.0
 OUTPUT_LIMIT = 16 << 20
+# How many names a sentence lists.
+LISTED = 3
 
 # Conditions, besides those of every thing.
 DRAINING = "draining"
@@ -125,7 +127,7 @@ class Tools:
         if not answer or isinstance(getattr(answer[0], "reason", answer[0]), socket.timeout):
             raise MemberError("%s %s was not answered within %g seconds." % (method, shown, seconds))
         if isinstance(answer[0], Exception):
-            raise MemberError("%s %s failed: %s." % (method, shown, _why(answer[0]))) from answer[0]
+            raise MemberError("%s %s failed: %s." % (method, shown, reason_of(answer[0]))) from answer[0]
         return answer[0]
 
     def accepts(self, host: str, port: int) -> bool:
@@ -142,7 +144,7 @@ class Tools:
             with open(path, encoding="utf-8") as stream:
                 found = stream.readline(65536).strip()
         except (OSError, ValueError) as error:
-            raise MemberError("The file %s cannot be read: %s." % (path, _why(error))) from error
+            raise MemberError("The file %s cannot be read: %s." % (path, reason_of(error))) from error
         if not found:
             raise MemberError("The first line of the file %s is empty." % path)
         return found
@@ -166,7 +168,7 @@ def tls_context(ca_cert: str | None = None, validate_certs: bool = True, client_
             context.load_cert_chain(client_cert, client_key or None)
     except (OSError, ValueError) as error:
         files = ", ".join(str(path) for path in (ca_cert, client_cert, client_key) if path)
-        raise MemberError("The certificates cannot be used (%s): %s." % (files, _why(error))) from error
+        raise MemberError("The certificates cannot be used (%s): %s." % (files, reason_of(error))) from error
     return context
 
 
@@ -456,5 +458,11 @@ def _without_login(url: str) -> str:
     return before.split("://")[0] + "://" + after if at and "://" in before else url
 
 
-def _why(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """The reason of an error in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def listed(names: list[str]) -> str:
+    """The first of these names, and how many more there are."""
+    return ", ".join(names[:LISTED]) + (" and %d more" % (len(names) - LISTED) if len(names) > LISTED else "")

@@ -18,7 +18,7 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, listed, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,6 @@ URL = "http://127.0.0.1:8500"
 MAINTENANCE = "_node_maintenance"
 # What an agent calls a member of its cluster that answers.
 ALIVE = 1
-# How many names a sentence lists.
-LISTED = 3
 
 
 class Consul(Member):
@@ -128,8 +126,7 @@ class Consul(Member):
                     raise self._nonsense(path, "an entry has no node or no checks") from None
             others = sorted((offers[True] | offers[False]) - {node})
             if node in offers[True] and others and not offers[True] - {node}:
-                listed = ", ".join(others[:LISTED]) + (" and %d more" % (len(others) - LISTED) if len(others) > LISTED else "")
-                return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed)
+                return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed(others))
         return None
 
     def _agent(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, reason_of, tls_context
 
 if TYPE_CHECKING:
     import ssl
@@ -358,7 +358,7 @@ def _read(path: str) -> dict[str, Any]:
         with open(path) as stream:
             text = stream.read()
     except (OSError, ValueError) as error:
-        raise MemberError("The kubeconfig %s cannot be read: %s." % (path, getattr(error, "strerror", None) or error)) from error
+        raise MemberError("The kubeconfig %s cannot be read: %s." % (path, reason_of(error))) from error
     try:
         config = json.loads(text)
     except ValueError:

@@ -17,7 +17,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,6 @@ BETWEEN_NODES = ("clustering", "clustering/ssl")
 ANY = {"::": "::1", "0.0.0.0": "127.0.0.1"}
 # Seconds for a command. Each starts a virtual machine of Erlang.
 SECONDS = 20.0
-# How many queues a sentence lists.
-LISTED = 3
 
 
 class RabbitMQ(Member):
@@ -135,8 +133,7 @@ class RabbitMQ(Member):
             if code != CHECK_FAILED or not isinstance(found.get("queues"), list):
                 raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, _told(err or out, code)))
             names = [str(queue.get("readable_name") or queue.get("name")) for queue in found["queues"] if isinstance(queue, dict)]
-            listed = ", ".join(names[:LISTED]) + (" and %d more" % (len(names) - LISTED) if len(names) > LISTED else "")
-            return "without %s, queues %s: %s" % (node, why, listed)
+            return "without %s, queues %s: %s" % (node, why, listed(names))
         return None
 
     def _json(self, program: str, command: str) -> dict[str, Any]:

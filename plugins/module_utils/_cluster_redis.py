@@ -19,7 +19,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class Server:
         try:
             self._socket = connect(address, CONNECT_SECONDS)
         except OSError as error:
-            raise MemberError("%s cannot be reached: %s." % (self.name, _why(error))) from error
+            raise MemberError("%s cannot be reached: %s." % (self.name, reason_of(error))) from error
         try:
             if password:
                 self.call("AUTH", *([username] if username else []), password, told="AUTH")
@@ -87,7 +87,7 @@ class Server:
         except socket.timeout as error:
             raise MemberError("%s did not answer %s within %g seconds." % (self.name, told, ANSWER_SECONDS)) from error
         except OSError as error:
-            raise MemberError("%s did not answer %s: %s." % (self.name, told, _why(error))) from error
+            raise MemberError("%s did not answer %s: %s." % (self.name, told, reason_of(error))) from error
         except (ValueError, RecursionError) as error:
             raise MemberError("%s answered %s with something that Redis does not send." % (self.name, told)) from error
         if isinstance(answer, Refused):
@@ -460,7 +460,3 @@ def _pairs(answer: object, server: Server) -> dict[str, str]:
     if not isinstance(answer, list):
         raise MemberError("%s tells nothing of a server that it knows: %r." % (server.name, answer))
     return dict(zip(answer[::2], answer[1::2]))
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

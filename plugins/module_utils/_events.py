@@ -127,11 +127,11 @@ def parse_document(document: object, api_version: str, resource_name: str | None
     Without C(resource_name), affects_host is null. Without C(service_time), seconds_until_not_before is null.
     """
     if not isinstance(document, dict):
-        raise EventsError(f"it is {_json_type(document)} instead of an object")
+        raise EventsError(f"it is {json_type(document)} instead of an object")
     incarnation = _incarnation(document)
     entries = document.get("Events")
     if not isinstance(entries, list):
-        raise EventsError("Events is {0} instead of an array".format(_json_type(entries) if "Events" in document else "missing"))
+        raise EventsError("Events is {0} instead of an array".format(json_type(entries) if "Events" in document else "missing"))
 
     preview = api_version == PREVIEW
     own_name: str | None = None
@@ -173,7 +173,7 @@ def _incarnation(document: dict[str, Any]) -> int:
 
 def _parse_event(entry: object, preview: bool, warnings: list[str]) -> Event:
     if not isinstance(entry, dict):
-        raise EventsError(f"an entry of Events is {_json_type(entry)} instead of an object")
+        raise EventsError(f"an entry of Events is {json_type(entry)} instead of an object")
     event_id = entry.get("EventId")
     if not isinstance(event_id, str) or not event_id.strip():
         raise EventsError("the EventId of an event is {0} instead of a string".format(clip(event_id) if "EventId" in entry else "missing"))
@@ -255,6 +255,7 @@ def _clean(text: str) -> str:
     return text
 
 
-def _json_type(value: object) -> str:
+def json_type(value: object) -> str:
+    """What kind of JSON value this is, in words."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -10,7 +10,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_KEYS, EVENT_STATUSES, EVENT_TYPES, clip, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -179,8 +179,7 @@ def _check_choices(option: str, values: list[str], choices: Sequence[str]) -> li
 def _check_result(text: str, result: object, events: list[Event]) -> list[Event]:
     known = {event["event_id"]: event for event in events}
     if not isinstance(result, list):
-        kind = {dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}.get(type(result), "a number")
-        raise SelectionError(f"query: {clip(text)} yields {kind} instead of a list of events.")
+        raise SelectionError(f"query: {clip(text)} yields {json_type(result)} instead of a list of events.")
     for entry in result:
         if not isinstance(entry, dict) or known.get(entry.get("event_id", "")) != entry:
             raise SelectionError(f"query: {clip(text)} yields a list whose entries are not events, such as {clip(entry)}.")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
@@ -48,11 +49,6 @@ UNREACHED = "unreached"
 def _signalled(result: Json) -> bool:
     """Whether a signal ended the module's process, as in a reboot. Otherwise the module failed by itself."""
     return "module_stdout" in result and (result.get("rc", 0) >= 128 or result.get("rc", 0) < 0)
-
-
-def _first_line(text: object) -> str:
-    lines = [line.strip() for line in str(text).splitlines() if line.strip()]
-    return lines[0] if lines else "no message"
 
 
 class LookAction(ActionBase):
@@ -81,12 +77,12 @@ class LookAction(ActionBase):
             self._connection._shell.tmpdir = None
             result = {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"}
         except AnsibleAuthenticationFailure as error:
-            result = {"reached": False, "fatal": _first_line(error), "error": _first_line(error)}
+            result = {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         except AnsibleConnectionFailure as error:
             self._connection._shell.tmpdir = None  # the temporary folder cannot be removed there
-            result = {"reached": False, "error": _first_line(error)}
+            result = {"reached": False, "error": first_line(error)}
         except (AnsibleError, OSError) as error:
-            result = {"reached": False, "fatal": _first_line(error), "error": _first_line(error)}
+            result = {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         else:
             result = self._told(result)
         result.setdefault("changed", False)
@@ -97,12 +93,12 @@ class LookAction(ActionBase):
     def _told(result: Json) -> Json:
         """The module's result with C(reached), and with C(error) and C(fatal) if it failed."""
         if result.get("unreachable"):
-            return {"reached": False, "error": _first_line(result.get("msg"))}
+            return {"reached": False, "error": first_line(result.get("msg"))}
         if not result.get("failed"):
             return dict(result, reached=True)
-        said = _first_line(result.get("msg"))
+        said = first_line(result.get("msg"))
         if "module_stdout" in result:
-            said = _first_line(result.get("module_stderr") or result.get("module_stdout") or said)
+            said = first_line(result.get("module_stderr") or result.get("module_stdout") or said)
         failure = {"reached": False, "error": said}
         if not _signalled(result):
             failure["fatal"] = said

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
 from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -47,7 +48,6 @@ class Rule(_Defaults):
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
 ON_DRAIN_TIMEOUT = ("hold", "approve")
-KNOWN_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 
 _DEFAULTS: _Defaults = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
 
@@ -141,7 +141,7 @@ def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
         when = rule.get("when")
         if when is None or is_true(compile_expression(when, RULE_KEYS).search(event)):
             return {**_DEFAULTS, **rule}
-    return (_KNOWN if event["event_type"] in KNOWN_TYPES else _UNKNOWN).copy()
+    return (_KNOWN if event["event_type"] in EVENT_TYPES else _UNKNOWN).copy()
 
 
 def kept_rule(details: Json) -> Rule:

@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Variables
 
 Files = tuple[str, DataLoader]
@@ -182,10 +183,6 @@ def _check_address(mistakes: list[str], name: str, address: str) -> None:
             mistakes.append(f"{name}: {address!r} is neither a name nor an IP address; write it without a scheme, brackets or a port")
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
-
-
 def _task_problem(tasks: Iterable[Any], loader: DataLoader) -> str | None:
     """A sentence about the first of these tasks that cannot be loaded, or None. One that cannot ends a run for all hosts, rescued by nothing."""
     for task in tasks:
@@ -200,7 +197,7 @@ def _task_problem(tasks: Iterable[Any], loader: DataLoader) -> str | None:
                 Task.load({"collections": ["graceful.azure"], **task}, loader=loader)
                 problem = None
         except AnsibleError as error:
-            problem = _first_line(error)
+            problem = first_line(error)
         if problem:
             return problem
     return None
@@ -222,7 +219,7 @@ def _task_file_problem(path: str, loader: DataLoader) -> str | None:
     try:
         tasks = loader.load_from_file(path)
     except AnsibleError as error:
-        return f"{path}: {_first_line(error)}"
+        return f"{path}: {first_line(error)}"
     problem = _task_problem(tasks or (), loader) if isinstance(tasks or [], list) else "it does not contain a list of tasks"
     return f"{path}: {problem}" if problem else None
 

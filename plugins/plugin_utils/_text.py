@@ -25,6 +25,12 @@ def printable(value: Any) -> Any:
     return value
 
 
+def first_line(text: object) -> str:
+    """The first line of a message that is not empty. C(text): an error, the text itself, or None."""
+    lines = (line.strip() for line in str("" if text is None else text).splitlines())
+    return next(filter(None, lines), "no message")
+
+
 def clock(at: float, now: float | None = None) -> str:
     """A time of day in this machine's time zone. If it is not today, the date comes first."""
     local = time.localtime(at)

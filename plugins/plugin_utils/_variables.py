@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ansible import constants as C
 from ansible import context
 from ansible.errors import AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def resolve(templar: Templar, names: Iterable[str], variables: Variables) -> tup
                 # Before core 2.19, the value of a vaulted variable is not a text.
                 values[name] = str(value) if getattr(value, "__ENCRYPTED__", False) else value
             except AnsibleError as error:
-                mistakes[name] = f"{name}: {variables[name]!r} cannot be resolved: {str(error).strip().splitlines()[0]}"
+                mistakes[name] = f"{name}: {variables[name]!r} cannot be resolved: {first_line(error)}"
     return values, mistakes
 
 

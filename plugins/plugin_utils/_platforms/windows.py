@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import needs
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, script
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
@@ -103,11 +104,6 @@ def as_bool(value: Any) -> bool:
 
 def as_text(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def first_line(text: object) -> str:
-    lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
-    return lines[0] if lines else "no message"
 
 
 def digest(content: bytes | None) -> str:

@@ -21,7 +21,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     ImdsProtocolError,
     ImdsUnreachableError,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number, as_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 MODULE = "ansible.windows.win_uri"

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, POOL, SITE, STARTED, STARTING, STOPPED, STOPPING, IisError, Refused, Thing
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list, as_text, first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list, as_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 
 MODULES = {SITE: "microsoft.iis.website", POOL: "microsoft.iis.web_app_pool"}
 FOUND = {SITE: "site", POOL: "app_pools"}

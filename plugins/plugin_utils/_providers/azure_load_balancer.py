@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         ),
         member=address["name"],
         # The probe's own connections are no requests.
-        pool_addresses=(words.PEER,),
+        pool_addresses=(AZURE_PROBE,),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != "Up",
         conflict=f"somebody else set {label} to {address['admin_state']}: left as it is" if condition == CHANGED else "",

@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
-PEER = "168.63.129.16"
-"""The address from which the probes of Azure Load Balancer come."""
 DOWN = "Down"
 POOL = re.compile(
     r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+/backendAddressPools/[^/?#%\s]+\Z", re.IGNORECASE
@@ -149,7 +147,7 @@ class AzureLoadBalancer(Balancer):
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
     def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        return [PEER]
+        return [AZURE_PROBE]
 
 
 def _busy(settings: BalancerSettings, look: Result) -> list[str]:

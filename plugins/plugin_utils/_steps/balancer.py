@@ -12,6 +12,8 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, Result
 
+AZURE_PROBE = "168.63.129.16"
+"""The address from which the probes of Azure Load Balancer come."""
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(Balancer.claims)."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
     RoleResult,
@@ -28,8 +28,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
-PEER = "168.63.129.16"
-"""The address from which the probes of Azure Load Balancer come."""
 INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
 NEEDS = {
     "file": ("health_probe_file",),
@@ -258,7 +256,7 @@ def _state(answers: Sequence[Json], out: bool) -> str:
 
 def _peers(entry: Options) -> list[str]:
     """The addresses of those who only check the host."""
-    peers = entry.get("health_probe_peer") or [PEER]
+    peers = entry.get("health_probe_peer") or [AZURE_PROBE]
     return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
 
 
