@@ -16,8 +16,12 @@ import ipaddress
 import re
 import socket
 import struct
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # The ioctl that lists the IPv4 addresses of all interfaces, from <linux/sockios.h>. The kernel's files do not say to which interface an address belongs.
 SIOCGIFCONF = 0x8912
@@ -39,8 +43,13 @@ def own_addresses(proc: str = "/proc") -> list[str]:
     # Each line begins with an address of 32 hexadecimal digits and ends with the name of the interface.
     lines = (line.split() for line in read(proc, "net", "if_inet6").splitlines())
     found.update(":".join(re.findall("....", line[0])) for line in lines if line and line[-1] != "lo")
+    return not_local(found)
+
+
+def not_local(texts: Iterable[str]) -> list[str]:
+    """The sorted addresses among these texts, without loopback and link-local ones."""
     known = set()
-    for text in found:
+    for text in texts:
         try:
             known.add(ipaddress.ip_address(text))
         except ValueError:

@@ -29,14 +29,14 @@ HEALTH_ACTIONS = ("file", "service", "iis_site")
 VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_type")
 
 
-def impossible(action: str) -> str:
-    """The sentence about another way."""
+def no_such_action(action: str) -> str:
+    """The sentence that no Windows host has this way to make a health answer fail."""
     *others, last = HEALTH_ACTIONS
     return f"load_balancer_health_probe_action: {action} is not possible on a Windows host; there are {', '.join(others)} and {last}."
 
 
-def needs(collection: str) -> str:
-    """The sentence that says what to install."""
+def what_to_install(collection: str) -> str:
+    """The sentence that says which version of a collection is needed, and how it is installed."""
     version = COLLECTIONS[collection]
     return f"Windows hosts need {collection} {version} or later there (ansible-galaxy collection install '{collection}:>={version}')."
 
@@ -67,7 +67,7 @@ def lacking(hosts: Mapping[str, Variables], settings: Mapping[str, Json], versio
         balancers, steps = settings[name]["load_balancers"], settings[name]["drain_host"]["steps"]
         for balancer in balancers:
             if balancer["provider"] == "health_probe" and balancer["action"] and balancer["action"] not in HEALTH_ACTIONS:
-                yield f"{name}: {impossible(balancer['action'])}"
+                yield f"{name}: {no_such_action(balancer['action'])}"
         for step in steps:
             if not KINDS[step["type"]].windows:
                 yield f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
@@ -79,4 +79,4 @@ def lacking(hosts: Mapping[str, Variables], settings: Mapping[str, Json], versio
         found = version_of(collection)
         if found is None or LooseVersion(found) < LooseVersion(COLLECTIONS[collection]):
             has = f"no {collection}" if found is None else f"an old {collection} ({found})"
-            yield f"{', '.join(names)}: the controller has {has}. {needs(collection)}"
+            yield f"{', '.join(names)}: the controller has {has}. {what_to_install(collection)}"

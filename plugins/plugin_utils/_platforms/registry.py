@@ -35,9 +35,14 @@ OVERHEAD = 20.0
 _WINDOWS_PATH = re.compile(r"([A-Za-z]:[\\/]|%[A-Za-z_()0-9]+%[\\/]).*")
 
 
+def is_windows_path(path: str) -> bool:
+    """Whether a path is an absolute one of a Windows host. It may begin with a variable of that host."""
+    return bool(_WINDOWS_PATH.fullmatch(path))
+
+
 def is_absolute(path: str) -> bool:
     """Whether a path on some machine is absolute there: the platform of a machine is not known before it is reached."""
-    return path.startswith(("/", "~", "$")) or bool(_WINDOWS_PATH.fullmatch(path))
+    return path.startswith(("/", "~", "$")) or is_windows_path(path)
 
 
 def is_windows(action: ActionBase, task_vars: Variables | None) -> bool:

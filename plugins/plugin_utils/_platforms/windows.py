@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import needs
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
@@ -139,7 +139,7 @@ class Windows:
                 # Connections to Windows hosts also raise this if the host goes away meanwhile.
                 raise AnsibleConnectionFailure(first_line(error)) from error
             collection = name.rpartition(".")[0]
-            raise WindowsError(f"{name} is not on the controller: {needs(collection)}") from None
+            raise WindowsError(f"{name} is not on the controller: {what_to_install(collection)}") from None
         if "module_stdout" in result:
             said = first_line(result.get("module_stderr") or result.get("module_stdout"))
             raise AnsibleConnectionFailure(f"{name} ended without a result (rc {result.get('rc')}): {said}")

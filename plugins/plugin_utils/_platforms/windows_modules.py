@@ -39,7 +39,9 @@ from ansible_collections.graceful.azure.plugins.modules import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, Machine, ask, clock_of, established
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import established
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Machine
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, clock_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside

@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     record_name,
     to_bytes,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows_path
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Seen, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -84,7 +84,7 @@ def check_writable(seen: Seen) -> None:
 class Records(Store):
     def __init__(self, windows: Windows, state_dir: str | None, dry: bool = False) -> None:
         super().__init__(state_dir or STATE_DIR, dry=dry)
-        if not is_absolute(self.state_dir) or self.state_dir.startswith(("/", "~", "$")):
+        if not is_windows_path(self.state_dir):
             raise HoldError(f"The state folder {self.state_dir} is not an absolute path of a Windows host, such as {STATE_DIR}.", self.state_dir)
         self._windows = windows
         self._files: dict[str, bytes] | None = None

@@ -18,7 +18,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KEPT, MARK
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_host, windows_iis, windows_records, windows_services
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_connections, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
@@ -798,7 +798,7 @@ class TestDocumented:
         # System.Net.NetworkInformation.TcpState
         names = "Unknown Closed Listen SynSent SynReceived Established FinWait1 FinWait2 CloseWait Closing LastAck TimeWait DeleteTcb".split()
         for number, name in enumerate(names):
-            found = [windows_host.connections_in([f"80 10.0.0.9 4000 {told}"], {80}) for told in (name, number)]
+            found = [windows_connections.connections_in([f"80 10.0.0.9 4000 {told}"], {80}) for told in (name, number)]
             assert found[0] == found[1] and bool(found[0]) == (name in ("Established", "CloseWait"))
 
     def test_iis(self):

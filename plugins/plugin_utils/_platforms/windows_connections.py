@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The connections of a Windows host and its own addresses, as a look tells them. Private to the collection."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection, Iterable
+
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+Connection = tuple[int, str, int]
+"""A local port, a peer and its port."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks while something is waited for: each starts a module on the host."""
+WATCH_SECONDS = 0.8
+"""Seconds for which one call watches for new connections. A connection that came and went between two calls leaves its trace, unless the client ended it."""
+SERVED = ("established", "closewait", "5", "8")
+"""The states of connections that are served still, by their names and numbers."""
+ENDED = ("timewait", "11")
+LONG_AGO = 60.0
+
+
+def _parts(line: str) -> tuple[int, str, int, str]:
+    """The local port, peer, peer port and state in a line of a sample. An address of a link has its interface behind it."""
+    try:
+        port, peer, peer_port, state = line.split()
+        return int(port), parse_address(peer.partition("%")[0]), int(peer_port), state.lower()
+    except (ValueError, ConnectionsError):
+        raise ConnectionsError(f"The host told a connection that cannot be understood: {line!r}") from None
+
+
+def connections_in(lines: Iterable[str], ports: Collection[int]) -> list[Json]:
+    """The established and half-closed connections to local ports: a sorted list of {port, peer, count}."""
+    counts: dict[tuple[int, str], int] = {}
+    for port, peer, _peer_port, state in map(_parts, lines):
+        if port in ports and state in SERVED:
+            counts[port, peer] = counts.get((port, peer), 0) + 1
+    return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]
+
+
+def established(windows: Windows, ports: Collection[int]) -> list[Json]:
+    """The connections of this moment. Each call looks anew."""
+    if not ports:
+        return []
+    windows.want(ports=ports)
+    seen = windows.look(max_age=3.0, once="connections")
+    if not seen.samples:
+        raise ConnectionsError("look.ps1 told nothing about connections")
+    return connections_in(seen.samples[-1].lines, set(ports))
+
+
+def is_loopback(peer: str) -> bool:
+    return ipaddress.ip_address(peer).is_loopback
+
+
+def own_addresses(texts: Iterable[str]) -> list[str]:
+    """The sorted addresses of the host, without loopback and link-local ones. An address of a link has its interface behind it."""
+    return not_local(text.partition("%")[0] for text in texts)
+
+
+class Arrivals:
+    """The new connections since this was made, in place of the class of this name that reads the tables of Linux."""
+
+    def __init__(self, windows: Windows, ports: Collection[int], ignored: Iterable[str], monotonic: Callable[[], float]) -> None:
+        self._windows, self._ports, self._monotonic = windows, set(ports), monotonic
+        windows.want(ports=ports)
+        # What the host asks itself is no request of a user's.
+        self._ignored = {*ignored, *own_addresses(windows.look().addresses)}
+        self.new: dict[int, int] = {}
+        self.began = self.at = self._last = monotonic()
+        self._known: set[Connection] | None = None
+        self._ended_before = False
+        if ports:
+            self._see(0.0)
+
+    def see(self) -> None:
+        """Watch for a moment."""
+        if self._ports:
+            self._see(WATCH_SECONDS)
+        self.at = self._monotonic()
+
+    def _see(self, seconds: float) -> None:
+        for sample in self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples:
+            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored and not is_loopback(part[1])]
+            found = {part[:3] for part in parts}
+            if self._known is None:
+                self._ended_before = any(part[3] in ENDED for part in parts)
+            else:
+                for connection in found - self._known:
+                    self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+                    self._last = self._monotonic()
+            self._known = found
+
+    @property
+    def quiet_for(self) -> float:
+        return max(0.0, self.at - self._last)
+
+    @property
+    def closed_ago(self) -> float:
+        """Windows does not tell when a connection was closed. If there are any, one may have been closed just before this began."""
+        return self.quiet_for if self._ended_before else LONG_AGO

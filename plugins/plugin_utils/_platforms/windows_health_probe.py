@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the health answer of a Windows host is made to fail, and what the modules for health answers need of such a host. Private to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.module_utils import _iis
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    IN,
+    KEPT,
+    MARK,
+    OUT,
+    ProbeError,
+    Refused,
+    Seen,
+    Service,
+    await_answer,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, established, is_loopback
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import ask_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
+
+
+class File:
+    """A health file on a Windows host, in place of the class of this name that is for this machine."""
+
+    def __init__(self, windows: Windows, folder: str, path: str, means: str, name: str = "file") -> None:
+        self.name, self.on, self.means = name, path, means
+        self.more = {"means": means}
+        self._windows, self._folder = windows, folder
+        windows.want(files=[path, path + KEPT, parent_of(path)])
+
+    def check(self) -> None:
+        if not is_windows_path(self.on):
+            raise ProbeError(f"The health file {self.on} is not an absolute path of a Windows host, such as C:\\inetpub\\health\\out.txt.")
+        found, _kept, parent = self._entries()
+        if parent.kind != "folder":
+            raise ProbeError(
+                f"The health file {self.on} cannot be: there is no folder {parent.path}. Make the folder, or correct load_balancer_health_probe_file."
+            )
+        if found.kind in ("folder", "unreadable"):
+            raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
+
+    def look(self, record: Json | None, boot_id: str | None) -> Seen:
+        found = self._entries()[0]
+        there = found.kind != "missing"
+        return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
+
+    def meaning(self, means: str) -> File:
+        """The same file with another meaning."""
+        return File(self._windows, self._folder, self.on, means, self.name)
+
+    def out_for(self) -> float:
+        """For how many seconds somebody else has made the answer fail, as far as the host tells. If it does not tell, whoever looks counts from there."""
+        found, _kept, parent = self._entries()
+        # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
+        times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
+        seen = self._windows.look(max_age=60.0)
+        # A time in the future tells that the clock was set back since then.
+        return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
+
+    def complete(self) -> None:
+        """A file is written as a whole."""
+
+    def fail(self) -> None:
+        found = self._entries()[0]
+        if self.means == OUT:
+            if found.kind == "missing":
+                self._write("written", self.on, None, MARK.encode())
+        elif found.kind != "missing":
+            self._write(f"renamed to {self.on + KEPT}", self.on, found.content, move_to=self.on + KEPT)
+
+    def pass_again(self) -> str | None:
+        found, kept, _parent = self._entries()
+        if self.means == OUT:
+            if found.kind != "missing" and not _is_ours(found):
+                return f"{self.on} was written by somebody else while it was held: it was not removed."
+            if found.kind != "missing":
+                self._write("removed", self.on, found.content)
+        else:
+            if kept.kind == "missing":
+                return f"{self.on} was kept as {self.on + KEPT}, which is gone: it was not put back."
+            self._write("put back", self.on + KEPT, kept.content, move_to=self.on)
+        return None
+
+    def forget(self) -> str:
+        found, kept, _parent = self._entries()
+        if self.means == IN and found.kind != "missing" and kept.kind != "missing":
+            return f" What it was before is {self.on + KEPT}."
+        return ""
+
+    def _entries(self) -> tuple[Entry, Entry, Entry]:
+        files = {entry.path.lower(): entry for entry in self._windows.look(files=True).files}
+        paths = [self.on, self.on + KEPT, parent_of(self.on)]
+        missing = [path for path in paths if path.lower() not in files]
+        if missing:
+            # A variable of the host in the path is resolved there.
+            found, kept, parent = self._windows.look(files=True).files[:3]
+        else:
+            found, kept, parent = (files[path.lower()] for path in paths)
+        return found, kept, parent
+
+    def _write(self, what: str, path: str, before: bytes | None, content: bytes | None = None, move_to: str = "") -> None:
+        try:
+            done = self._windows.write(self._folder, path, before, content, move_to)
+        except WindowsError as error:
+            raise Refused(f"The health file {self.on} cannot be {what}: {error}") from error
+        if not done:
+            raise Refused(f"The health file {self.on} was changed by somebody else at the same moment.")
+
+
+def _is_ours(entry: Entry) -> bool:
+    return entry.kind == "file" and entry.content == MARK.encode()
+
+
+class Site:
+    """A site of IIS that answers the probe, and is stopped."""
+
+    name = "iis_site"
+
+    def __init__(self, site: str, iis: WindowsIis, monotonic: Callable[[], float], sleep: Pause) -> None:
+        self.on = site
+        self.more: Json = {}
+        self._iis = iis
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def check(self) -> None:
+        if self._show().state == _iis.MISSING:
+            raise ProbeError(f"IIS has no site {self.on} (load_balancer_health_probe_iis_site).")
+
+    def look(self, record: Json | None, boot_id: str | None) -> Seen:
+        site = self._show()
+        moves = site.state in (_iis.STARTING, _iis.STOPPING)
+        # A site that was removed while it was held answers nobody.
+        return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
+
+    def out_for(self) -> float:
+        """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
+        return 0.0
+
+    def fail(self) -> None:
+        self._tell(self._iis.stop, True)
+
+    def complete(self) -> None:
+        """A site that is stopped is stopped."""
+
+    def pass_again(self) -> str | None:
+        site = self._show()
+        if site.state == _iis.MISSING:
+            return f"{_iis.Things.label(site)} was stopped and is not there any more: it was not started."
+        self._tell(self._iis.start, False)
+        return None
+
+    def forget(self) -> str:
+        return ""
+
+    def _tell(self, command: Callable[[_iis.Thing], None], fails: bool) -> None:
+        try:
+            command(self._show())
+        except _iis.Refused as error:
+            raise Refused(str(error)) from error
+        await_answer(self, fails, self._monotonic, self._sleep)
+
+    def _show(self) -> _iis.Thing:
+        return self._iis.show([(_iis.SITE, self.on)])[0]
+
+
+class Machine:
+    """What holds of health answers and looks at them need of a Windows host, in place of C(ThisMachine)."""
+
+    sample_seconds = 0.2
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, windows: Windows, params: Options) -> None:
+        self._windows = windows
+        self._state_dir = params["state_dir"] or STATE_DIR
+        windows.want(folder=self._state_dir)
+
+    def action_from(self, params: Options) -> File | Service | Site | None:
+        if params["action"] is None:
+            return None
+        return self._action(params["action"], params.get(params["action"]), params["file_means"])
+
+    def action_of(self, record: Json) -> File | Service | Site:
+        return self._action(record["subject"]["action"], record["subject"]["on"], record.get("means", OUT))
+
+    def _action(self, name: str, on: Any, means: str) -> File | Service | Site:
+        if name == "file":
+            return File(self._windows, self._state_dir, on, means)
+        if name == "service":
+            return Service(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
+        if name == "iis_site":
+            return Site(on, WindowsIis(self._windows), self._windows.monotonic, self._windows.pause)
+        raise ProbeError(no_such_action(name))
+
+    def boot_id(self) -> str:
+        return self._windows.look(max_age=60.0).boot
+
+    def clock(self) -> float:
+        # The time since the last look has passed on the host as well.
+        seen = self._windows.look(max_age=60.0)
+        return seen.clock + self._windows.age()
+
+    def store(self, params: Options, dry: bool = False) -> Records:
+        return Records(self._windows, self._state_dir, dry=dry)
+
+    def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> Arrivals:
+        return Arrivals(self._windows, ports, peers, monotonic)
+
+    def connections(self, ports: Collection[int]) -> list[Json]:
+        return [entry for entry in established(self._windows, ports) if not is_loopback(entry["peer"])]
+
+    def ask(self, url: str, seconds: float, validate_certs: bool, arrivals: Arrivals) -> str | None:
+        # Its own connections come from the host itself, and those are not counted.
+        return ask_url(self._windows, url, seconds, validate_certs)
+
+    def check_writable(self, state_dir: str) -> None:
+        check_writable(self._windows.look(max_age=60.0))
