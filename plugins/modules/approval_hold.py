@@ -183,8 +183,9 @@ def argument_spec():
     )
 
 
-def run(client, params, check_mode, store=None, now=None):
-    """Returns what was approved, what was not and why, and the warnings. ``now``: the host's clock."""
+def run(params, check_mode, client_of=None, store=None, now=None):
+    """Returns the result and the warnings. ``client_of`` makes the client of the service from the options. ``now``: the host's clock."""
+    client = (client_of or client_from_params)(params)
     deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
     approval.now = now or time.time
@@ -201,18 +202,18 @@ def run(client, params, check_mode, store=None, now=None):
             record.end(approved, approval.unsure)
         except HoldError as error:
             warnings = [*warnings, str(error)]
-    return approved, not_approved, warnings
+    return {"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings
 
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        approved, not_approved, warnings = run(client_from_params(module.params), module.params, module.check_mode)
+        result, warnings = run(module.params, module.check_mode)
     except (ImdsError, SelectionError, RefusedError, HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     for warning in warnings:
         module.warn(warning)
-    module.exit_json(changed=bool(approved), approved=approved, not_approved=not_approved)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -103,16 +103,21 @@ def argument_spec():
     )
 
 
+def run(params, check_mode, client_of=None):
+    """Returns the result and the warnings. ``client_of`` makes the client of the service from the options."""
+    approved, not_approved, warnings = Approval.from_params((client_of or client_from_params)(params), params).send(check_mode)
+    return {"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings
+
+
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
-        approval = Approval.from_params(client_from_params(module.params), module.params)
-        approved, not_approved, warnings = approval.send(module.check_mode)
+        result, warnings = run(module.params, module.check_mode)
     except (ImdsError, SelectionError, RefusedError) as error:
         module.fail_json(msg=str(error))
     for warning in warnings:
         module.warn(warning)
-    module.exit_json(changed=bool(approved), approved=approved, not_approved=not_approved)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import REQUIRED, ProbeError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
@@ -99,8 +99,7 @@ def _info(windows: Windows, params: Options) -> Json:
 
 
 def _approve(windows: Windows, params: Options) -> Json:
-    approved, not_approved, warnings = Approval.from_params(Client(windows, params), params).send(windows.check_mode)
-    return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
+    return _with_warnings(*scheduled_events_approve.run(params, windows.check_mode, _client(windows)))
 
 
 def _wait(windows: Windows, params: Options) -> Json:
@@ -109,10 +108,8 @@ def _wait(windows: Windows, params: Options) -> Json:
 
 def _approval(windows: Windows, params: Options) -> Json:
     store = Records(windows, params["state_dir"])
-    client = Client(windows, params)
     # An approval is never begun anew: whether the request was sent is on record.
-    approved, not_approved, warnings = approval_hold.run(client, params, windows.check_mode, store, clock_of(windows))
-    return _with_warnings({"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings)
+    return _with_warnings(*approval_hold.run(params, windows.check_mode, _client(windows), store, clock_of(windows)))
 
 
 def _services(windows: Windows, params: Options) -> Json:
