@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER = "graceful-azure"
+# How many bytes of a value are written. A larger message would need a file.
 MOST = 16384
-"""How many bytes of a value are written. A larger message would need a file."""
+# How long a journal that takes nothing is waited for.
 SECONDS = 0.5
-"""How long a journal that takes nothing is waited for."""
 
 
 def entry(fields: Mapping[str, object]) -> bytes:

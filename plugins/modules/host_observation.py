@@ -277,13 +277,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
 )
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
+# Seconds between two reads of the metadata service, as Azure advises for polling.
 READ_SECONDS = 1.0
-"""Seconds between two reads of the metadata service, as Azure advises for polling."""
+# Seconds between two counts of the connections.
 LOOK_SECONDS = 0.5
-"""Seconds between two counts of the connections."""
 IDLE_LOOKS = 2
+# Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time.
 ANSWER_SECONDS = 2.0
-"""Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time."""
 
 
 class ThisHost:
