@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     is_down,
     is_up,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
-    from ansible_collections.graceful.azure.plugins.module_utils._systemd import RunCommand, ServiceManager, Unit
+    from ansible_collections.graceful.azure.plugins.module_utils._systemd import ServiceManager, Unit
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
 KIND = "health_probe"
 ACTIONS = ("file", "service", "command", "responder", "iis_site")
@@ -395,14 +397,13 @@ class Command:
         return ""
 
     def _run(self, command: str) -> None:
-        words = ["timeout", "-k", "1", "%g" % COMMAND_SECONDS] + shlex.split(command)
         try:
-            status, said, complained = self._run_command(words, handle_exceptions=False)
+            status, said, complained = self._run_command(with_time_limit(COMMAND_SECONDS, shlex.split(command)), handle_exceptions=False)
         except OSError as error:
             raise Refused("The command %r cannot be run: %s." % (command, error.strerror)) from error
         if status:
             why = " ".join((complained or said).split())[:300] or "no message"
-            ended = "did not end within %g seconds" % COMMAND_SECONDS if status in (124, 137, -9) else "ended with %d" % status
+            ended = "did not end within %g seconds" % COMMAND_SECONDS if status in TIMED_OUT else "ended with %d" % status
             raise Refused("The command %r %s: %s. It is run again in the next step." % (command, ended, why))
 
 

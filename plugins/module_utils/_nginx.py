@@ -21,13 +21,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, namespace, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    # The method of AnsibleModule: it returns the exit code, the output and the errors.
-    RunCommand = Callable[..., tuple[int, str, str]]
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
 TEST_SECONDS = 30
 # How long the new workers may take to start. A large configuration takes the master longer: see C(Nginx.reload).
@@ -140,12 +140,12 @@ class Nginx:
     def check(self) -> None:
         """Test the configuration as it is on disk. Raises C(Refused) with what nginx says."""
         began = self._monotonic()
-        command = ["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-t", "-q"]
+        command = [self._program(self.pid), "-t", "-q"]
         for option, value in self.arguments.items():
             command += ["-" + option, value]
         status, said, complained = self._call(command)
         self._test_seconds = self._monotonic() - began
-        if status in (124, 137, -9):
+        if status in TIMED_OUT:
             raise NginxError("nginx -t did not end within %d seconds." % TEST_SECONDS)
         if status:
             told = [line for line in (complained + "\n" + said).splitlines() if "[emerg]" in line or "[alert]" in line] or [complained or said]
@@ -185,10 +185,10 @@ class Nginx:
         except ProcessLookupError:
             raise NginxError("The master process %d of nginx has ended." % self.pid) from None
 
-    @property
-    def program(self) -> str:
+    def _program(self, pid: int) -> str:
+        """The program that a process runs."""
         with contextlib.suppress(OSError):
-            path = os.readlink(os.path.join(self._proc, str(self.pid), "exe"))
+            path = os.readlink(os.path.join(self._proc, str(pid), "exe"))
             # If a package was upgraded, the new program must read the configuration, too: a restart starts that one.
             path = path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
             if os.path.exists(path):
@@ -197,7 +197,7 @@ class Nginx:
 
     def _call(self, command: list[str]) -> tuple[int, str, str]:
         try:
-            return self._run_command(command, environ_update={"LC_ALL": "C"}, handle_exceptions=False)
+            return self._run_command(with_time_limit(TEST_SECONDS, command), environ_update={"LC_ALL": "C"}, handle_exceptions=False)
         except OSError as error:
             raise NginxError("nginx cannot be run: %s." % error.strerror) from error
 
@@ -221,16 +221,15 @@ class Nginx:
         given = arguments(command)
         prefix, default = given.get("p"), given.get("c")
         if prefix is None or default is None:
-            self.pid = pid
-            built = self._built()
+            built = self._built(pid)
             prefix, default = prefix or built.get("prefix", "/usr/local/nginx"), default or built.get("conf-path", "conf/nginx.conf")
         with contextlib.suppress(OSError):
             prefix = os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), prefix)
         return os.path.join(prefix, default)
 
-    def _built(self) -> dict[str, str]:
-        """The paths that were set when nginx was built."""
-        status, said, complained = self._call(["timeout", "-k", "1", str(TEST_SECONDS), self.program, "-V"])
+    def _built(self, pid: int) -> dict[str, str]:
+        """The paths that were set when the program of a process was built."""
+        status, said, complained = self._call([self._program(pid), "-V"])
         if status:
             raise NginxError("nginx -V failed: %s" % " ".join(complained.split()))
         return dict(re.findall(r"--(prefix|conf-path)=(\S+)", said + complained))
@@ -248,7 +247,7 @@ def pids(proc: str = "/proc") -> list[int]:
         raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc) from error
 
 
-def parent(pid: int, proc: str = "/proc") -> int | None:
+def parent(pid: int, proc: str) -> int | None:
     fields = stat_fields(pid, proc)
     return int(fields[1]) if fields else None
 
@@ -259,8 +258,8 @@ def started(pid: int, proc: str = "/proc") -> int | None:
     return int(fields[19]) if fields and fields[0] not in ENDED else None
 
 
-def loaded_at(workers: Iterable[Worker], proc: str = "/proc") -> float | None:
-    """How many seconds ago the oldest of the workers that serve started; None if there is none."""
+def seconds_since_load(workers: Iterable[Worker], proc: str) -> float | None:
+    """For how many seconds the oldest of the workers that serve has run; None if there is none."""
     serving = [worker.started for worker in workers if not worker.leaving]
     try:
         return float(read(proc, "uptime").split()[0]) - min(serving) / float(os.sysconf("SC_CLK_TCK"))

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, loaded_at
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
     Server,
@@ -397,7 +397,7 @@ class Servers(Driver[Optional[Server]]):
                 written.append(path)
             self._nginx.check()
             told = True
-            workers = self._nginx.reload()
+            workers_started = self._nginx.reload()
         except (NginxError, OSError) as error:
             self._restored = False
             for path in written:
@@ -410,7 +410,7 @@ class Servers(Driver[Optional[Server]]):
             self._restored = all(read_file(path) != after[path] for path in after)
             left = "The files are as they were." if self._restored else "Not all files are as they were."
             raise Refused("%s %s" % (_sentence(error), left)) from error
-        return dict(self._nginx.process, workers=workers)
+        return dict(self._nginx.process, workers=workers_started)
 
 
 def _sentence(error: Exception) -> str:
@@ -509,7 +509,7 @@ class Look:
         self.holds = list(records.values())
         self._connections = Connections(nginx.pid, self._workers, proc)
         self._now = now()
-        self._age = loaded_at(self._workers, proc)
+        self._age = seconds_since_load(self._workers, proc)
         self._changed = changed_at(configuration.names)
         found, doubles = servers_of(configuration)
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
-
-    # The method of AnsibleModule: it returns the exit code, the output and the errors.
-    RunCommand = Callable[..., tuple[int, str, str]]
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
 KIND = "service"
 CALL_SECONDS = 10
@@ -167,15 +166,14 @@ class Systemd:
             raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
 
     def _call(self, *arguments: str) -> str:
-        # Ansible's run_command knows no limit of time.
-        command = ["timeout", "-k", "1", "%g" % CALL_SECONDS, "systemctl"] + list(arguments)
+        command = with_time_limit(CALL_SECONDS, ["systemctl", *arguments])
         try:
             status, said, complained = self._run_command(
                 command, environ_update={"LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}, handle_exceptions=False
             )
         except OSError as error:
             raise SystemdError("systemctl cannot be run: %s." % error.strerror) from error
-        if status in (124, 137, -9):
+        if status in TIMED_OUT:
             raise SystemdError("systemctl %s did not end within %g seconds." % (arguments[0], CALL_SECONDS))
         if status == 127:
             raise SystemdError("There is no systemctl on this host: services can be held only on hosts with systemd.")
