@@ -48,6 +48,20 @@ def test_documentation():
     must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", ".")
 
 
+def test_nothing_claims_to_be_newer_than_the_next_release():
+    """The next release has the version in galaxy.yml. Its changelog lists as new what bears that version, and leaves out what bears a later one."""
+    claimed = {
+        (str(path), tuple(map(int, version.split("."))))
+        for path in checkout_files()
+        if path.parts[0] == "plugins" or path.match("roles/*/meta/argument_specs.yml")
+        for version in re.findall(r"^ *version_added: *['\"]?([\d.]+)", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
+    next_release = tuple(map(int, galaxy["version"].split(".")))
+    assert len(claimed) > 40
+    assert sorted(name for name, version in claimed if version > next_release) == []
+
+
 def test_package(tmp_path):
     """The package holds what users need and nothing else, installs, and every plugin's documentation shows."""
     must_pass("ansible-galaxy", "collection", "build", "--output-path", str(tmp_path))
