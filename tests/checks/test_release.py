@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
@@ -43,6 +44,10 @@ def test_a_release_is_made_and_not_published(copy):
     assert package.exists() and f"ansible-galaxy collection publish {package}" in made.stdout
     assert f'href="#v{version.replace(".", "-")}"' in (copy / "CHANGELOG.md").read_text()
     assert list((copy / "changelogs" / "fragments").iterdir()) == []
+    # What antsibull-changelog keeps for itself is neither committed nor shipped.
+    assert "plugin-cache" not in run(copy, "git", "status", "--porcelain", "--untracked-files").stdout
+    with tarfile.open(package) as archive:
+        assert [name for name in archive.getnames() if "plugin-cache" in name] == []
     # What is to be committed stops a second release, and so does a version that there is already.
     assert "not committed" in run(copy, "tests/release.sh").stderr
     assert run(copy, "git", "add", "--all").returncode == 0 and run(copy, "git", "commit", "--quiet", "--message", version).returncode == 0
