@@ -24,6 +24,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 attributes:
   check_mode:
     support: full

@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 attributes:
   diff_mode:
     support: full
@@ -60,6 +61,8 @@ options:
   state_dir:
     description: Accepted because every module with holds has it. The records are tags, so it is not used.
     type: path
+seealso:
+  - module: graceful.azure.azure_load_balancer_info
 """
 
 EXAMPLES = r"""

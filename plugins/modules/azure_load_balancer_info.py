@@ -18,6 +18,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 options:
   pools:
     description: Resource ids of the backend address pools.
@@ -51,6 +52,8 @@ options:
   state_dir:
     description: Accepted because every module with holds has it. The records are tags, so it is not used.
     type: path
+seealso:
+  - module: graceful.azure.azure_load_balancer_hold
 """
 
 EXAMPLES = r"""

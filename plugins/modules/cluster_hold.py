@@ -56,6 +56,9 @@ options:
       - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
     type: float
     default: 0
+seealso:
+  - module: graceful.azure.service_hold
+  - module: graceful.azure.task_hold
 """
 
 EXAMPLES = r"""

@@ -31,6 +31,8 @@ attributes:
     support: full
     details:
       - A command that failed is run again by the next call.
+seealso:
+  - module: graceful.azure.health_probe_info
 """
 
 EXAMPLES = r"""

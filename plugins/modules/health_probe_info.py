@@ -74,6 +74,8 @@ options:
       - The folder with the records of holds.
     type: path
     default: /var/lib/graceful_azure
+seealso:
+  - module: graceful.azure.health_probe_hold
 """
 
 EXAMPLES = r"""

@@ -43,6 +43,8 @@ options:
     default: []
 requirements:
   - The collections C(ansible.windows) and C(microsoft.iis) on the controller
+seealso:
+  - module: graceful.azure.service_hold
 """
 
 EXAMPLES = r"""
