@@ -64,6 +64,13 @@ EXAMPLES = r"""
     resource_id: /subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/web1
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
   delegate_to: localhost
+
+- name: Approve an event of a scale set, unless that takes more than 30 seconds
+  graceful.azure.azure_event_acknowledge:
+    resource_id: /subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    ready_until: "{{ now().timestamp() + 30 }}"
+  delegate_to: localhost
 """
 
 RETURN = r"""

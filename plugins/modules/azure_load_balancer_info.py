@@ -61,6 +61,21 @@ EXAMPLES = r"""
   graceful.azure.azure_load_balancer_info:
     pools: ["{{ pool_id }}"]
   delegate_to: localhost
+
+- name: Say once, for all modules that ask Azure, where the credentials come from
+  delegate_to: localhost
+  module_defaults:
+    group/graceful.azure.azure_resource_manager:
+      auth_source: cli
+  block:
+    - name: Look at the pool
+      graceful.azure.azure_load_balancer_info:
+        pools: ["{{ pool_id }}"]
+      register: pool
+
+    - name: Name the addresses that an event holds
+      ansible.builtin.debug:
+        msg: "{{ pool.addresses | selectattr('held_by') | map(attribute='name') }}"
 """
 
 RETURN = r"""

@@ -89,6 +89,17 @@ EXAMPLES = r"""
     wait_for: [web1]
     quiet: 3
     timeout: 60
+
+- name: See for how long the unit that answers the probe has been down
+  graceful.azure.health_probe_info:
+    action: service
+    service: health-answer.service
+    notice: 12
+  register: probe
+
+- name: Go on only when the load balancer must have noticed
+  ansible.builtin.assert:
+    that: probe.notice_left == 0
 """
 
 RETURN = r"""
