@@ -7,7 +7,7 @@
 # A second run looks at what is there and does only what is missing.
 #
 #   tests/setup.sh          Python packages, and the checkout in a collections path
-#   tests/setup.sh demo     also the Debian packages of the demo
+#   tests/setup.sh demo     the Python packages that the demo needs and no others, and its Debian packages
 #   tests/setup.sh bench    also those of the benchmarks
 #   tests/setup.sh test     also those of the whole test suite, and servers that are only unpacked
 
@@ -17,6 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv=build/venv
 stamp=$venv/set-up-with
+for_demo=tests/requirements-demo.txt
 pyenv_versions=${PYENV_ROOT:-$HOME/.pyenv}/versions
 # If it exits with 101, no package starts its services.
 policy=/usr/sbin/policy-rc.d
@@ -144,11 +145,12 @@ find_python() {
     done
 }
 
+# Installs the packages that the file $1 lists. The stamp has the folder, a digest, and the lists that are installed.
 make_venv() {
-    local python wanted site made_in=$PWD
-    wanted=$(printf '%s\n' "$PWD" "$(cat tests/requirements.txt tests/support/module_code_cache.py | sha256sum)")
+    local list=$1 lists python wanted site made_in=$PWD
+    wanted=$(printf '%s\n' "$PWD" "$(cat tests/requirements*.txt tests/support/module_code_cache.py | sha256sum)")
     if [ -e $stamp ]; then
-        if [ "$(cat $stamp)" = "$wanted" ] && $venv/bin/python -c '' 2> /dev/null; then
+        if [ "$(head -n 2 $stamp)" = "$wanted" ] && grep -qxF "$list" $stamp && $venv/bin/python -c '' 2> /dev/null; then
             return
         fi
         made_in=$(head -n 1 $stamp)
@@ -164,15 +166,18 @@ make_venv() {
         say "making $venv with $python"
         "$python" -m venv --clear $venv
     fi
-    say "installing Python packages into $venv (half a minute)"
-    $venv/bin/python -m pip --disable-pip-version-check install --quiet -r tests/requirements.txt > build/pip.log 2>&1 || {
+    lists=$list
+    # The longer list has the shorter one in it.
+    [ "$list" = "$for_demo" ] || lists+=$'\n'$for_demo
+    say "installing the Python packages of $list into $venv (up to half a minute)"
+    $venv/bin/python -m pip --disable-pip-version-check install --quiet -r "$list" > build/pip.log 2>&1 || {
         tail -n 20 build/pip.log >&2
-        die "pip could not install the packages of tests/requirements.txt (all it said: build/pip.log)"
+        die "pip could not install the packages of $list (all it said: build/pip.log)"
     }
     site=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     cp tests/support/module_code_cache.py "$site/"
     echo 'import os; os.environ.get("MODULE_CODE_CACHE") and __import__("module_code_cache")' > "$site/module_code_cache.pth"
-    echo "$wanted" > $stamp
+    printf '%s\n' "$wanted" "$lists" > $stamp
 }
 
 # The checkout as a collection
@@ -230,5 +235,8 @@ fi
 install_packages "${packages[@]}"
 case ${1:-} in test | long) fetch_promtool ;; esac
 [ "${1:-}" != long ] || unpack_servers
-make_venv
+case ${1:-} in
+    demo) make_venv $for_demo ;;
+    *) make_venv tests/requirements.txt ;;
+esac
 make_collections

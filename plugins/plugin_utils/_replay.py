@@ -11,12 +11,16 @@ was decided, so the plan of this collection's version can be held against what a
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 RECORDED = ("state", "reason", "until", "events", "step")
 """What the journal keeps of a decision."""
+LAST_SECOND = 253402300799
+"""The end of the year 9999 in Unix seconds. No later time can be shown."""
 
 
 class ReplayError(ValueError):
@@ -31,7 +35,46 @@ def read_pass(line: str) -> Json:
         raise ReplayError("is cut off or no JSON") from None
     if not isinstance(recorded, dict) or not all(isinstance(recorded.get(key), dict) for key in ("world", "hosts")):
         raise ReplayError("holds no pass")
+    world, run = recorded["world"], recorded["world"].get("run")
+    if not isinstance(run, dict) or "started" not in run or not {"now", "pass"} <= set(world):
+        raise ReplayError("holds no pass")
+    for damage in _damage(recorded):
+        raise ReplayError(f"holds a damaged pass: {damage}")
     return recorded
+
+
+def _damage(recorded: Json) -> Iterator[str]:
+    """A sentence for each value of the wrong type among those that the readers of a journal use themselves. The plan checks the others."""
+    world = recorded["world"]
+    times = {"world.now": world["now"], "world.run.started": world["run"]["started"], "time": recorded.get("time", world["now"])}
+    for name, value in times.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LAST_SECOND:
+            yield f"{name} is {value!r} and no time in Unix seconds"
+    for name, value in {"world.pass": world["pass"], "pass": recorded.get("pass", world["pass"])}.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield f"{name} is {value!r} and no whole number"
+    for name in ("memory", "results"):
+        if not isinstance(world.get(name), (dict, type(None))):
+            yield f"world.{name} is no dictionary"
+    for name, decision in recorded["hosts"].items():
+        if not _is_decision(decision):
+            yield f"the decision for {name} has no state or no reason, or its events or its step are damaged"
+    events = recorded.get("events", [])
+    if not isinstance(events, list) or not all(map(_is_event, events)):
+        yield "events is no list of events with their outcomes and hosts"
+
+
+def _is_decision(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and all(isinstance(found.get(key), str) for key in ("state", "reason"))
+        and isinstance(found.get("events"), (list, type(None)))
+        and isinstance(found.get("step"), (dict, type(None)))
+    )
+
+
+def _is_event(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("event_id"), str) and "outcome" in found and isinstance(found.get("hosts"), dict)
 
 
 def replay(recorded: Json) -> Json:
@@ -41,7 +84,7 @@ def replay(recorded: Json) -> Json:
         outcome = json.loads(json.dumps(plan(json.loads(json.dumps(recorded["world"])))))
         started = recorded["world"]["run"]["started"]
         number, now = recorded["world"]["pass"], recorded["world"]["now"]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError, ArithmeticError) as error:
         raise ReplayError(f"cannot be planned: {type(error).__name__}: {error}") from None
     return {
         "pass": number,

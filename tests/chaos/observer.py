@@ -187,10 +187,14 @@ class Observer:
         if back is not None:
             self.say(2, f"{host} was in rotation at {self.at(back)}; {self.name(event)} had it taken out at {self.at(since)} and stood until {self.at(gone)}")
         for witness, (rows, _later) in self.witnesses.items():
-            sent = [row["start"] for row in rows if row["backend"] == host and since + LOOK < row["start"] < gone - LOOK]
+            sent = [row["start"] for row in rows if row["backend"] == host and since + LOOK < row["start"] < gone - LOOK and self._is_sent(row)]
             if sent:
                 told = f"{self.name(event)} had it taken out at {self.at(since)} and stood until {self.at(gone)}"
                 self.say(2, f"{host} was sent {len(sent)} requests, the first at {self.at(min(sent))}, says {witness}; {told}")
+
+    def _is_sent(self, row):
+        """Whether the balancer chose the server of a request. One of connections chooses once for each: its log tells when it was opened, the load does not."""
+        return self.record["log_of_requests"] or row.get("connection") != "kept"
 
     # (3) Nothing approved that does not name this host, or that was not to be
 

@@ -12,8 +12,12 @@ import json
 import math
 import re
 
+import jinja2
 import jsonschema
 import pytest
+import yaml
+from ansible_collections.graceful.azure.plugins.action import plan_by_hand
+from ansible_collections.graceful.azure.plugins.plugin_utils import _awx_setup, _by_hand, _settings
 
 from tests.support.checkout import ROOT, checkout_files
 
@@ -140,3 +144,133 @@ def test_the_page_on_messages_follows_the_code():
     code = re.sub(r'"\s+f?"', "", re.sub(r"\{[^{}]*\}|%[ds]", "...", code))
     pieces = {piece.strip(" :;,()") for message in said for piece in message.split("...")}
     assert sorted(piece for piece in pieces if piece not in code) == []
+
+
+class OfPlaybooks(yaml.SafeLoader):
+    """Reads a playbook. What it marks as unsafe, Ansible does not read as a template."""
+
+
+OfPlaybooks.add_constructor("!unsafe", lambda _loader, _node: None)
+
+PLAYBOOKS = {path.stem: path for path in sorted((ROOT / "playbooks").glob("*.yml"))}
+CONDITIONS = ("when", "that", "until", "changed_when", "failed_when")
+NOT_OF_USERS = re.compile("_|ansible_|(groups|hostvars|inventory_hostname|item|lookup|omit|query)$")
+"""What is internal, and what Ansible itself has."""
+OF_RUNS = {*_settings.names_for_run(), _settings.NOTIFY}
+READ_BY_ACTIONS = {
+    "handle_events": OF_RUNS,
+    "watch_events": OF_RUNS,
+    "holds": {*_by_hand.OPTIONS, *_by_hand.VARIABLES, plan_by_hand.FOLDER},
+    "awx": {*_awx_setup.SETTINGS},
+}
+"""The variables that actions read without a word in the playbook."""
+
+
+def texts(value, key=None):
+    """Every text in a part of a playbook, as a template."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from texts(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner, key)
+    elif isinstance(value, str):
+        yield f"{{{{ {value} }}}}" if key in CONDITIONS else value
+
+
+def parts(value):
+    """Every dictionary in a part of a playbook, the outer ones first."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield value
+    for each in inner:
+        yield from parts(each)
+
+
+def files_of(path, known=()):
+    """A playbook or a file of tasks, with all that it imports or includes."""
+    content = yaml.load(path.read_text(encoding="utf-8"), OfPlaybooks)
+    found = {path: content}
+    for part in parts(content):
+        for key, name in part.items():
+            if re.search(r"\.(import|include)_(playbook|tasks)$", key) and path.parent / name not in {*known, *found}:
+                found.update(files_of(path.parent / name, {*known, *found}))
+    return found
+
+
+@functools.cache
+def variables_of(playbook):
+    """The variables that a playbook reads and does not set itself."""
+    content = list(files_of(PLAYBOOKS[playbook]).values())
+    read, own = set(READ_BY_ACTIONS.get(playbook, ())), set()
+    for text in texts(content):
+        names = jinja2.Environment().parse(text).find_all(jinja2.nodes.Name)
+        read |= {name.name for name in names if name.ctx == "load"}
+    for part in parts(content):
+        own |= set(part.get("vars") or ()) | set(part.get("ansible.builtin.set_fact") or ()) | {part.get(key) for key in ("register", "loop_var")}
+    return {name for name in read - own if not NOT_OF_USERS.match(name)}
+
+
+def tables_of_variables(text):
+    """The rows of the tables of variables in a text: each variable with the cell that has its type and its default."""
+    rows = {}
+    for table in re.findall(r"^\| variable \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE):
+        for line in table.splitlines():
+            names, kind = line.strip("| ").split(" | ")[:2]
+            rows.update(dict.fromkeys(re.findall(r"`(\w+)`", names), kind))
+    return rows
+
+
+@functools.cache
+def sections_of_playbooks():
+    """The sections of the page on playbooks by their headings."""
+    parts = re.split(r"^## (.+)$", (ROOT / "docs" / "playbooks.md").read_text(), flags=re.MULTILINE)[1:]
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    return {name: text for name, text in sections.items() if " " not in name}
+
+
+def documented(playbook, known=()):
+    """The variables in the tables of a section, and in those of the pages and sections to which it refers."""
+    text = sections_of_playbooks()[playbook]
+    found = set(tables_of_variables(text))
+    for target in re.findall(r"\]\(([^)#]+\.md)", text):
+        found |= set(tables_of_variables((ROOT / "docs" / target).read_text()))
+    for other in {*re.findall(r"\]\(#(\w+)\)", text)} - {playbook, *known}:
+        found |= documented(other, {playbook, *known})
+    return found
+
+
+def test_the_page_on_playbooks_has_a_section_for_each():
+    assert sorted(sections_of_playbooks()) == sorted(PLAYBOOKS)
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_the_page_on_playbooks_has_each_variable_that_is_read_and_no_other(playbook):
+    assert sorted(variables_of(playbook) - documented(playbook)) == []
+    assert sorted(set(tables_of_variables(sections_of_playbooks()[playbook])) - variables_of(playbook)) == []
+
+
+def test_the_page_on_playbooks_names_only_variables_that_there_are():
+    known = {name for playbook in PLAYBOOKS for name in variables_of(playbook)}
+    for spec in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():
+            known |= set(entry["options"])
+    for part in parts(list(files_of(PLAYBOOKS["handle_events"]).values())):
+        known |= set(part.get("ansible.builtin.set_stats", {}).get("data", ()))
+    roles = [path.name for path in (ROOT / "roles").iterdir()]
+    beginnings = ("graceful_azure", "target", *(f"{name}_" for name in (*PLAYBOOKS, *roles)))
+    named = {name for text in sections_of_playbooks().values() for name in re.findall(r'(?:`|-e |"|\()(\w*[a-z])\b', text)}
+    assert len(named & known) > 30
+    assert sorted(name for name in named - known if name.startswith(beginnings)) == []
+
+
+def test_the_page_on_playbooks_says_the_same_as_other_pages():
+    """The types and defaults, also those in the playbooks themselves."""
+    others = {}
+    for page in ("settings.md", "awx-why.md"):
+        others.update(tables_of_variables((ROOT / "docs" / page).read_text()))
+    here = {name: kind for text in sections_of_playbooks().values() for name, kind in tables_of_variables(text).items()}
+    assert {name: kind for name, kind in here.items() if others.get(name, kind) != kind} == {}
+    for path in (ROOT / "playbooks").rglob("*.yml"):
+        for name, default in re.findall(r"(\w+) \| default\((\d+|true|false)\)", path.read_text(encoding="utf-8")):
+            assert name not in here or here[name].endswith(f", {default}"), name

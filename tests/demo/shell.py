@@ -109,14 +109,36 @@ def start_shell(world, folder, inventory):
     return subprocess.Popen(["bash", "--rcfile", str(rc)], env=environment, cwd=ROOT)
 
 
+class Ended:
+    """Tells of each web server that has ended, unless the end of an impact is about to start it again."""
+
+    def __init__(self, world, tell):
+        self.world = world
+        self.tell = tell
+        self.told = set()
+
+    def tick(self):
+        coming_back = {impact["host"] for _at, _act, impact in self.world.due}
+        for name, process in self.world.web.items():
+            if name in coming_back or process.poll() is None:
+                self.told.discard(name)
+            elif name not in self.told:
+                self.told.add(name)
+                self.tell("{0} does not run and was not started again, see {1}".format(name, self.world.folder / (name + ".log")))
+
+
 def play(world, folder):
     """Runs the bed until the shell ends; its status."""
-    # Nothing is printed while the shell has the terminal. The page shows what is said.
+    # While the shell has the terminal, nothing is printed but what spoils the play. The page shows everything that is said.
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         screen = Screen(nowhere)
         azure, watcher = Azure(world, screen), Watcher(world, screen)
         journal = Journal(folder / "journal.jsonl")
         begin = screen.zero = time.time()
+
+        def warn(words):
+            screen.say("host", words)
+            print("shell: {0}".format(words), file=sys.stderr, flush=True)
 
         def so_far():
             """What was recorded in the last minutes."""
@@ -131,6 +153,7 @@ def play(world, folder):
                 **measured(world),
             }
 
+        ended = Ended(world, warn)
         with Live("graceful.azure: servers to play with", folder / "live.log", HOSTS, screen.lines) as live:
             inventory = world.write_inventory(folder / "inventory.yml", {"handle_events_journal": str(journal.file.path)})
             world.start_load("load", REQUESTS_PER_SECOND)
@@ -139,9 +162,10 @@ def play(world, folder):
             shell = start_shell(world, folder, inventory)
             try:
                 while shell.poll() is None:
-                    for look in (watcher.tick, azure.tick, journal.read):
-                        # Whoever plays may have stopped HAProxy or the simulator. The shell goes on.
-                        with contextlib.suppress(OSError, SimulatorError):
+                    for look in (watcher.tick, azure.tick, journal.read, ended.tick):
+                        # Whoever plays may have stopped HAProxy or the simulator. A server may not start. The lines that two runs write at once to the
+                        # journal may be mixed up. The shell goes on.
+                        with contextlib.suppress(OSError, SimulatorError, ValueError):
                             look()
                     time.sleep(LOOK_SECONDS)
             finally:

@@ -74,6 +74,16 @@ def test_commands_from_a_pipe(tmp_path, temporary):
     assert left(temporary) == []
 
 
+def test_a_server_that_cannot_be_started_again_is_told_and_the_shell_goes_on(tmp_path, temporary):
+    log = tmp_path / "shell" / "web1.log"
+    commands = f"rm {log}\nmkdir {log}\nsimulator add Reboot web1 EventStatus=Started ImpactSeconds=0.5\nsleep 6\necho goes on\nexit 7\n"
+    status, output = run(tmp_path, temporary, commands)
+    assert status == 7, output
+    assert output.count(f"shell: web1 does not run and was not started again, see {log}") == 1
+    assert output.endswith("goes on\n")
+    assert left(temporary) == []
+
+
 @pytest.mark.long
 def test_what_the_text_says_to_type_handles_an_event(tmp_path, temporary):
     status, output = run(

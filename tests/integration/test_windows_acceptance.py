@@ -30,12 +30,13 @@ OF_THE_PLAYBOOK = {"ansible.windows.win_service", "ansible.windows.win_file"}
 def accept(folder, host, simulator):
     inventory = folder / "inventory.json"
     inventory.write_text(json.dumps({"all": {"hosts": {"win1": variables(host, simulator.urls["win1"])}}}))
-    report = folder / "report.json"
+    # It begins at the folder in which the user calls the playbook, which the shell puts into PWD.
+    report = "report.json"
     urls = {"accept_windows_imds_url": simulator.urls["win1"], "accept_windows_control_url": simulator.control}
-    given = {"target": "all", "accept_windows_report": str(report), **urls}
+    given = {"target": "all", "accept_windows_report": report, **urls}
     done = subprocess.run(
         ["ansible-playbook", "-i", inventory, "graceful.azure.accept_windows", "-e", json.dumps(given)],
-        env={**os.environ, **ansible_settings(folder), **surroundings()},
+        env={**os.environ, **ansible_settings(folder), **surroundings(), "PWD": str(folder)},
         cwd=BUILD,
         capture_output=True,
         text=True,
@@ -43,7 +44,7 @@ def accept(folder, host, simulator):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, json.loads(report.read_text())
+    return done.stdout, json.loads((folder / report).read_text())
 
 
 @pytest.fixture(name="calls", scope="module")

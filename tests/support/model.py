@@ -436,7 +436,8 @@ class Model:
         self.results[name]["approve_event"] = {"done": True, "approved": approved, "reason": "approved" if approved else "nothing to approve"}
 
     def _restore_service(self, name, step):
-        self.hosts[name].update(tasks={}, own_balancer="ready")
+        kept = {task: entries for task, entries in self.hosts[name]["tasks"].items() if task == "approved" and task not in step["records"]}
+        self.hosts[name].update(tasks=kept, own_balancer="ready")
         waiting = [lb for lb, servers in self.servers.items() if servers[name]["record"] and servers[name].get("checks_fail")]
         for lb in waiting:
             self.servers[lb][name]["record"]["restoring"] = True

@@ -18,8 +18,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     LOOKS,
     Drain,
+    is_deleted,
     is_done_with,
+    is_given_back,
     is_outdated,
+    is_owed,
     is_ready,
     judge_drain,
     unanswered,
@@ -27,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
 
 Steps = dict[str, Step]
@@ -239,14 +243,23 @@ def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str
 
 
 def _restore(hosts: Iterable[Host], observed: Observed) -> tuple[Steps, dict[str, float]]:
-    """Bring back the hosts that no event keeps out."""
+    """Bring back the hosts that no event keeps out. The record of an approval stays until no other host is held for the event."""
     steps: Steps = {}
     tried: dict[str, float] = {}
     for host in hosts:
         gone = _done_with(host, observed) if host.held_ids and host.was_read else []
+        needed = {event.key for event in gone if _is_held_elsewhere(host, event, observed)}
+        gone = [event for event in gone if event.key not in needed & host.approved_ids]
         if gone:
             since = max(host.restoring.get(event.key, observed.now) for event in gone)
             known = host.memory.restoring_since
             tried[host.name] = since if known is None else min(known, since)
-            steps[host.name] = step("restore_service", "restored", gone, records=host.records)
+            steps[host.name] = step("restore_service", "restored", gone, records=[record for record in host.records if record != APPROVED or not needed])
     return steps, tried
+
+
+def _is_held_elsewhere(host: Host, event: Event, observed: Observed) -> bool:
+    """Whether another host is yet to be brought back. If the run is killed before that, the next one must know what became of the event."""
+    others = [other for name, other in observed.hosts.items() if name in event.hosts and other is not host]
+    held = [other for other in others if is_owed(other, event, is_given_back(other, event, observed)) and event.key not in other.approved_ids]
+    return any(not is_deleted(other, observed) for other in held)

@@ -138,6 +138,8 @@ def _is_settled(observed: Observed, told: Report, event: Event) -> bool:
             return False
         if state == "unobserved" and not is_deleted(host, observed):
             return False
+        if state in ("restored", "in_service") and event.key in host.held_ids:
+            return False  # the record of the approval goes last
     return True
 
 

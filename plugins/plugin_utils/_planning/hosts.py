@@ -40,7 +40,8 @@ class Host:
     events: list[Event] = field(default_factory=list)   # standing events that name it and that no rule ignores, the most urgent first
     fatal: list[str] = field(default_factory=list)      # sentences: mistakes that forbid every step for it
     conflicts: list[str] = field(default_factory=list)  # sentences: somebody else acted
-    held_ids: set[str] = field(default_factory=set)     # folded ids of the events that hold it
+    held_ids: set[str] = field(default_factory=set)     # folded ids of the events that have a record on it or for it
+    approved_ids: set[str] = field(default_factory=set)  # those of which only the record of the approval is left
     foreign_ids: set[str] = field(default_factory=set)  # ids that hold it, but are no events of Azure: a person chose them
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     restoring: dict[str, float] = field(default_factory=dict)   # per event: since when runs have tried to restore it, by the record

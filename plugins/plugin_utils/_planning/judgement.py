@@ -310,7 +310,8 @@ def is_done_with(event: Event, host: Host) -> bool:
 
 def is_seen_given_back(host: Host, event: Event, observed: Observed) -> bool:
     """Whether this pass shows that no hold for an event that is over is left on the host."""
-    if event.standing or host.fatal or event.key in host.held_ids or host.observation.holds is None or host.blind and event.prepares:
+    is_held = event.key in host.held_ids and event.key not in host.approved_ids
+    if event.standing or host.fatal or is_held or host.observation.holds is None or host.blind and event.prepares:
         return False
     return is_over(event, observed) or event.is_over_for(host)
 

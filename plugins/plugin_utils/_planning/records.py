@@ -57,6 +57,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
         records = [(record, own) for record in host.observation.holds or ()]
         found = (pair for provider, balancer in host.balancers for pair in provider.records(balancer, machines))
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
+        held = set()
         for record, clock in records:
             if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, IN_RECORD)):
                 continue
@@ -65,10 +66,17 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                     host.foreign_ids.add(event_id)  # no event of Azure: a person put the hold, and must release it
                     continue
                 host.held_ids.add(fold(event_id))
+                if not _is_approval(record):
+                    held.add(fold(event_id))
                 _recall_answer(host, entry.details)
                 event = _recall_event(events, event_id, entry.details, clock)
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
                 _note_hold(host, event, record, entry, clock)
+        host.approved_ids = host.held_ids - held
+
+
+def _is_approval(record: Record) -> bool:
+    return record.kind == "task" and record.name == APPROVED
 
 
 def _is_names(value: object) -> bool:
@@ -119,7 +127,7 @@ def _bearers(hosts: Mapping[str, Host], targets: object) -> list[str]:
 
 def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Clock) -> None:
     """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
-    if record.kind == "task" and record.name == APPROVED:
+    if _is_approval(record):
         if not entry.details.get("posted", True):
             event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
         elif event.approved_at is None:

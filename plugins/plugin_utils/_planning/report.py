@@ -255,7 +255,7 @@ def _told_after(decided: Decided, host: Host, event: Event) -> Told:
     silent = f"silent: {host.why_silent}"
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
         return Told("unobserved", _why_not_over(host, event) if host.was_read else silent)
-    if event.key not in host.held_ids:
+    if event.key not in host.held_ids or event.key in host.approved_ids:
         return _told_without_hold(host, event, observed, silent)
     held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)
     if not host.was_read:

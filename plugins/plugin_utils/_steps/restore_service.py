@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -31,7 +31,12 @@ STAYS_OUT = "it stays out of its load balancer"
 
 def ended(there: Collection[str]) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
-    return [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))]
+    return _in_order([*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))])
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """The record of the approval goes last: as long as there is any other, the next run must know what became of the event."""
+    return sorted(dict.fromkeys(names), key=lambda name: name == "approved")
 
 
 def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
@@ -105,7 +110,7 @@ def progress(
         "up": is_up(taken, unfinished),
         "may_go_back": goes_back,
         "given_back": goes_back and bool((balancer or {}).get("done")),
-        "forgets": list(dict.fromkeys([*(ENDED if present is None else ended(present)), *files])),
+        "forgets": _in_order([*(ENDED if present is None else ended(present)), *files]),
     }
 
 

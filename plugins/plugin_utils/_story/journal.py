@@ -52,7 +52,7 @@ def _memory_after(passed: story.Pass) -> Json:
     world = json.loads(json.dumps(passed["world"]))
     try:
         memory: Json = plan(world)["memory"]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError):
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError, ArithmeticError):
         # A journal of another version. What the pass began with is nearly the same.
         memory = passed["world"].get("memory") or {}
     return memory

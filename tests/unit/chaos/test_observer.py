@@ -122,6 +122,18 @@ class TestReadiness:
         row["start"] = OUT + 1
         assert numbers(record) == ["(2)"]
 
+    @pytest.mark.parametrize("connection", ["new", "kept"])
+    def test_a_request_on_a_connection_that_was_there_before(self, record, connection):
+        """A balancer of connections leaves an open one where it is. The host closes it with its next answer, which may come a while later."""
+        row = {"start": OUT + 1, "seconds": 0.1, "backend": "web1", "outcome": "ok", "connection": connection}
+        record["load"].append(row)
+        assert numbers(record) == ["(2)"]
+        record["log_of_requests"] = False
+        assert numbers(record) == ([] if connection == "kept" else ["(2)"])
+        # The log tells of a connection that was opened since then.
+        record["log"].append({"start": OUT + 1, "seconds": 0.1, "backend": "web1", "status": 200})
+        assert numbers(record) == ["(2)"]
+
     def test_back_too_early(self, record):
         change(record, GONE - 1, BACK, "web/web1", ["ready", True, 1, 0])
         assert numbers(record) == ["(2)"]

@@ -784,6 +784,31 @@ def test_what_was_being_approved_and_still_waits_is_approved_again():
     model.until(lambda _outcome: model.posted)
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["same run", "next run"])
+def test_an_approval_is_known_until_the_last_host_of_its_event_is_back(killed):
+    """The host that sent the approval is back while the other one still boots."""
+    model = Model()
+    model.announce("e1", "web1", "web2")
+    model.until(lambda _outcome: model.posted)
+    (sender,) = {by for _at, _event_id, by in model.posted}
+    other = "web2" if sender == "web1" else "web1"
+    model.start("e1")
+    model.go()
+    model.hosts[other]["silent"] = True
+    model.go()
+    model.over("e1")
+    model.until(lambda _outcome: model.in_rotation(sender))
+    # It counts as given back, and stays so.
+    assert [state(model.go(), sender) for _pass in range(4)] == ["restored"] * 4
+    assert model.hosts[sender]["tasks"]["approved"] and not model.outcome["finished"]
+    if killed:
+        model.killed()
+    model.hosts[other]["silent"] = False
+    outcome = model.finish()
+    assert result(outcome, "e1")["outcome"] == "completed"
+    assert all(model.in_rotation(name) and not model.held(name) and not model.hosts[name]["tasks"].get("approved") for name in ("web1", "web2"))
+
+
 def test_all_whom_an_event_named_are_told_when_only_a_hold_knows_it():
     """Also an operator's own, of which nothing is held; but nobody whose name several bear."""
     model = Model(hosts=4)

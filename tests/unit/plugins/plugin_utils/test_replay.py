@@ -12,6 +12,7 @@ import json
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED, ReplayError, read_pass, replay
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
 
 from tests.support.model import Model
 
@@ -49,10 +50,53 @@ def test_a_difference_is_told(recorded):
     assert "e1" in found[2] and "completed" in found[2] and "in_progress" in found[2]
 
 
-@pytest.mark.parametrize("line", ['{"time": 1, "wor', "", "[]", '{"hosts": {}}', '{"hosts": {}, "world": 5}'])
+@pytest.mark.parametrize("line", ['{"time": 1, "wor', "", "[]", '{"hosts": {}}', '{"hosts": {}, "world": 5}', '{"hosts": {}, "world": {"now": 1, "pass": 1}}'])
 def test_a_line_without_a_pass(line):
     with pytest.raises(ReplayError):
         read_pass(line)
+
+
+def test_a_pass_that_can_be_read(recorded):
+    assert read_pass(json.dumps(recorded)) == recorded
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("world", "now"), "noon", "world.now is 'noon' and no time"),
+        (("world", "now"), None, "world.now is None and no time"),
+        (("world", "now"), True, "world.now is True and no time"),
+        (("world", "now"), float("nan"), "world.now is nan and no time"),
+        (("world", "now"), 1e18, "world.now is 1e.18 and no time"),
+        (("world", "run", "started"), [], r"world.run.started is \[\] and no time"),
+        (("time",), {}, "time is {} and no time"),
+        (("world", "pass"), 1.5, "world.pass is 1.5 and no whole number"),
+        (("pass",), "1", "pass is '1' and no whole number"),
+        (("world", "memory"), [], "world.memory is no dictionary"),
+        (("world", "results"), "x", "world.results is no dictionary"),
+        (("hosts", "web1"), None, "the decision for web1"),
+        (("hosts", "web1", "reason"), None, "the decision for web1"),
+        (("hosts", "web1", "step"), "x", "the decision for web1"),
+        (("events",), None, "events is no list"),
+        (("events", 0), "e1", "events is no list"),
+    ],
+)
+def test_a_pass_that_is_damaged(recorded, place, value, said):
+    found = recorded
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = value
+    line = json.dumps(recorded)
+    with pytest.raises(ReplayError, match=f"holds a damaged pass: {said}"):
+        read_pass(line)
+    ((told, sentence),) = stories([line])
+    assert told is None and sentence.startswith("line 1 holds a damaged pass: ")
+
+
+def test_a_pass_without_any_host(recorded):
+    recorded["world"]["settings"] = {}
+    with pytest.raises(ReplayError, match="cannot be planned"):
+        replay(recorded)
 
 
 @pytest.mark.parametrize("world", [{}, {"now": 1, "pass": 1, "run": {}, "settings": {"web1": {}}, "hosts": {}, "balancers": {}}])

@@ -354,11 +354,16 @@ class TestRestoreService:
         assert not self.progress(balancer={})["given_back"] and not self.progress(unfinished="/before.yml")["up"]
 
     def test_the_records_that_end(self):
-        assert self.progress()["forgets"] == list(restore_service.ENDED)
+        assert sorted(self.progress()["forgets"]) == sorted(restore_service.ENDED)
         told = self.progress(present=["drained", "haproxy_server"], files=["restore_service_after"])
         assert told["forgets"] == ["drained", "restore_service_after"]
         assert self.progress(present=["service"])["forgets"] == []
         assert self.progress(present=["drain_host_step_queue"])["forgets"] == ["drain_host_step_queue"], "also of a step that is set no more"
+
+    def test_the_record_of_the_approval_goes_last(self):
+        assert self.progress(files=["own"])["forgets"][-1] == "approved"
+        told = self.progress(present=["approved", "drain_host_step_queue", "drained"], files=["restore_service_after"])
+        assert told["forgets"] == ["drained", "drain_host_step_queue", "restore_service_after", "approved"]
 
     def test_tasks_that_an_earlier_step_has_done(self):
         def done(**record):
