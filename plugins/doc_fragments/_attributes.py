@@ -40,7 +40,17 @@ attributes:
       - On Windows hosts it is experimental. It runs on the controller there, and needs the collection C(ansible.windows).
 """
 
-    # For modules of the action group.
+    # For the modules of each action group.
+    AZURE_RESOURCE_MANAGER = r"""
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/graceful.azure.azure_resource_manager) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership:
+      - graceful.azure.azure_resource_manager
+"""
+
     IMDS = r"""
 options: {}
 attributes:

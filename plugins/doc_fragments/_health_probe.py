@@ -55,5 +55,4 @@ options:
       - The site of IIS that answers the probe, for O(action=iis_site). It must be there. If the application is on the same site, requests to it fail from
         the stop on, although the load balancer still sends some until it has noticed.
     type: str
-    version_added: 0.2.0
 """

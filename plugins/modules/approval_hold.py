@@ -80,6 +80,15 @@ EXAMPLES = r"""
   graceful.azure.approval_hold:
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     ready_resources: [web_1, web_2]
+
+- name: Approve it only if it is still a reboot and that takes no more than 20 seconds
+  graceful.azure.approval_hold:
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    ready_resources: [web_1, web_2]
+    event_details:
+      602d9444-d2cd-49c7-8624-8643e7171297: {event_type: Reboot}
+    reason: Both are out of the load balancer.
+    timeout: 20
 """
 
 RETURN = r"""

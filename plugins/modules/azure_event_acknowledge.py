@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: azure_event_acknowledge
 short_description: Approve Scheduled Events through Azure Resource Manager, without their VMs
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -24,6 +24,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 attributes:
   check_mode:
     support: full
@@ -62,6 +63,13 @@ EXAMPLES = r"""
   graceful.azure.azure_event_acknowledge:
     resource_id: /subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/web1
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  delegate_to: localhost
+
+- name: Approve an event of a scale set, unless that takes more than 30 seconds
+  graceful.azure.azure_event_acknowledge:
+    resource_id: /subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    ready_until: "{{ now().timestamp() + 30 }}"
   delegate_to: localhost
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: azure_load_balancer_hold
 short_description: Take an address in backend pools of Azure Load Balancer out for an event, and give it back
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 attributes:
   diff_mode:
     support: full
@@ -60,6 +61,8 @@ options:
   state_dir:
     description: Accepted because every module with holds has it. The records are tags, so it is not used.
     type: path
+seealso:
+  - module: graceful.azure.azure_load_balancer_info
 """
 
 EXAMPLES = r"""

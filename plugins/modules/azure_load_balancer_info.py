@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: azure_load_balancer_info
 short_description: Show the administrative states in a backend pool of Azure Load Balancer, and who holds them
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -18,6 +18,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._azure
   - graceful.azure._attributes
+  - graceful.azure._attributes.azure_resource_manager
 options:
   pools:
     description: Resource ids of the backend address pools.
@@ -51,6 +52,8 @@ options:
   state_dir:
     description: Accepted because every module with holds has it. The records are tags, so it is not used.
     type: path
+seealso:
+  - module: graceful.azure.azure_load_balancer_hold
 """
 
 EXAMPLES = r"""
@@ -58,6 +61,21 @@ EXAMPLES = r"""
   graceful.azure.azure_load_balancer_info:
     pools: ["{{ pool_id }}"]
   delegate_to: localhost
+
+- name: Say once, for all modules that ask Azure, where the credentials come from
+  delegate_to: localhost
+  module_defaults:
+    group/graceful.azure.azure_resource_manager:
+      auth_source: cli
+  block:
+    - name: Look at the pool
+      graceful.azure.azure_load_balancer_info:
+        pools: ["{{ pool_id }}"]
+      register: pool
+
+    - name: Name the addresses that an event holds
+      ansible.builtin.debug:
+        msg: "{{ pool.addresses | selectattr('held_by') | map(attribute='name') }}"
 """
 
 RETURN = r"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_hold
 short_description: Take a host out of duty in its cluster for an event, and let it serve again
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -56,6 +56,9 @@ options:
       - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
     type: float
     default: 0
+seealso:
+  - module: graceful.azure.service_hold
+  - module: graceful.azure.task_hold
 """
 
 EXAMPLES = r"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: health_probe_hold
 short_description: Let the host's own health answer fail for an event, and let it pass again
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -31,6 +31,8 @@ attributes:
     support: full
     details:
       - A command that failed is run again by the next call.
+seealso:
+  - module: graceful.azure.health_probe_info
 """
 
 EXAMPLES = r"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: health_probe_info
 short_description: See whether the host's health answer fails, whether its load balancer must have noticed, and which connections still come
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -74,6 +74,8 @@ options:
       - The folder with the records of holds.
     type: path
     default: /var/lib/graceful_azure
+seealso:
+  - module: graceful.azure.health_probe_hold
 """
 
 EXAMPLES = r"""
@@ -87,6 +89,17 @@ EXAMPLES = r"""
     wait_for: [web1]
     quiet: 3
     timeout: 60
+
+- name: See for how long the unit that answers the probe has been down
+  graceful.azure.health_probe_info:
+    action: service
+    service: health-answer.service
+    notice: 12
+  register: probe
+
+- name: Go on only when the load balancer must have noticed
+  ansible.builtin.assert:
+    that: probe.notice_left == 0
 """
 
 RETURN = r"""

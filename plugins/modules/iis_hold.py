@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: iis_hold
 short_description: Stop sites and application pools of IIS for an event, and start those again that ran
-version_added: 0.2.0
+version_added: 0.1.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
@@ -43,6 +43,8 @@ options:
     default: []
 requirements:
   - The collections C(ansible.windows) and C(microsoft.iis) on the controller
+seealso:
+  - module: graceful.azure.service_hold
 """
 
 EXAMPLES = r"""

@@ -36,6 +36,10 @@ options:
         nothing, even if systemd does not know it.
     type: list
     elements: str
+seealso:
+  - module: graceful.azure.cluster_hold
+  - module: graceful.azure.iis_hold
+  - module: graceful.azure.task_hold
 """
 
 EXAMPLES = r"""

@@ -46,6 +46,9 @@ options:
         C(graceful-azure) as its C(SYSLOG_IDENTIFIER). On a host without such a journal, and in check mode, nothing is written.
     type: dict
     default: {}
+seealso:
+  - module: graceful.azure.cluster_hold
+  - module: graceful.azure.service_hold
 """
 
 EXAMPLES = r"""

@@ -431,7 +431,9 @@ class Windows(Front):
         return {**of_windows(), **proxy}
 
     def host_variables(self, name):
-        return mixed.settings(self.models[name], self.simulator.urls[name]) if name in self.models else {}
+        # A host that reboots before the first look cannot tell its name.
+        own = mixed.settings(self.models[name], self.simulator.urls[name]) if name in self.models else {}
+        return {"graceful_azure_resource_name": name, **own}
 
     def hit(self, event_type, name, seconds):
         super().hit(event_type, name, seconds)

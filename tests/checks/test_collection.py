@@ -17,6 +17,8 @@ import yaml
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
 KINDS = ("callback", "filter", "lookup")
+# Each action group, and the option that all of its modules have and no others.
+GROUPS = {"azure_resource_manager": "arm_url", "imds": "imds_url"}
 INTERNAL = "Internal to the playbooks of this collection. Options and results may change with every release."
 
 # Galaxy runs ansible-lint on the package, so the settings of that are in it.
@@ -45,7 +47,21 @@ def test_changelog():
 
 
 def test_documentation():
-    must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", ".")
+    must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", ".")
+
+
+def test_nothing_claims_to_be_newer_than_the_next_release():
+    """The next release has the version in galaxy.yml. Its changelog lists as new what bears that version, and leaves out what bears a later one."""
+    claimed = {
+        (str(path), tuple(map(int, version.split("."))))
+        for path in checkout_files()
+        if path.parts[0] == "plugins" or path.match("roles/*/meta/argument_specs.yml")
+        for version in re.findall(r"^ *version_added: *['\"]?([\d.]+)", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
+    next_release = tuple(map(int, galaxy["version"].split(".")))
+    assert len(claimed) > 40
+    assert sorted(name for name, version in claimed if version > next_release) == []
 
 
 def test_package(tmp_path):
@@ -105,11 +121,18 @@ def test_a_silent_host_is_tried_once(playbook):
     assert (bounds["ansible_ssh_timeout"], bounds["ansible_ssh_retries"]) == (4, 0)
 
 
-def test_action_group_holds_every_module_that_asks_the_service():
-    """module_defaults for graceful.azure.imds reach them all, and their pages say so. What is part of a playbook alone has no need of it."""
-    with (ROOT / "meta" / "runtime.yml").open(encoding="utf-8") as runtime:
-        group = yaml.safe_load(runtime)["action_groups"]["imds"]
+@pytest.mark.parametrize(("group", "option"), GROUPS.items())
+def test_action_group_holds_every_module_that_asks_the_service(group, option):
+    """module_defaults for the group reach them all, and their pages say so. What is part of a playbook alone has no need of it."""
     pages = {name.rpartition(".")[2]: page["doc"] for name, page in documentation("module").items()}
-    asking = [name for name, page in pages.items() if "imds_url" in page["options"] and not page["short_description"].startswith("Internal: ")]
-    saying = [name for name, page in pages.items() if "graceful.azure.imds" in page["attributes"].get("action_group", {}).get("membership", ())]
-    assert sorted(group) == sorted(asking) == sorted(saying)
+    asking = [name for name, page in pages.items() if option in page["options"] and not page["short_description"].startswith("Internal: ")]
+    saying = [name for name, page in pages.items() if f"graceful.azure.{group}" in page["attributes"].get("action_group", {}).get("membership", ())]
+    assert sorted(action_groups()[group]) == sorted(asking) == sorted(saying)
+
+
+def test_every_action_group_is_checked():
+    assert set(action_groups()) == set(GROUPS)
+
+
+def action_groups():
+    return yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text(encoding="utf-8"))["action_groups"]

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""tests/release.sh in a copy of the checkout."""
+"""tests/release.sh and tests/changelog_fragment.sh in a copy of the checkout."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
@@ -43,7 +44,24 @@ def test_a_release_is_made_and_not_published(copy):
     assert package.exists() and f"ansible-galaxy collection publish {package}" in made.stdout
     assert f'href="#v{version.replace(".", "-")}"' in (copy / "CHANGELOG.md").read_text()
     assert list((copy / "changelogs" / "fragments").iterdir()) == []
+    # What antsibull-changelog keeps for itself is neither committed nor shipped.
+    assert "plugin-cache" not in run(copy, "git", "status", "--porcelain", "--untracked-files").stdout
+    with tarfile.open(package) as archive:
+        assert [name for name in archive.getnames() if "plugin-cache" in name] == []
     # What is to be committed stops a second release, and so does a version that there is already.
     assert "not committed" in run(copy, "tests/release.sh").stderr
     assert run(copy, "git", "add", "--all").returncode == 0 and run(copy, "git", "commit", "--quiet", "--message", version).returncode == 0
     assert f"{version} is in the changelog already" in run(copy, "tests/release.sh").stderr
+
+
+def test_a_pull_request_that_changes_something_for_users_needs_a_fragment(copy):
+    def change(path, text):
+        (copy / path).write_text(text)
+        assert run(copy, "git", "add", "--all").returncode == 0 and run(copy, "git", "commit", "--quiet", "--message", path).returncode == 0
+        return run(copy, "tests/changelog_fragment.sh", base)
+
+    base = run(copy, "git", "rev-parse", "HEAD").stdout.strip()
+    assert change("docs/faults.md", "nothing that users run").returncode == 0
+    refused = change("plugins/modules/plan.py", "something that they do")
+    assert refused.returncode == 1 and "plugins/modules/plan.py\n" in refused.stderr and "docs" not in refused.stderr
+    assert change("changelogs/fragments/another.yml", "bugfixes: [plan - something.]").returncode == 0

@@ -9,12 +9,15 @@ What is in it is in tests/checks/test_collection.py.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 
 from tests.matrix import environments
-from tests.support.checkout import must_pass
+from tests.support.checkout import ROOT, must_pass
+from tests.support.ports import free_port
 from tests.support.site import Site
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * environments.MAKE_SECONDS + 600)]
@@ -77,3 +80,17 @@ def test_it_handles_an_event_with_what_it_declares_and_nothing_else(tmp_path, mo
         site.see_a_reboot_through()
     finally:
         site.close()
+
+
+@pytest.mark.parametrize("core", [environments.oldest_core, environments.newest_core])
+def test_the_playbook_that_public_ci_runs_in_execution_environments(tmp_path, installed, declared, core):
+    programs = environments.core(core(), declared, "declared")
+    ports = ("-e", f"ee_imds_port={free_port()}", "-e", f"ee_control_port={free_port()}")
+    # Its folder is there, and with it the pid of a simulator that a failure leaves behind.
+    env = {"ANSIBLE_COLLECTIONS_PATH": str(installed), "TMPDIR": str(tmp_path)}
+    try:
+        said = must_pass(programs / "ansible-playbook", ROOT / "tests" / "ee" / "see_an_event_through.yml", *ports, env=env, timeout=500)
+        assert "Reboot E1 (web1): completed" in said, said
+    finally:
+        for pid in tmp_path.rglob("imds_simulator.pid"):
+            os.kill(int(pid.read_text()), signal.SIGTERM)
