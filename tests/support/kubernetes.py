@@ -201,6 +201,12 @@ class Cluster:
         self._revision += 1
         return str(self._revision)
 
+    def end_pods(self):
+        """The pods that are ending have ended, whatever their grace."""
+        with self._lock:
+            for made in self.pods.values():
+                made["gone_at"] = None if made["gone_at"] is None else 0.0
+
     def _of(self, namespace, app):
         return [made for (place, _name), made in self.pods.items() if place == namespace and made["object"]["metadata"]["labels"]["app"] == app]
 

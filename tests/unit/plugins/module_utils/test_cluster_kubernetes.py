@@ -193,13 +193,14 @@ def test_a_pod_of_a_stateful_set_that_is_back_on_another_node_is_not_evicted(clu
 
 
 def test_pods_that_end_are_waited_for_and_not_evicted_twice(cluster, member):
-    cluster.grace = 0.5
+    cluster.grace = 3600
     cluster.workload("cart", 1, on="n1")
     seen = member.look()
     member.out(seen)
     member.out(seen)
     assert len(cluster.calls("POST")) == 1
     assert member.look().left.endswith("is ending")
+    cluster.end_pods()
     until_left_is(member, None)
 
 
