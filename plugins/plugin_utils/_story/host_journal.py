@@ -70,13 +70,15 @@ class _Told:
         if "options" in turn and self._is_new(last):
             added["options"] = dict(turn["options"], journal=self._entry(self.decision["state"], self.decision["reason"], self.ids))
         if "acts" in turn:
-            added["acts"] = [self._with_last(act) for act in turn["acts"]]
+            added["acts"] = [self._with_last(act, last) for act in turn["acts"]]
         return added
 
-    def _with_last(self, act: Act) -> Act:
+    def _with_last(self, act: Act, last: list[Any] | None) -> Act:
         released = sorted(act["args"].get("event_ids") or ())
         if act["part"] != LAST or {event_id.lower() for event_id in self.decision["events"]} - {event_id.lower() for event_id in released}:
             return act
+        if last == ["restored", released]:
+            return act  # only the record of the approval was left
         return dict(act, args=dict(act["args"], journal=self._entry("restored", "is back in service", released)))
 
     def _is_new(self, last: list[Any] | None) -> bool:

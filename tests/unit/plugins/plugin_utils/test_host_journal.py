@@ -60,6 +60,9 @@ def test_the_last_act_tells_that_the_host_is_back():
     (turn,) = with_entries(outcome("restoring", acts("E1"), standing=()), {})["web1"]
     assert turn["acts"][0]["args"] == {} and turn["acts"][1]["args"]["journal"]["STATE"] == "restored"
     assert turn["acts"][1]["args"]["journal"]["EVENT_ID"] == ["E1"]
+    # The host is back, and only the record of the approval was left.
+    (turn,) = with_entries(outcome("restored", acts("E1"), standing=()), {"web1": ["restored", ["E1"]]})["web1"]
+    assert "journal" not in turn["acts"][1]["args"]
     # Another event still holds it.
     (turn,) = with_entries(outcome("restoring", acts("E1"), standing=("E2",)), {})["web1"]
     assert "journal" not in turn["acts"][1]["args"]
