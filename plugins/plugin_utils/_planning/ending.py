@@ -127,7 +127,9 @@ def _is_through(decided: Decided, told: Report, event: Event, end: float) -> boo
     hosts = [observed.hosts[name] for name in event.hosts]
     if all(_is_hopeless(decided, host, event, end) for host in hosts):
         return True
-    return (event.ignored or is_over(event, observed)) and _is_settled(observed, told, event)
+    # The record of the approval goes last.
+    is_recorded = any(event.key in host.approved_ids and told[host.name, event.key].state in ("restored", "in_service") for host in hosts)
+    return (event.ignored or is_over(event, observed)) and _is_settled(observed, told, event) and not is_recorded
 
 
 def _is_settled(observed: Observed, told: Report, event: Event) -> bool:
@@ -138,8 +140,6 @@ def _is_settled(observed: Observed, told: Report, event: Event) -> bool:
             return False
         if state == "unobserved" and not is_deleted(host, observed):
             return False
-        if state in ("restored", "in_service") and event.key in host.held_ids:
-            return False  # the record of the approval goes last
     return True
 
 

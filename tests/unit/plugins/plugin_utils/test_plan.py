@@ -809,6 +809,24 @@ def test_an_approval_is_known_until_the_last_host_of_its_event_is_back(killed):
     assert all(model.in_rotation(name) and not model.held(name) and not model.hosts[name]["tasks"].get("approved") for name in ("web1", "web2"))
 
 
+def test_runs_of_one_step_tell_that_an_event_of_two_hosts_was_completed():
+    model = Model(hosts=4, wait=False)
+    model.run = dict(model.run, look_twice=True)
+    model.announce("e1", "web1", "web2")
+    told = []
+    for number in range(6):
+        while not model.go()["finished"]:
+            pass
+        told += [(event["outcome"], {name: said["state"] for name, said in event["hosts"].items()}) for event in model.outcome["events"]]
+        if number == 1:
+            assert model.posted
+            model.start("e1")
+            model.over("e1")
+        model.killed()
+        model.now += 60
+    assert told[-1] == ("completed", {"web1": "restored", "web2": "restored"}) and [outcome for outcome, _hosts in told].count("completed") == 1
+
+
 def test_all_whom_an_event_named_are_told_when_only_a_hold_knows_it():
     """Also an operator's own, of which nothing is held; but nobody whose name several bear."""
     model = Model(hosts=4)
