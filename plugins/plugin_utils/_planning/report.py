@@ -278,7 +278,8 @@ def _told_without_hold(host: Host, event: Event, observed: Observed, silent: str
         until = _blind_until(host, event, observed)
         return Told("restoring", "; ".join(host.blind), until) if observed.now < until else Told("needs_person", "; ".join(host.blind))
     # Where only the record of the approval is left, everything else was given back by an earlier run.
-    was_held = host.name in event.held or event.recalled and event.prepares and event.approved_at is not None and host.name in event.members
+    was_prepared = event.recalled and event.prepares and event.approved_at is not None and host.name in event.members
+    was_held = host.name in event.held or was_prepared and not maintenance(host)
     if not is_given_back(host, event, observed) and (was_held or event.recalled):
         return Told("unobserved", silent)  # its own records cannot be read
     if not was_held:

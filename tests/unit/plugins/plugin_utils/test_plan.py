@@ -809,6 +809,18 @@ def test_an_approval_is_known_until_the_last_host_of_its_event_is_back(killed):
     assert all(model.in_rotation(name) and not model.held(name) and not model.hosts[name]["tasks"].get("approved") for name in ("web1", "web2"))
 
 
+def test_an_operators_host_of_which_only_the_approval_is_recorded_was_not_taken_out():
+    model = Model(hosts=3)
+    model.servers["lb1"]["web1"]["admin_state"] = "maint"
+    model.announce("e1", "web1")
+    model.until(lambda _outcome: model.posted)
+    model.start("e1")
+    model.over("e1")
+    model.killed()
+    (told,) = model.finish()["events"]
+    assert (told["outcome"], told["hosts"]["web1"]["state"]) == ("completed", "in_service")
+
+
 def test_runs_of_one_step_tell_that_an_event_of_two_hosts_was_completed():
     model = Model(hosts=4, wait=False)
     model.run = dict(model.run, look_twice=True)
