@@ -338,8 +338,10 @@ class Observer:
         return [request for request in self._asked(hosts) if request["Status"] == 200]
 
     def _asked(self, hosts):
-        asked = [request for request in self.record["requests"] if request["Vm"] in hosts and request["Method"] == "GET"]
-        return [request for request in asked if "scheduledevents" in request["Path"].lower()]
+        return [request for request in self._requests(hosts) if request["Method"] == "GET"]
+
+    def _requests(self, hosts):
+        return [request for request in self.record["requests"] if request["Vm"] in hosts and "scheduledevents" in request["Path"].lower()]
 
     def _entry_true(self, told, run, event, entry):
         appeared, gone = self.life(event)
@@ -357,6 +359,8 @@ class Observer:
             outcomes = {"cancelled"}
         else:
             outcomes = {"not_approved"}
+            if any(request["Method"] == "POST" and request["Status"] == 200 and request.get("Fault") for request in self._requests(event["Resources"])):
+                outcomes.add("completed")  # the service said that it had approved it
         if entry["outcome"] not in outcomes:
             self.say(8, f"{told} called {self.name(event)} {entry['outcome']}, which was {' or '.join(outcomes)}")
         for host, said in entry["hosts"].items():

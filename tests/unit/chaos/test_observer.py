@@ -324,6 +324,15 @@ class TestTheRun:
         record["controllers"][0]["result"][0]["hosts"]["web1"]["state"] = state
         assert numbers(record) == ["(8)"]
 
+    @pytest.mark.parametrize("fault", [False, True])
+    def test_a_service_that_said_that_it_had_approved_what_it_had_not(self, record, fault):
+        record["events"][0]["Approvals"] = []
+        sent = dict(record["requests"][0], Time=APPROVED, Method="POST", **({"Fault": True} if fault else {}))
+        record["requests"].append(sent)
+        assert numbers(record) == ([] if fault else ["(8)"])
+        sent["Status"] = 500
+        assert numbers(record) == ["(8)"]
+
     def test_ended_before_the_event(self, record):
         record["controllers"][0]["end"] = 1013.0
         assert numbers(record) == ["(8)"]
