@@ -205,7 +205,7 @@ class ActionModule(ActionBase):
             look = seen["hosts"][name]
             if not look.get("rested") or not acted.get(name, {}).get("restore_service", {}).get("done"):
                 continue
-            seen["hosts"][name] = dict(after_release(look, step["event_ids"]), rested=False)
+            seen["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False)
             balancers = last["settings"][name]["load_balancers"]
             for act in (act for act in cls._acts(facts) if act["part"] == "balancer"):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]

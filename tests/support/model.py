@@ -15,6 +15,7 @@ import math
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release
 
 SOCKET = "/run/haproxy/admin.sock"
 
@@ -234,7 +235,8 @@ class Model:
                 return dict(copy.deepcopy(last), rested=True)
             if turn.get("unless_back") and (self.results[name].get("restore_service") or {}).get("done"):
                 # The modules that brought it back have told what a look would tell.
-                self.seen[name] = dict(last, holds=self.observe_host(name).get("holds", last.get("holds")))
+                step = self.outcome["hosts"][name]["step"]
+                self.seen[name] = after_release(last, step["event_ids"], step["records"])
                 return copy.deepcopy(self.seen[name])
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
                 return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])

@@ -21,7 +21,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
-ENDED = ("approved", "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
+APPROVED = "approved"
+"""The record of an approval."""
+ENDED = (APPROVED, "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
 
 
@@ -36,7 +38,7 @@ def ended(there: Collection[str]) -> list[str]:
 
 def _in_order(names: Iterable[str]) -> list[str]:
     """The record of the approval goes last: as long as there is any other, the next run must know what became of the event."""
-    return sorted(dict.fromkeys(names), key=lambda name: name == "approved")
+    return sorted(dict.fromkeys(names), key=lambda name: name == APPROVED)
 
 
 def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:

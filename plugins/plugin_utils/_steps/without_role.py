@@ -10,7 +10,7 @@ than the host.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
@@ -65,10 +65,17 @@ def judge(
     return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done), lost=lost), None
 
 
-def after_release(observation: Json, event_ids: Iterable[str]) -> Json:
-    """The observation that a look at a host would return after the holds for these events were released there."""
+def after_release(observation: Json, event_ids: Iterable[str], records: Collection[str]) -> Json:
+    """The observation that a look at a host would return after the holds for these events were released there.
+
+    C(records): those of the step. The record of the approval may be left for a later one.
+    """
     released = {event_id.lower() for event_id in event_ids}
-    left = [{event_id: entry for event_id, entry in record["events"].items() if event_id.lower() not in released} for record in observation["holds"]]
+    left = []
+    for record in observation["holds"]:
+        is_approval = record["kind"] == "task" and record["subject"]["name"] == restore_service.APPROVED
+        stays = is_approval and restore_service.APPROVED not in records
+        left.append({event_id: entry for event_id, entry in record["events"].items() if stays or event_id.lower() not in released})
     return dict(observation, holds=[dict(record, events=events) for record, events in zip(observation["holds"], left) if events])
 
 

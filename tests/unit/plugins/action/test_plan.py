@@ -196,7 +196,7 @@ class TestBroughtBack:
 
     PROCESS = {"pid": 1, "started": 1}
 
-    def seen(self, done=True, machine="lb1", **act):
+    def seen(self, done=True, machine="lb1", records=("approved",), **act):
         told = {"backend": "www", "server": "web0", "admin_state": "ready", "held_by": [], "condition": "none"}
         told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
         act = dict({"part": "balancer", "balancer": 0, "item": machine, "process": self.PROCESS, "servers": [told]}, **act)
@@ -207,7 +207,7 @@ class TestBroughtBack:
             "balancers": {machine + " /s": {"machine": machine, "rested": True, "process": self.PROCESS, "servers": [server], "holds": holds}},
         }
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": machine}, "acts": [act]}]}}}
-        step = {"role": "restore_service", "event_ids": ["E1"]}
+        step = {"role": "restore_service", "event_ids": ["E1"], "records": records}
         last = {"hosts": {"web0": {"step": step}}, "settings": {"web0": {"load_balancers": [{"provider": "haproxy"}]}}}
         ActionModule._add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
         return seen["hosts"]["web0"], seen["balancers"][machine + " /s"]
@@ -217,6 +217,10 @@ class TestBroughtBack:
         host, balancer = self.seen(machine=machine)
         assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e2"]]
         assert balancer["rested"] is False and balancer["holds"] == [] and balancer["servers"][0]["admin_state"] == "ready"
+
+    def test_a_record_of_an_approval_that_stays(self):
+        host, _balancer = self.seen(records=())
+        assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e1", "e2"]]
 
     def test_a_balancer_of_which_they_do_not_tell_enough(self):
         host, balancer = self.seen(process={"pid": 2, "started": 2})

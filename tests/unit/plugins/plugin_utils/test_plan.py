@@ -821,6 +821,25 @@ def test_an_operators_host_of_which_only_the_approval_is_recorded_was_not_taken_
     assert (told["outcome"], told["hosts"]["web1"]["state"]) == ("completed", "in_service")
 
 
+@pytest.mark.parametrize("passes", range(1, 8))
+def test_no_approval_is_left_on_a_host_that_rests_while_another_is_brought_back(passes):
+    model = Model(hosts=5)
+    model.announce("e1", "web1", "web2", "web3")
+    model.until(lambda _outcome: model.posted)
+    ((_at, _event_id, sender),) = model.posted
+    other = "web3" if sender != "web3" else "web2"
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    model.servers["lb1"][other]["checks_fail"] = True
+    model.until(lambda _outcome: model.in_rotation(sender))
+    for _pass in range(passes):
+        model.go()
+    model.servers["lb1"][other]["checks_fail"] = False
+    assert result(model.finish(), "e1")["outcome"] == "completed"
+    assert not any(model.held(name) or model.hosts[name]["tasks"].get("approved") for name in model.hosts)
+
+
 def test_runs_of_one_step_tell_that_an_event_of_two_hosts_was_completed():
     model = Model(hosts=4, wait=False)
     model.run = dict(model.run, look_twice=True)
