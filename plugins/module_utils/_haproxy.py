@@ -204,7 +204,7 @@ class Haproxy:
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
         seen.uptime = parse_uptime(info)
-        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after))
+        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after, process.told_start))
         return seen
 
     def sticky_backends(self, seen: HaproxyState) -> set[str]:

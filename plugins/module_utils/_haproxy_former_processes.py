@@ -30,7 +30,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, started_at, stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,14 +60,16 @@ class Former(NamedTuple):
     problem: str | None
 
 
-def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, proc: str = "/proc") -> Former:
-    """What former processes of HAProxy ``pid`` (as it tells itself), which runs for ``uptime`` seconds, are connected to.
+def former_connections(
+    pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc"
+) -> Former:
+    """What former processes of HAProxy ``pid`` are connected to. By its own words it started at ``started`` and runs for ``uptime`` seconds.
 
     With ``uncertain`` None and a problem nothing is known at all.
     """
     # The connections that can be counted are counted, even if the user gives hard-stop-after.
     ended = hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN
-    running = answering_processes(pid, uptime, proc)
+    running = answering_processes(pid, uptime, started, proc)
     if not running and ended:
         return Former(collections.Counter(), collections.Counter(), None)
     if not running:
@@ -101,12 +103,12 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
     return Former(counted, sum(uncertain.values(), collections.Counter()), problem)
 
 
-def answering_processes(pid: int, uptime: float | None, proc: str = "/proc") -> list[int]:
+def answering_processes(pid: int, uptime: float | None, started: float | None = None, proc: str = "/proc") -> list[int]:
     """The ids, as seen from here, of the processes that may be the HAProxy which calls itself ``pid``: one, as a rule.
 
     In a container it calls itself by another id than it has here. Another program may have this id here.
     """
-    return [other for other in _ids(proc) if _innermost(other, proc) == pid and _plausible(other, uptime, proc)]
+    return [other for other in _ids(proc) if _innermost(other, proc) == pid and _plausible(other, uptime, started, proc)]
 
 
 def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
@@ -139,8 +141,8 @@ def _innermost(pid: int, proc: str) -> int:
     return int(known[-1]) if known else pid
 
 
-def _plausible(pid: int, uptime: float | None, proc: str) -> bool:
-    """Whether the process can be the HAProxy that runs for ``uptime`` seconds. Whatever it is called, it names its configuration."""
+def _plausible(pid: int, uptime: float | None, started: float | None, proc: str) -> bool:
+    """Whether the process can be the HAProxy that tells this of itself. Whatever it is called, it names its configuration."""
     command = _command(pid, proc)
     if command is None or not any(word == "--" or word.startswith("-f") for word in command[1][1:]):
         return False
@@ -149,7 +151,11 @@ def _plausible(pid: int, uptime: float | None, proc: str) -> bool:
         age = float(read(proc, "uptime").split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
     except (IndexError, ValueError):
         return False
-    return uptime is None or -YOUNGER <= age - uptime <= OLDER
+    if uptime is None or -YOUNGER <= age - uptime <= OLDER:
+        return True
+    # While its machine is paused or has no time for it, HAProxy's uptime stands still. When it started is a date, which somebody may have set since.
+    begun = started_at(pid, proc)
+    return started is not None and begun is not None and -OLDER <= begun - started <= YOUNGER
 
 
 def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:

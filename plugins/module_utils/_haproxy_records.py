@@ -23,14 +23,12 @@ A record that belongs to nobody here is shown and not touched.
 from __future__ import annotations
 
 import collections
-import os
-import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,14 +154,6 @@ def key_of(record: Record) -> Key:
 def leads_to(server: Server) -> dict[str, Any]:
     """The address and port of a server, as records keep them."""
     return {"address": server.address, "port": server.port}
-
-
-def started_at(pid: int, proc: str = "/proc") -> float | None:
-    """When a process started, in seconds since 1970; None if it does not run."""
-    fields, boot = stat_fields(pid, proc), re.search(r"^btime (\d+)$", read(proc, "stat"), re.MULTILINE)
-    if not fields or fields[0] in ENDED or boot is None:
-        return None
-    return int(boot.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _has_command_line(pid: int, proc: str) -> bool:

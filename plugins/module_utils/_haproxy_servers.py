@@ -59,6 +59,11 @@ class Process(NamedTuple):
     started: float
     exact: bool
 
+    @property
+    def told_start(self) -> float | None:
+        """When it started, if HAProxy itself told it."""
+        return self.started if self.exact else None
+
 
 class HaproxyError(Exception):
     """HAProxy cannot be asked, or does not do what it is told; the text is a full sentence."""
@@ -122,7 +127,7 @@ class HaproxyState:
     @property
     def pids(self) -> list[int]:
         """The ids of the process as seen from here. In a container it calls itself by another."""
-        return answering_processes(self.process.pid, self.uptime)
+        return answering_processes(self.process.pid, self.uptime, self.process.told_start)
 
     @property
     def backends_with_servers(self) -> list[str]:

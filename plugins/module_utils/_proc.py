@@ -34,6 +34,14 @@ def stat_fields(pid: int | str, proc: str) -> list[str]:
     return read(proc, pid, "stat").rpartition(")")[2].split()
 
 
+def started_at(pid: int, proc: str = "/proc") -> float | None:
+    """When a process started, in seconds since 1970 by the present clock, to a second; None if it does not run."""
+    fields, boot = stat_fields(pid, proc), re.search(r"^btime (\d+)$", read(proc, "stat"), re.MULTILINE)
+    if not fields or fields[0] in ENDED or boot is None:
+        return None
+    return int(boot.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
 def namespace(pid: int | str, kind: str, proc: str) -> str | None:
     """An id of a namespace of a process, such as that of its network (``net``) or its file systems (``mnt``)."""
     try:

@@ -81,7 +81,7 @@ class Reader:
         self.client = client
         self.ask_name = ask_name
         self.resource_name = (resource_name or "").strip() or None
-        self._name_error: ImdsError | None = None
+        self.name_error: ImdsError | None = None
         # What the document was parsed from: the bytes, and the name of this host.
         self._known: tuple[bytes | None, str | None] = (None, None)
         self._document: Document | None = None
@@ -97,8 +97,8 @@ class Reader:
         if self.resource_name is None and self.ask_name:
             self._ask_name(deadline, retry_until, name_needed_by)
         warnings = []
-        if self._name_error is not None:
-            warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self._name_error})")
+        if self.name_error is not None:
+            warnings.append(f"This host's name is not known, so affects_host is null. Give it with the option resource_name. ({self.name_error})")
         # The same bytes mean the same events. The same incarnation does not, because its numbers may start again.
         if self._document is not None and (answer.body, self.resource_name) == self._known:
             set_seconds_until(self._document.events, answer.service_time)
@@ -123,14 +123,14 @@ class Reader:
             raise self.client.protocol_error(error, answer.body) from None
 
     def _ask_name(self, deadline: float | None, retry_until: float, needed_by: str | None) -> None:
-        if self._name_error is not None and not needed_by:
+        if self.name_error is not None and not needed_by:
             # The name is not needed, so the service is asked for it only once (with all retries).
             return
         try:
             self.resource_name = self.client.get_resource_name(deadline, retry_until)
-            self._name_error = None
+            self.name_error = None
         except ImdsError as error:
-            self._name_error = error
+            self.name_error = error
             if needed_by:
                 raise ImdsNameError(needed_by, error) from None
 

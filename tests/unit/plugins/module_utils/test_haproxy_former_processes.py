@@ -24,6 +24,8 @@ def proc(tmp_path):
     class Proc:
         path = str(tmp_path)
         (tmp_path / "uptime").write_text("100000.00 150000.00\n")
+        booted = 1_700_000_000
+        (tmp_path / "stat").write_text("cpu 1 2 3\nbtime %d\n" % booted)
 
         def process(self, pid, command, comm="haproxy", sockets=(), tcp="", tcp6="", network="1", age=50, inner=None, parent=1):
             folder = tmp_path / str(pid)
@@ -63,7 +65,7 @@ def test_the_same_haproxy_by_its_command_line(proc, command, known):
 
 
 def former_processes(pid, proc, uptime=50):
-    return _haproxy_former_processes.former_processes(answering_processes(pid, uptime, proc.path), proc.path)
+    return _haproxy_former_processes.former_processes(answering_processes(pid, uptime, proc=proc.path), proc.path)
 
 
 def counted(pid, proc, uptime=50, **more):
@@ -93,7 +95,7 @@ def test_in_a_container_that_is_seen_from_outside(proc):
     proc.process(10, "sleep 1000", comm="sleep")
     proc.process(4710, "haproxy -f /etc/h.cfg -sf 9", inner=10)
     proc.process(4709, "haproxy -f /etc/h.cfg", inner=9)
-    assert answering_processes(10, 50, proc.path) == [4710]
+    assert answering_processes(10, 50, proc=proc.path) == [4710]
     assert former_processes(10, proc) == [4709]
 
 
@@ -101,7 +103,19 @@ def test_in_a_container_that_is_seen_from_outside(proc):
 def test_by_its_age(proc, age, found):
     """A worker is forked when the configuration has been read; the time of HAProxy's start is older."""
     proc.process(10, "haproxy -f /etc/h.cfg", age=age)
-    assert answering_processes(10, 50, proc.path) == ([10] if found else [])
+    assert answering_processes(10, 50, proc=proc.path) == ([10] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("since_boot", "found"),
+    [(96_400, True), (96_399, True), (96_300, True), (96_470, False), (95_000, False), (99_950, False), (None, False)],
+)
+def test_by_its_start_where_its_clock_stood_still(proc, since_boot, found):
+    """The machine was paused for nearly an hour, so HAProxy says that it runs for 50 s. It started 3600 s ago."""
+    proc.process(10, "haproxy -f /etc/h.cfg", age=3600)
+    started = None if since_boot is None else proc.booted + since_boot
+    assert answering_processes(10, 50, started, proc.path) == ([10] if found else [])
+    assert (former_connections(10, 50, started=started, proc=proc.path).problem is None) == found
 
 
 def test_a_process_that_cannot_be_seen(proc):

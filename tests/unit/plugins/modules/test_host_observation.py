@@ -26,6 +26,7 @@ class Scene:
         self.events = {0: []}
         self.connections = {0: []}
         self.reads = []
+        self.name_error = None
         self.params = {
             "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
             "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "at_least": 0.0, "ignored_peers": [],
@@ -44,7 +45,8 @@ class Scene:
         if events is None:
             raise ImdsError("no answer")
         empty = events == "empty"
-        return types.SimpleNamespace(events=[] if empty else events, resource_name="web1", document_incarnation=1, empty_body=empty)
+        name = None if self.name_error else "web1"
+        return types.SimpleNamespace(events=[] if empty else events, resource_name=name, document_incarnation=1, empty_body=empty)
 
     def sleep(self, seconds):
         self.now += seconds
@@ -63,6 +65,19 @@ def make_scene(monkeypatch, tmp_path):
 def test_without_a_wait_it_reads_once(scene):
     seen = scene.look()
     assert scene.reads == [0.0] and seen["events"] == [] and seen["looks"] == 1 and seen["waited"] == 0.0
+
+
+@pytest.mark.parametrize("passing", [False, True])
+def test_a_name_that_was_not_told_in_time_is_asked_for_again(scene, passing):
+    """The events came late, so no time was left for the name. A service that refuses to tell it is another matter."""
+    scene.name_error = ImdsError("no time was left")
+    scene.name_error.passing = passing
+    seen = scene.look()
+    if passing:
+        assert seen["events"] is None and seen["error"] == "no time was left" and seen["passing"] is True
+        assert scene.name_error is None, "it is asked for again"
+    else:
+        assert seen["events"] == [] and seen["resource_name"] is None
 
 
 def test_with_nothing_new_it_waits_and_reads_each_second(scene):
