@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration of nginx on docs/health-probe.md: while the file is there, the health answer fails, and connections close after their next request."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import threading
+
+import pytest
+
+from tests.support.nginx import NEEDED, Nginx
+from tests.support.pages import blocks
+from tests.support.ports import free_port
+
+pytestmark = NEEDED
+
+
+class Application(http.server.BaseHTTPRequestHandler):
+    """Answers what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        asked = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = f"{self.command} {self.path} {asked.decode()}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_GET
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def port(tmp_path):
+    """That of nginx before an application, with the page's configuration and the file in the folder of the test."""
+    application = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application)
+    threading.Thread(target=application.serve_forever, daemon=True).start()
+    port = free_port()
+    ((kind, text),) = blocks("docs/health-probe.md", "With nginx")
+    assert kind == "nginx"
+    for there, here in (("listen 8080", f"listen 127.0.0.1:{port}"), (":3000", f":{application.server_port}"), ("/var/www/", f"{tmp_path}/")):
+        assert there in text
+        text = text.replace(there, here)
+    nginx = Nginx(tmp_path, http=text)
+    yield port
+    nginx.stop()
+    application.shutdown()
+    application.server_close()
+
+
+def test_connections_close_while_the_file_is_there(tmp_path, port):
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def ask(method, path, body=None):
+        client.request(method, path, body)
+        answer = client.getresponse()
+        return answer.status, answer.read().decode(), client.sock is not None
+
+    assert ask("GET", "/health")[0] == 200
+    assert ask("GET", "/cart?item=1") == (200, "GET /cart?item=1 ", True)
+    # On the connection that was open before.
+    (tmp_path / "maintenance").touch()
+    assert ask("GET", "/cart?item=2") == (200, "GET /cart?item=2 ", False)
+    assert ask("POST", "/order", "two") == (200, "POST /order two", False)
+    assert ask("GET", "/health")[0] == 503
+    client.close()
+    (tmp_path / "maintenance").unlink()
+    assert ask("GET", "/health")[0] == 200
+    assert ask("GET", "/cart") == (200, "GET /cart ", True)
