@@ -38,10 +38,10 @@ UNITS = {
     "handle.path": f"[Path]\nPathChanged={TOLD}\n\n[Install]\nWantedBy=multi-user.target\n",
     "handle.service": f"[Service]\nType=oneshot\nExecStart={PLAYBOOK}\n",
 }
-# What docs/one-vm.md has for a Spot VM.
+# What docs/one-vm-why.md has for a Spot VM.
 FLAG = "/var/lib/out-at-once"
 FAST_PATH = {"fast_path": ["touch", FLAG], "fast_path_undo": ["rm", "-f", FLAG]}
-# The health probe of that page, which its web server answers beside the application.
+# The health probe of docs/one-vm.md, which its web server answers beside the application.
 PROBE_PORT = 8081
 # Run on the balancer: each state that the administrator's commands and its checks give a server, with its time.
 LOOK = """
@@ -166,7 +166,7 @@ class Watched:
 
     def _fast_path(self):
         """Nobody but the fast path acts: no playbook runs, and nothing is approved."""
-        health = files_of("one-vm-why.md")[HEALTH]
+        health = files_of("one-vm.md")[HEALTH].replace("    return 200;", f"    if (-f {FLAG}) {{ return 503; }}\n    return 200;")
         for name in ("web1", "web2"):
             self.guests.says(f"cat > {HEALTH}", health.encode(), name=name)
             start_nginx(self.guests, name)
