@@ -22,7 +22,7 @@ from tests.support.awx_jobs import JobsAwx
 from tests.support.checkout import BUILD
 from tests.support.guests import booted
 from tests.support.others import fetch
-from tests.support.pages import HEALTH, PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
+from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
 from tests.support.receiver import certificate
 from tests.support.watcher import until
 
