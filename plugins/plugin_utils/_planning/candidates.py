@@ -30,8 +30,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 
 Steps = dict[str, Step]
 """Per host: a step."""

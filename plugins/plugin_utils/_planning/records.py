@@ -19,10 +19,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-APPROVED = "approved"
-"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
 APPROVAL_REPEAT = 60.0
 """Seconds after which an approved event that has not started is approved again."""
 RESTORING = "restoring"

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
 APPROVED = "approved"
-"""The record of an approval."""
+"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
 ENDED = (APPROVED, "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
 
