@@ -25,7 +25,7 @@ PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test test-unit test-long coverage lint sanity docs docs-serve bench release
+.PHONY: help demo shell test test-unit test-long coverage format lint sanity docs docs-serve bench release
 
 help:
 	@echo 'make demo       the main job on this machine, against the simulator, HAProxy and web backends under load'
@@ -34,6 +34,7 @@ help:
 	@echo 'make test       the whole test suite'
 	@echo 'make test-unit  the unit tests alone'
 	@echo 'make coverage   the unit tests, and which branches of the deciding parts they do not run'
+	@echo 'make format     lays out the Python files as make lint wants them'
 	@echo 'make lint       ruff, mypy, shellcheck, ansible-lint, changelog, documentation, package'
 	@echo 'make sanity     ansible-test sanity'
 	@echo 'make docs       the documentation site, in build/site'
@@ -62,6 +63,10 @@ coverage:
 	@tests/setup.sh
 	HYPOTHESIS_PROFILE=coverage $(PYTHON) -m coverage run -m pytest --quiet tests/unit/plugins
 	$(PYTHON) -m coverage report
+
+format:
+	@tests/setup.sh
+	build/venv/bin/ruff format .
 
 lint:
 	@tests/setup.sh test

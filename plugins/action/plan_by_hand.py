@@ -25,9 +25,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validated, args = self.validate_argument_spec(
-            argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release"]}}
-        )
+        _validated, args = self.validate_argument_spec(argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release"]}})
         result.update(changed=False, **getattr(self, f"_{args['phase']}")(task_vars))
         return result
 

@@ -296,7 +296,7 @@ def tags_of(record: Record, key: str) -> dict[str, str]:
     text = base64.b64encode(zlib.compress(json.dumps(_content_of(record), separators=(",", ":")).encode(), 9)).decode()
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     room = VALUE_LIMIT - 12
-    pieces = [text[start:start + room] for start in range(0, len(text), room)]
+    pieces = [text[start : start + room] for start in range(0, len(text), room)]
     # Only the first says how many there are. Tags of a longer record from before are left over and count no more.
     pieces[0] = "%d:%s:%s" % (len(pieces), digest, pieces[0])
     return {"%s%d" % (key, number): piece for number, piece in enumerate(pieces)}

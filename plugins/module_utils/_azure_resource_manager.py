@@ -241,12 +241,7 @@ class Client:
             error: requests.exceptions.RequestException | None = None
             try:
                 answer = (session or self._session).request(
-                    method,
-                    url,
-                    timeout=(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, max(left, 0.5))),
-                    allow_redirects=False,
-                    verify=self._verify,
-                    **more
+                    method, url, timeout=(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, max(left, 0.5))), allow_redirects=False, verify=self._verify, **more
                 )
                 if answer.status_code not in passing or answer.status_code == 409 and _said(answer)[0] in LASTING:
                     return answer

@@ -76,9 +76,7 @@ def socket_path(text: str) -> str:
 def check_names(names: Iterable[str]) -> None:
     for name in names:
         if not NAME.match(name):
-            raise ValueError(
-                "%r is no name of a server or backend of HAProxy: letters, digits and _ . : - are allowed." % (name,)
-            )
+            raise ValueError("%r is no name of a server or backend of HAProxy: letters, digits and _ . : - are allowed." % (name,))
 
 
 class Haproxy:
@@ -111,9 +109,7 @@ class Haproxy:
             except socket.timeout:
                 if self._is_master():
                     raise HaproxyError(self._master()) from None
-                raise HaproxyError(
-                    "HAProxy did not answer %r on socket %s within %g seconds." % (line, self.path, self._command_seconds)
-                ) from None
+                raise HaproxyError("HAProxy did not answer %r on socket %s within %g seconds." % (line, self.path, self._command_seconds)) from None
             except (FileNotFoundError, ConnectionRefusedError) as error:
                 raise NotThere(self._unreachable(error)) from error
             except (OSError, OverflowError) as error:
@@ -173,9 +169,9 @@ class Haproxy:
         if number == errno.ENOENT:
             return "There is no HAProxy socket %s. Is HAProxy running, and does its 'stats socket' lie there?" % self.path
         if number == errno.EACCES:
-            return (
-                "User id %d may not use the HAProxy socket %s. Give the task the rights (become), or the socket another "
-                "mode or owner." % (os.geteuid(), self.path)
+            return "User id %d may not use the HAProxy socket %s. Give the task the rights (become), or the socket another mode or owner." % (
+                os.geteuid(),
+                self.path,
             )
         if number == errno.ECONNREFUSED:
             return "Nobody listens on the HAProxy socket %s. Is HAProxy running?" % self.path
@@ -231,20 +227,14 @@ class Haproxy:
     def set_state(self, backend: str, server: str, state: str) -> None:
         answer = self.command("set server %s/%s state %s" % (backend, server, state)).strip()
         if answer:
-            raise Refused(
-                "HAProxy on socket %s refuses to set %s/%s to %s: %s"
-                % (self.path, backend, server, state, " ".join(answer.split()))
-            )
+            raise Refused("HAProxy on socket %s refuses to set %s/%s to %s: %s" % (self.path, backend, server, state, " ".join(answer.split())))
 
     def set_agent(self, backend: str, server: str, state: str) -> None:
         """Enable or disable the server's agent check. `set server ... agent down` would last until its next answer."""
         verb = "enable" if state == ENABLED else "disable"
         answer = self.command("%s agent %s/%s" % (verb, backend, server)).strip()
         if answer:
-            raise Refused(
-                "HAProxy on socket %s refuses to %s the agent check of %s/%s: %s"
-                % (self.path, verb, backend, server, " ".join(answer.split()))
-            )
+            raise Refused("HAProxy on socket %s refuses to %s the agent check of %s/%s: %s" % (self.path, verb, backend, server, " ".join(answer.split())))
 
     def await_agent(self, backend: str, server: str) -> None:
         """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""

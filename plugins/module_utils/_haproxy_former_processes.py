@@ -60,9 +60,7 @@ class Former(NamedTuple):
     problem: str | None
 
 
-def former_connections(
-    pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc"
-) -> Former:
+def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc") -> Former:
     """What former processes of HAProxy ``pid`` are connected to. By its own words it started at ``started`` and runs for ``uptime`` seconds.
 
     With ``uncertain`` None and a problem nothing is known at all.

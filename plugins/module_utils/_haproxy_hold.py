@@ -149,8 +149,7 @@ class Servers(Driver[Optional[Server]]):
         level = self._haproxy.level()
         if level not in (None, "admin"):
             raise HaproxyError(
-                "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'."
-                % (self._haproxy.path, level)
+                "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'." % (self._haproxy.path, level)
             )
         seen = self._haproxy.look()
         self._find_targets(seen, self._records_of(seen))
@@ -240,9 +239,7 @@ class Servers(Driver[Optional[Server]]):
         return "%s is no longer in HAProxy: the hold on it was dropped." % hold.name
 
     def stuck(self) -> Exception:
-        return HaproxyError(
-            "HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server)
-        )
+        return HaproxyError("HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server))
 
     def _out(self, hold: Hold[Server | None], events: Events) -> Step:
         """The next step of a server that is to be out."""
@@ -377,18 +374,13 @@ class Servers(Driver[Optional[Server]]):
                 continue
             if backend not in seen.backends:
                 raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
-            raise HaproxyError(
-                "The backend %r of HAProxy on socket %s has no server %r (option server)."
-                % (backend, self._haproxy.path, self._server)
-            )
+            raise HaproxyError("The backend %r of HAProxy on socket %s has no server %r (option server)." % (backend, self._haproxy.path, self._server))
         addresses = self._addresses(seen, records, wanted)
         if not self._request.present:
             wanted += [backend for backend in recorded if backend not in wanted and self._is_released(records.get((backend, self._server)), addresses)]
         also = self._also(seen, records, addresses)
         if not wanted and (self._request.present or not also):
-            raise HaproxyError(
-                "No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server)
-            )
+            raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server))
         return [(backend, self._server) for backend in wanted] + also
 
     def _also(self, seen: HaproxyState, records: Records, addresses: set[str | None]) -> list[Key]:

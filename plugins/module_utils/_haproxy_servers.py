@@ -262,8 +262,7 @@ def parse_info(text: str, path: str, now: Callable[[], float] = time.time) -> Pr
         raise HaproxyError(_strange(path, "show info", text))
     if (_natural(fields.get("Nbproc")) or 1) > 1:
         raise HaproxyError(
-            "HAProxy on socket %s runs as %s processes (nbproc), each with servers of its own; run it with threads instead."
-            % (path, fields["Nbproc"])
+            "HAProxy on socket %s runs as %s processes (nbproc), each with servers of its own; run it with threads instead." % (path, fields["Nbproc"])
         )
     started = _natural(fields.get("Start_time_sec"))
     if started is not None:

@@ -252,7 +252,7 @@ class File:
         try:
             left = MARK.encode()
             while left:
-                left = left[os.write(fd, left):]
+                left = left[os.write(fd, left) :]
             os.fsync(fd)
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error

@@ -91,8 +91,7 @@ class Request:
             raise ValueError("event_ids is required when state is present: name the events that the hold is for.")
         if ids is not None and not ids:
             raise ValueError(
-                "event_ids is an empty list. Name at least one event%s."
-                % ("" if present else ", or leave the option out to release the hold for every event")
+                "event_ids is an empty list. Name at least one event%s." % ("" if present else ", or leave the option out to release the hold for every event")
             )
         for event_id in ids or []:
             if not event_id.strip():
@@ -100,9 +99,7 @@ class Request:
         details = {}
         for event_id, detail in params["event_details"].items():
             if not isinstance(detail, dict):
-                raise ValueError(
-                    "event_details[%r] is %r; it must be a dictionary." % (event_id, detail)
-                )
+                raise ValueError("event_details[%r] is %r; it must be a dictionary." % (event_id, detail))
             if not is_json(detail):
                 raise ValueError("event_details[%r] cannot be written as JSON." % event_id)
             details[fold(event_id)] = detail
@@ -207,9 +204,7 @@ class Store:
         content = {key: value for key, value in record.items() if key != "path"}
         data = to_bytes(content)
         if len(data) > SIZE_LIMIT:
-            raise HoldError(
-                "The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path
-            )
+            raise HoldError("The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path)
         if self.dry:
             self._unwritten[path] = dict(json.loads(json.dumps(content)), path=path)
             return
@@ -265,13 +260,10 @@ class Store:
                 return
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    raise HoldError(
-                        "The state folder %s cannot be locked: %s." % (self.state_dir, _why(error)), self.state_dir
-                    ) from error
+                    raise HoldError("The state folder %s cannot be locked: %s." % (self.state_dir, _why(error)), self.state_dir) from error
             if self._monotonic() >= deadline:
                 raise HoldError(
-                    "The state folder %s is locked by another process for more than %g seconds."
-                    % (self.state_dir, self._lock_seconds),
+                    "The state folder %s is locked by another process for more than %g seconds." % (self.state_dir, self._lock_seconds),
                     self.state_dir,
                 )
             self._sleep(0.02)
@@ -282,9 +274,7 @@ def to_bytes(content: object) -> bytes:
 
 
 def new_record(kind: str, subject: dict[str, Any], found: dict[str, Any], left: dict[str, Any], events: Events, **more: Any) -> Record:
-    return dict(
-        version=VERSION, kind=kind, subject=subject, found=found, left=left, phase=CHANGING, events=events, **more
-    )
+    return dict(version=VERSION, kind=kind, subject=subject, found=found, left=left, phase=CHANGING, events=events, **more)
 
 
 def list_records(state_dir: str) -> list[Record]:
@@ -442,9 +432,7 @@ def check_folder(state_dir: str, create: bool = False) -> None:
     """
     if not os.path.isabs(state_dir):
         # A relative path depends on where the module runs. That may be another place in each run, or the installed collection.
-        raise HoldError(
-            "The state folder %s is not an absolute path. Name one that begins with / (graceful_azure_state_dir)." % state_dir, state_dir
-        )
+        raise HoldError("The state folder %s is not an absolute path. Name one that begins with / (graceful_azure_state_dir)." % state_dir, state_dir)
     try:
         status = os.stat(state_dir)
     except OSError as error:
@@ -555,7 +543,7 @@ def _read_all(fd: int) -> bytes:
 
 def _write_all(fd: int, data: bytes) -> None:
     while data:
-        data = data[os.write(fd, data):]
+        data = data[os.write(fd, data) :]
 
 
 def _sync_folder(path: str) -> None:
@@ -611,8 +599,7 @@ def path_aside(path: str) -> str:
 
 def _damaged(path: str, what: str) -> DamagedRecordError:
     return DamagedRecordError(
-        "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand."
-        % (path, what, NOTHING_TOUCHED),
+        "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand." % (path, what, NOTHING_TOUCHED),
         path,
     )
 

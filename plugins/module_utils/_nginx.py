@@ -179,9 +179,7 @@ class Nginx:
         try:
             os.kill(self.pid, signal.SIGHUP)
         except PermissionError:
-            raise NginxError(
-                "User id %d may not signal nginx (process %d): give the task the rights (become)." % (os.geteuid(), self.pid)
-            ) from None
+            raise NginxError("User id %d may not signal nginx (process %d): give the task the rights (become)." % (os.geteuid(), self.pid)) from None
         except ProcessLookupError:
             raise NginxError("The master process %d of nginx has ended." % self.pid) from None
 

@@ -279,9 +279,7 @@ class Servers(Driver[Optional[Server]]):
         if hold.record is None:
             raise AssertionError("otherwise there is nothing to tell")
         subject = hold.record["subject"]
-        elsewhere = [
-            server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records
-        ]
+        elsewhere = [server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records]
         also = "; %s has the parameter down, see whether it should" % elsewhere[0].place if elsewhere else ""
         return "%s is no longer in upstream %s of %s: the hold on it was dropped%s." % (subject["server"], subject["upstream"], subject["file"], also)
 
@@ -309,9 +307,7 @@ class Servers(Driver[Optional[Server]]):
                 if real not in self._configuration.files and not is_held:
                     if not os.path.exists(real):
                         raise NginxError("The file %s does not exist (option files)." % path)
-                    raise NginxError(
-                        "The file %s is not part of the configuration %s of the running nginx (option files)." % (path, self._nginx.configuration)
-                    )
+                    raise NginxError("The file %s is not part of the configuration %s of the running nginx (option files)." % (path, self._nginx.configuration))
                 if not is_held and not any(key[3] == real for key in known):
                     raise NginxError("%s has no server %r in an upstream (option server).%s" % (path, self._server, self._others(real)))
             known = [key for key in known if key[3] in wanted]
@@ -474,7 +470,7 @@ def describe(server: Server, record: Record | None, condition: str) -> dict[str,
             "backup": server.backup,
             "condition": condition,
         },
-        **_told(record)
+        **_told(record),
     )
 
 

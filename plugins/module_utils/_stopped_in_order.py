@@ -166,8 +166,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
 
     def _tell_conflict(self, hold: Hold[State]) -> None:
         hold.tell(
-            "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched."
-            % (self.label(hold.seen), self.state(hold.seen))
+            "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (self.label(hold.seen), self.state(hold.seen))
         )
 
     def _read(self, key: Key) -> Record | None:

@@ -193,9 +193,7 @@ class DrySystemd:
         self.unknown, self.hint = systemd.unknown, systemd.hint
 
     def show(self, names: Collection[str]) -> list[Unit]:
-        return [
-            unit._replace(active_state=self._told.get(unit.name, unit.active_state)) for unit in self._systemd.show(names)
-        ]
+        return [unit._replace(active_state=self._told.get(unit.name, unit.active_state)) for unit in self._systemd.show(names)]
 
     def stop(self, name: str) -> None:
         self._told[name] = "inactive"
@@ -321,9 +319,7 @@ class Services(StoppedInOrder[Unit, str]):
             if not self._await(hold, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
                 return
             if not is_back(record, hold.seen):
-                raise SystemdError(
-                    "%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._manager.hint % unit.name)
-                )
+                raise SystemdError("%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._manager.hint % unit.name))
         yield None
 
     def targets(self, records: list[Record]) -> list[str]:
@@ -372,9 +368,7 @@ class Services(StoppedInOrder[Unit, str]):
         # An automount comes right after its mount: stopped before, it would tear the mount away from those who use it,
         # and in reverse it cannot be started any more once its mount is there.
         place = {name: number for number, name in enumerate(ordered)}
-        return sorted(
-            ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount"))
-        )
+        return sorted(ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount")))
 
     def _wanted(self, hold: Hold[Unit], events: Events) -> Record | None:
         """The record as it should be before anything is stopped; None: no record."""

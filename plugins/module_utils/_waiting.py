@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
         def apply(self, events: list[Event]) -> list[Event]: ...
 
+
 STATES = ("present", "scheduled", "started", "absent")
 TIMEOUT = "timeout"
 

@@ -405,9 +405,7 @@ def observe(haproxy, store, names, places=()):
         led = record.get("leads_to")
         if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
             places.add((led.get("address"), led.get("port") or 0))
-    concerned = {
-        server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)
-    }
+    concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     servers = []
     for key, server in seen.servers.items():

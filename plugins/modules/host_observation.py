@@ -329,7 +329,7 @@ class Look:
         self.began = None
         self.read_at = None
         self.expected = {event_id.lower() for event_id in params["expected"]}
-        self.shown = None        # what the last read showed: whether the body was empty, and which of the expected events
+        self.shown = None  # what the last read showed: whether the body was empty, and which of the expected events
         self.shown_since = None  # when a read of this look showed that first
 
     def run(self):

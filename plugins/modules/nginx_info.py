@@ -391,9 +391,7 @@ def idle_servers(servers):
 
 def is_idle(servers, awaited, twice=None):
     """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
-    return all(
-        server["idle"] if twice is None else key_of(server) in twice for server in servers if awaited is None or server["server"] in awaited
-    )
+    return all(server["idle"] if twice is None else key_of(server) in twice for server in servers if awaited is None or server["server"] in awaited)
 
 
 def rights_problem(nginx, servers):

@@ -112,7 +112,11 @@ def _places_of(name: str, prefix: str, address: str | None, balancer: Json) -> t
 
 
 def decide(
-    options: Options, seen: dict[str, Seen], left: bool, owners: Callable[[str], Collection[str]], doubts: Sequence[str],
+    options: Options,
+    seen: dict[str, Seen],
+    left: bool,
+    owners: Callable[[str], Collection[str]],
+    doubts: Sequence[str],
 ) -> Json:
     """What is shown and released.
 

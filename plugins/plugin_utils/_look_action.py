@@ -57,7 +57,12 @@ class LookAction(ActionBase):
     TRANSFERS_FILES = False
 
     def look(
-        self, module_name: str, module_args: Options, task_vars: Variables, seconds: float, is_unwanted: Callable[[], bool] | None = None,
+        self,
+        module_name: str,
+        module_args: Options,
+        task_vars: Variables,
+        seconds: float,
+        is_unwanted: Callable[[], bool] | None = None,
     ) -> Json:
         """The module's result with C(reached) and C(began) (Unix seconds by the controller's clock) added. The module may take C(seconds).
 

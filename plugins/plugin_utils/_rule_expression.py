@@ -156,7 +156,7 @@ def _for_each(around: Node | None, node: Node, values: Sequence[Node]) -> str:
     place = children.index(node)
     if around["value"] in ("eq", "ne") and all(_is_text(value) for value in values):
         return f"{'!' if negative else ''}contains([{', '.join(_source(value) for value in values)}], {_source(children[1 - place])})"
-    return (" && " if negative else " || ").join(_source(dict(around, children=[*children[:place], value, *children[place + 1:]])) for value in values)
+    return (" && " if negative else " || ").join(_source(dict(around, children=[*children[:place], value, *children[place + 1 :]])) for value in values)
 
 
 def _may_tell_of(left: Node, right: Node) -> bool:
@@ -180,7 +180,7 @@ class _Checker(TreeInterpreter):
         super().__init__()
         self.seen: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)  # per node: what it was evaluated on, and its value
         self.misused: dict[int, str] = {}  # per call that fails although nothing is null: a sentence
-        self.breaks: dict[int, str] = {}   # per node that fails for an event: a sentence
+        self.breaks: dict[int, str] = {}  # per node that fails for an event: a sentence
         self.event: dict[str, Any] = {}
         self.reached = True
 
@@ -337,7 +337,7 @@ class _Checker(TreeInterpreter):
         for word in words:
             if matches(word.strip().lower(), bare):
                 begins = word.lower().find(bare)
-                return f"upper and lower case and blanks count; write '{word[begins:begins + len(bare)] if begins >= 0 else word}'"
+                return f"upper and lower case and blanks count; write '{word[begins : begins + len(bare)] if begins >= 0 else word}'"
         return next((f"it is one of {', '.join(each)}" for each in _COMPLETE_SETS if rest <= set(each)), None)
 
     def _function_expression(self, node: Node, _around: Node | None, _truth_only: bool) -> Iterator[str]:

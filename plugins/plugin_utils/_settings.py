@@ -96,7 +96,7 @@ def role_options(all_of_them: bool = False, roles: tuple[str, ...] = ROLES) -> S
     options: Specs = {}
     for role in roles:
         for name, option in _stated(role).items():
-            if all_of_them or name[len(role) + 1:] not in _SET_BY_PASSES:
+            if all_of_them or name[len(role) + 1 :] not in _SET_BY_PASSES:
                 options[name] = option
     return options
 
@@ -359,7 +359,7 @@ def _outside_of(values: Variables, mistakes: list[str]) -> Json | None:
 
 def _restores_by_files(values: Variables) -> bool:
     """Whether task files of the user's own run when the host is put back."""
-    given = {name[len("drain_host_"):]: values.get(name) for name in STEPS}
+    given = {name[len("drain_host_") :]: values.get(name) for name in STEPS}
     return any(values.get(name) for name in TASK_FILES["restore_service"]) or drain_steps(**given)["files_in"]
 
 
@@ -419,7 +419,12 @@ def _with_defaults(variables: Variables, options: Specs, unresolved: Collection[
 
 
 def _settings_of(
-    name: str, variables: Variables, known_hosts: Collection[str], files: Files, unresolved: Collection[str], mistakes: list[str],
+    name: str,
+    variables: Variables,
+    known_hosts: Collection[str],
+    files: Files,
+    unresolved: Collection[str],
+    mistakes: list[str],
 ) -> Json:
     of_balancer = _of_one_balancer()
     with_list = LIST in unresolved or variables.get(LIST) not in (None, "")
@@ -484,11 +489,16 @@ def _check_machine(values: Variables, mistakes: list[str]) -> None:
 
 
 def _balancers_of(
-    name: str, entries: Any, address: str | None, known_hosts: Collection[str], files: Files, mistakes: list[str],
+    name: str,
+    entries: Any,
+    address: str | None,
+    known_hosts: Collection[str],
+    files: Files,
+    mistakes: list[str],
 ) -> list[BalancerSettings]:
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
-    names = [key[len(PREFIX):] for key in options]
+    names = [key[len(PREFIX) :] for key in options]
     ours = re.compile(rf"\bload_balancer_({'|'.join(names)})\b")
     balancers = []
     if not isinstance(entries, list) or not entries:
@@ -512,10 +522,15 @@ def _balancers_of(
 
 
 def _balancer_of(
-    name: str, values: Variables, address: str | None, known_hosts: Collection[str], files: Files, mistakes: list[str],
+    name: str,
+    values: Variables,
+    address: str | None,
+    known_hosts: Collection[str],
+    files: Files,
+    mistakes: list[str],
 ) -> BalancerSettings:
     options = _of_one_balancer()
-    entry = {key[len(PREFIX):]: values.get(key) for key in options}
+    entry = {key[len(PREFIX) :]: values.get(key) for key in options}
     provider = entry["provider"] if entry["provider"] in BALANCERS else "none"
     entry = BALANCERS[provider].completed(entry, name, address)
     mistakes.extend(BALANCERS[provider].mistakes(entry))
@@ -527,7 +542,7 @@ def _balancer_of(
         check_path(mistakes, PREFIX + path, entry[path])
     for key, option in options.items():
         if option["type"] == "float":
-            entry[key[len(PREFIX):]] = _check_number(mistakes, values, key, 0)
+            entry[key[len(PREFIX) :]] = _check_number(mistakes, values, key, 0)
     return dict(settings_of(dict(entry, provider=provider), name), provider=entry["provider"], quiet=entry["quiet"])
 
 

@@ -87,7 +87,7 @@ def _split(target: Any, names: Collection[str], azure: Collection[str] = ()) -> 
     rest = str(target).strip(":, ")
     while rest:
         sign = rest[0] if rest[0] in "!&" else ""
-        end = len(sign) + _part_end(rest[len(sign):], odd)
+        end = len(sign) + _part_end(rest[len(sign) :], odd)
         parts.append(rest[:end].strip())
         rest = rest[end:].lstrip(":, ")
     return parts
@@ -158,7 +158,11 @@ def _unknown(body: str, groups: Groups) -> bool:
 
 
 def find_hosts(
-    target: Any, groups: Groups, variables: Mapping[str, Variables] | None = None, unknown: str | None = None, is_reported: bool = False,
+    target: Any,
+    groups: Groups,
+    variables: Mapping[str, Variables] | None = None,
+    unknown: str | None = None,
+    is_reported: bool = False,
 ) -> str:
     """The target as a host pattern of Ansible, with commas between its parts. It matches at least one host.
 
@@ -206,7 +210,7 @@ def _resolve(target: Any, groups: Groups, variables: Mapping[str, Variables] | N
     unknown: list[str] = []
     for part in parts:
         body = _body(part)
-        sign = part[:len(part) - len(body)]
+        sign = part[: len(part) - len(body)]
         if body.lower() in azure and _unknown(body, groups):
             found.append(sign + _hosts_pattern(azure[body.lower()]))
         elif body in hosts and body not in groups:

@@ -179,9 +179,7 @@ class Bed:
                             if guest.kind == "web"
                         }
                     },
-                    "balancers": {
-                        "hosts": {guest.name: {"ansible_host": guest.address} for guest in self.guests if guest.kind == "balancer"}
-                    },
+                    "balancers": {"hosts": {guest.name: {"ansible_host": guest.address} for guest in self.guests if guest.kind == "balancer"}},
                 },
             }
         }

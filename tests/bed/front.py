@@ -66,14 +66,18 @@ class Level4:
         """Until it ends. Without ``orders`` nobody can tell it anything."""
         webs = [guest for guest in self.bed.guests if guest.kind == "web"]
         configuration = self.bed.folder / "front.cfg"
-        text = (FILES / "level4.cfg").read_text().format(
-            socket=self.socket,
-            level="admin" if orders else "user",
-            address=self.address,
-            port=BALANCER_PORT,
-            probe_address=PROBE_ADDRESS,
-            servers="\n".join(f"    server {guest.name} {guest.address}:{WEB_PORT} track probe/{guest.name}" for guest in webs),
-            probes="\n".join(f"    server {guest.name} {guest.address}:{WEB_PORT}" for guest in webs),
+        text = (
+            (FILES / "level4.cfg")
+            .read_text()
+            .format(
+                socket=self.socket,
+                level="admin" if orders else "user",
+                address=self.address,
+                port=BALANCER_PORT,
+                probe_address=PROBE_ADDRESS,
+                servers="\n".join(f"    server {guest.name} {guest.address}:{WEB_PORT} track probe/{guest.name}" for guest in webs),
+                probes="\n".join(f"    server {guest.name} {guest.address}:{WEB_PORT}" for guest in webs),
+            )
         )
         configuration.write_text(text)
         with self.log_file.open("wb") as log:
@@ -137,8 +141,7 @@ def resources(guests):
     """The load balancer as Azure would tell it, with a pool of these guests."""
     # Both ways to say that the probe decides.
     members = [
-        {"name": guest.vm, "properties": {"ipAddress": guest.address, **({"adminState": "None"} if number == 1 else {})}}
-        for number, guest in enumerate(guests)
+        {"name": guest.vm, "properties": {"ipAddress": guest.address, **({"adminState": "None"} if number == 1 else {})}} for number, guest in enumerate(guests)
     ]
     pool = {"name": "web", "properties": {"loadBalancerBackendAddresses": members}}
     return [{"id": BALANCER, "name": "front", "tags": {"owner": "bed"}, "properties": {"backendAddressPools": [pool]}}]

@@ -4,8 +4,8 @@
 
 """Writes the last run of the benchmark "providers" into docs/proven.md, between its two marks.
 
-    make bench                                      or only  build/venv/bin/python tests/bench/run.py providers
-    build/venv/bin/python tests/bench/proven.py
+make bench                                      or only  build/venv/bin/python tests/bench/run.py providers
+build/venv/bin/python tests/bench/proven.py
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Requests:
             stream = self._streams.setdefault(path, path.open(encoding="utf-8", newline=""))
             begin = stream.tell()
             text = stream.read()
-            whole = text[:text.rfind("\n") + 1]
+            whole = text[: text.rfind("\n") + 1]
             stream.seek(begin + len(whole))
             for start, seconds, outcome, backend, kind, connection in csv.reader(whole.splitlines()):
                 if start != load.COLUMNS[0]:
@@ -344,8 +344,7 @@ def of_provider(stage, provider, rate=None, kinds=KINDS, highest=False):
         without = {kind.name: bed.hit(kind) for kind in kinds if not kind.cancelled}
         rows, log = bed.end_load()
         told = [
-            row(provider, kind, outcome(spans[kind.name], rows, log), without.get(kind.name) and outcome(without[kind.name], rows, log), rate)
-            for kind in kinds
+            row(provider, kind, outcome(spans[kind.name], rows, log), without.get(kind.name) and outcome(without[kind.name], rows, log), rate) for kind in kinds
         ]
         told.append(
             {

@@ -80,7 +80,7 @@ class Hosts:
         addresses = [*self.addresses.values(), BALANCER]
         ports = {}
         for first in range(0, len(addresses), LISTENS):
-            some, port = addresses[first:first + LISTENS], free_port()
+            some, port = addresses[first : first + LISTENS], free_port()
             ports.update(dict.fromkeys(some, port))
             words = sshd.command(self.folder, *(f"{address}:{port}" for address in some), name=f"sshd_config-{port}", more="MaxStartups 1000\n")
             with (self.folder / "sshd.log").open("ab") as log:

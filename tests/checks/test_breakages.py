@@ -39,62 +39,101 @@ class Breakage(NamedTuple):
 BREAKAGES = [
     Breakage(
         "nothing is approved before it is drained",
-        f"{PLAN}/judgement.py", "if host.fatal or drain.idle_looks < LOOKS or (", "if host.fatal or (", PLAN_TESTS,
+        f"{PLAN}/judgement.py",
+        "if host.fatal or drain.idle_looks < LOOKS or (",
+        "if host.fatal or (",
+        PLAN_TESTS,
     ),
     Breakage(
         "nobody goes back while the event is Started",
-        f"{PLAN}/judgement.py", "    if event.standing:\n        return False\n    if any(",
-        "    if event.status == 'Started':\n        return True\n    if any(", PLAN_TESTS,
+        f"{PLAN}/judgement.py",
+        "    if event.standing:\n        return False\n    if any(",
+        "    if event.status == 'Started':\n        return True\n    if any(",
+        PLAN_TESTS,
     ),
     Breakage(
         "one at a time changes the records of a machine",
-        f"{MACHINE}/_hold_records.py", "fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", f"{TESTS}/module_utils/test_hold_records.py",
+        f"{MACHINE}/_hold_records.py",
+        "fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        f"{TESTS}/module_utils/test_hold_records.py",
     ),
     Breakage(
         "an event waits for all hosts that it names",
-        f"{PLAN}/approval.py", "unready = [host for host in members if", "unready = [host for host in members[:1] if", PLAN_TESTS,
+        f"{PLAN}/approval.py",
+        "unready = [host for host in members if",
+        "unready = [host for host in members[:1] if",
+        PLAN_TESTS,
     ),
     Breakage(
         "a host is drained after two idle looks",
-        f"{PLAN}/judgement.py", "LOOKS = 2\n", "LOOKS = 1\n", PLAN_TESTS,
+        f"{PLAN}/judgement.py",
+        "LOOKS = 2\n",
+        "LOOKS = 1\n",
+        PLAN_TESTS,
     ),
     Breakage(
         "a read that failed tells nothing",
-        f"{PLAN}/hosts.py", "return self.observation.events is not None", "return True", PLAN_TESTS,
+        f"{PLAN}/hosts.py",
+        "return self.observation.events is not None",
+        "return True",
+        PLAN_TESTS,
     ),
     Breakage(
         "what is changed was recorded before",
-        f"{MACHINE}/_hold_engine.py", "hold.record, self._move(hold))", "hold.record, iter(list(self._move(hold))))",
+        f"{MACHINE}/_hold_engine.py",
+        "hold.record, self._move(hold))",
+        "hold.record, iter(list(self._move(hold))))",
         f"{TESTS}/module_utils/test_hold_engine.py {TESTS}/module_utils/test_haproxy.py",
     ),
     Breakage(
         "a host approves no event of others",
-        f"{MACHINE}/_approving.py", 'if not event["affects_host"] and not allow_other_hosts:', "if False:", f"{TESTS}/modules",
+        f"{MACHINE}/_approving.py",
+        'if not event["affects_host"] and not allow_other_hosts:',
+        "if False:",
+        f"{TESTS}/modules",
     ),
     Breakage(
         "the plan keeps the minimum in service",
-        f"{PLAN}/candidates.py", "short = None if least is None else below_minimum(host, observed.hosts, leaving)", "short = None", PLAN_TESTS,
+        f"{PLAN}/candidates.py",
+        "short = None if least is None else below_minimum(host, observed.hosts, leaving)",
+        "short = None",
+        PLAN_TESTS,
     ),
     Breakage(
         "the balancer keeps the minimum in service",
-        f"{MACHINE}/_haproxy_hold.py", "        if self._min_in_service is None:\n", "        if True:\n", "tests/integration/test_haproxy_hold.py",
+        f"{MACHINE}/_haproxy_hold.py",
+        "        if self._min_in_service is None:\n",
+        "        if True:\n",
+        "tests/integration/test_haproxy_hold.py",
     ),
     Breakage(
         "what somebody else has set is left alone",
-        f"{MACHINE}/_haproxy_hold.py", "            return CHANGED_MEANWHILE\n", "            return HELD\n", "tests/integration/test_haproxy_hold.py",
+        f"{MACHINE}/_haproxy_hold.py",
+        "            return CHANGED_MEANWHILE\n",
+        "            return HELD\n",
+        "tests/integration/test_haproxy_hold.py",
     ),
     Breakage(
         "an event that names a stranger is not approved",
-        f"{PLAN}/approval.py", "    return bool(event.strangers) and", "    return False and", PLAN_TESTS,
+        f"{PLAN}/approval.py",
+        "    return bool(event.strangers) and",
+        "    return False and",
+        PLAN_TESTS,
     ),
     Breakage(
         "an event is read anew before it is approved",
-        f"{MACHINE}/_approving.py", "            reading = self.reader.read(", "            reading = self.once = vars(self).get('once') or self.reader.read(",
+        f"{MACHINE}/_approving.py",
+        "            reading = self.reader.read(",
+        "            reading = self.once = vars(self).get('once') or self.reader.read(",
         f"{TESTS}/modules",
     ),
     Breakage(
         "an event that is told in two ways is not approved",
-        f"{PLAN}/approval.py", "if len(event.versions) > 1:", "if False:", PLAN_TESTS,
+        f"{PLAN}/approval.py",
+        "if len(event.versions) > 1:",
+        "if False:",
+        PLAN_TESTS,
     ),
 ]
 IN_SHORT = ("nothing is approved before it is drained", "what is changed was recorded before")
@@ -116,9 +155,7 @@ def make_copy(tmp_path_factory):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "breakage", [pytest.param(one, id=one.promise, marks=() if one.promise in IN_SHORT else pytest.mark.long) for one in BREAKAGES]
-)
+@pytest.mark.parametrize("breakage", [pytest.param(one, id=one.promise, marks=() if one.promise in IN_SHORT else pytest.mark.long) for one in BREAKAGES])
 def test_a_breakage_is_noticed(copy, breakage):
     path = copy / breakage.file
     whole = path.read_text(encoding="utf-8")

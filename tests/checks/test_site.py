@@ -73,9 +73,7 @@ def resolved(page, target):
 def test_every_page_and_every_plugin_and_role_is_there(pages):
     there = {str(path.relative_to(SITE).with_suffix("")) for path in pages}
     of_repository = {
-        str(path.with_suffix(""))
-        for path in checkout_files()
-        if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md"))
+        str(path.with_suffix("")) for path in checkout_files() if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md"))
     }
     plugins = {
         f"reference/{path.stem}_{'module' if path.parts[1] == 'modules' else path.parts[1]}"

@@ -17,6 +17,10 @@ def test_ruff():
     must_pass("ruff", "check", "--output-format", "concise", ".")
 
 
+def test_ruff_format():
+    must_pass("ruff", "format", "--diff", ".")
+
+
 def test_yamllint():
     must_pass("yamllint", "--strict", ".")
 

@@ -86,7 +86,7 @@ PS1='(graceful.azure) \\w\\$ '
 
 def write_program(path, *words):
     """A program that runs these words, with its own arguments behind them."""
-    path.write_text("#!/bin/sh\nexec {0} \"$@\"\n".format(shlex.join(map(str, words))), encoding="utf-8")
+    path.write_text('#!/bin/sh\nexec {0} "$@"\n'.format(shlex.join(map(str, words))), encoding="utf-8")
     path.chmod(0o755)
 
 

@@ -82,7 +82,7 @@ def test_a_host_is_found_by_its_private_address(site):
 # The order of a list is in test_steps.py.
 @pytest.mark.long
 def test_an_entry_of_a_list_goes_out_with_the_others(site):
-    where = {name[len("load_balancer_"):]: value for name, value in site.azure.options().items()}
+    where = {name[len("load_balancer_") :]: value for name, value in site.azure.options().items()}
     listed = [
         {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "{{ azure_name }}", **where},
         {"provider": "haproxy", "hosts": ["lb1"], "haproxy_socket": str(site.haproxy.socket)},

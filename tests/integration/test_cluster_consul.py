@@ -121,9 +121,7 @@ def test_a_server_that_the_majority_needs_is_waited_for(bed):
     bed.cluster.kill("web3")
     try:
         until(lambda: "the servers of Consul would lose their majority" in str(bed.hold(timeout=0, check=True).get("waiting_for")), 30, 0.5)
-        assert bed.hold(timeout=0)["waiting_for"] == (
-            "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
-        )
+        assert bed.hold(timeout=0)["waiting_for"] == ("without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed")
         assert bed.records() == []
     finally:
         bed.cluster.start("web3")

@@ -432,9 +432,7 @@ CALLED_BACK = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("auth", "answer", "what"), [("token", *case) for case in LAUNCHED] + [("host_config_key", *case) for case in CALLED_BACK]
-)
+@pytest.mark.parametrize(("auth", "answer", "what"), [("token", *case) for case in LAUNCHED] + [("host_config_key", *case) for case in CALLED_BACK])
 def test_every_other_answer(simulator, watcher, auth, answer, what):
     asked = ["jobs/", "launch/"] if auth == "token" else ["callback/"]
     with Receiver() as receiver:

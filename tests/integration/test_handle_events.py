@@ -62,8 +62,7 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     servers = "".join(f"  server {name} 127.0.0.1:{listener.port} cookie {name}\n" for name, listener in site.listeners.items())
     front = f"{site.folder}/proxy/front.sock"
     site.haproxy.configure(
-        f"frontend in\n  bind unix@{front}\n  default_backend www\n"
-        f"backend www\n  option persist\n  cookie S insert indirect nocache\n{servers}"
+        f"frontend in\n  bind unix@{front}\n  default_backend www\nbackend www\n  option persist\n  cookie S insert indirect nocache\n{servers}"
     )
     site.haproxy.reload()
     stopped = threading.Event()
@@ -385,8 +384,16 @@ def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
     log = (units / "log").read_text().splitlines()
     assert log == [
-        "drain_host_before", "stop app.service", "out", "stop db.service", "drain_host_after",
-        "restore_service_before", "start db.service", "in", "start app.service", "restore_service_after",
+        "drain_host_before",
+        "stop app.service",
+        "out",
+        "stop db.service",
+        "drain_host_after",
+        "restore_service_before",
+        "start db.service",
+        "in",
+        "start app.service",
+        "restore_service_after",
     ], run.output
     assert site.records() == [] and site.admin_states()["web1"] == "ready"
 

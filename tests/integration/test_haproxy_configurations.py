@@ -177,10 +177,7 @@ class TestKnownClients:
         "sections",
         [
             FRONT + "backend www\n  stick-table type string len 32 size 1k expire 1m\n  stick on hdr(client)\n" + THREE,
-            FRONT
-            + "backend table\n  stick-table type string len 32 size 1k expire 1m\n"
-            + "backend www\n  stick on hdr(client) table table\n"
-            + THREE,
+            FRONT + "backend table\n  stick-table type string len 32 size 1k expire 1m\n" + "backend www\n  stick on hdr(client) table table\n" + THREE,
             FRONT
             + "backend www\n  stick-table type string len 32 size 1k expire 1m\n"
             + "  stick match hdr(client)\n  stick store-request hdr(client)\n"
@@ -299,7 +296,8 @@ class TestBackup:
 class TestTrack:
     SECTIONS = (
         "frontend in\n  bind {front}\n  use_backend api if {{ path_beg /api }}\n  default_backend www\n"
-        "backend www\n" + THREE.replace("}\n", "}} check inter 50ms\n").replace("}}", "}")
+        "backend www\n"
+        + THREE.replace("}\n", "}} check inter 50ms\n").replace("}}", "}")
         + "backend api\n  server web1 {web1} track www/web1\n  server web2 {web2} track www/web2\n"
     )
 
@@ -325,8 +323,7 @@ class TestTcp:
     def test_a_connection_keeps_it_busy_until_it_ends(self, balancer):
         """Promised: a connection is a session, however little goes over it; new ones go elsewhere."""
         one = balancer(
-            "frontend in\n  mode tcp\n  bind {front}\n  default_backend www\nbackend www\n  mode tcp\n"
-            "  server web1 {web1}\n  server web2 {web2} backup\n"
+            "frontend in\n  mode tcp\n  bind {front}\n  default_backend www\nbackend www\n  mode tcp\n  server web1 {web1}\n  server web2 {web2} backup\n"
         )
         with socket.create_connection(("127.0.0.1", one.port)) as client:
             client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

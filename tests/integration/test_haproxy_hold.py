@@ -142,10 +142,7 @@ class TestEveryState:
         assert haproxy.servers() == before
 
     def test_no_address(self, start, hold):
-        haproxy = start(
-            "resolvers r\n  nameserver x 127.0.0.1:1\n"
-            "backend www\n  server web1 nowhere.invalid:80 resolvers r init-addr none\n"
-        )
+        haproxy = start("resolvers r\n  nameserver x 127.0.0.1:1\nbackend www\n  server web1 nowhere.invalid:80 resolvers r init-addr none\n")
         result = hold(haproxy)
         assert conditions(result) == {"www": "held"}
         assert result["servers"][0]["admin_state"] == "maint"
@@ -305,8 +302,7 @@ def test_what_a_former_process_serves_whatever_the_port(start, hold, port):
         address = "127.0.0.1" if port == "none" else "127.0.0.1:" + port.format(own)
         haproxy = start(
             "frontend f\n  mode tcp\n  bind 127.0.0.2:%d\n  default_backend b\n"
-            "backend b\n  mode tcp\n  server web1 %s\n  server web2 127.0.0.1:%d disabled\n  server web3 127.0.0.3 disabled\n"
-            % (asked, address, free_port())
+            "backend b\n  mode tcp\n  server web1 %s\n  server web2 127.0.0.1:%d disabled\n  server web3 127.0.0.3 disabled\n" % (asked, address, free_port())
         )
 
         def sessions():
@@ -807,9 +803,7 @@ class TestBadInput:
     def test_a_state_folder_that_cannot_be_written(self, start, hold):
         haproxy = start()
         before = haproxy.servers()
-        result = run_module(
-            "haproxy_hold", {"socket": haproxy.socket, "server": "web1", "event_ids": ["A"], "state_dir": "/proc/graceful"}
-        )
+        result = run_module("haproxy_hold", {"socket": haproxy.socket, "server": "web1", "event_ids": ["A"], "state_dir": "/proc/graceful"})
         assert result["failed"] and "/proc/graceful" in result["msg"]
         assert haproxy.servers() == before
 
@@ -1032,8 +1026,7 @@ class TestAgentCheck:
     def haproxy(self, start, agent):
         # HAProxy 2.2 has to send something, or the kernel holds the connection back for 200 ms, which is longer than it waits.
         haproxy = start(
-            "backend www\n  server web1 127.0.0.1:1 agent-check agent-inter 100ms agent-send x agent-port %d\n  server web2 127.0.0.1:1\n"
-            % agent.port
+            "backend www\n  server web1 127.0.0.1:1 agent-check agent-inter 100ms agent-send x agent-port %d\n  server web2 127.0.0.1:1\n" % agent.port
         )
         agent.until_asked()
         return haproxy
@@ -1136,7 +1129,10 @@ class TestMaster:
         )
         master = subprocess.Popen(
             ["haproxy", "-W", "-S", str(folder / "master.sock"), "-f", str(folder / "haproxy.cfg")],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             # While it loads it resets connections.

@@ -523,7 +523,7 @@ class TestFormerProcessNotCounted:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
     def test_a_container_seen_from_outside(self, reloaded, web, tmp_path):
         inside = tmp_path / "inside"
-        inside.write_text("#!/bin/sh\nexec unshare --pid --fork --mount-proc --kill-child haproxy \"$@\"\n")
+        inside.write_text('#!/bin/sh\nexec unshare --pid --fork --mount-proc --kill-child haproxy "$@"\n')
         inside.chmod(0o755)
 
         def reload(haproxy):
@@ -629,8 +629,7 @@ class TestArrivals:
             one.haproxy = Haproxy(
                 tmp_path,
                 "frontend in\n%s  bind 127.0.0.1:%d\n  default_backend www\nbackend www\n%s%s"
-                "  server web1 127.0.0.1:%d cookie w1 %s\n  server web2 127.0.0.1:%d cookie w2\n"
-                % (mode, port, mode, directives, web.port, server, web.port),
+                "  server web1 127.0.0.1:%d cookie w1 %s\n  server web2 127.0.0.1:%d cookie w2\n" % (mode, port, mode, directives, web.port, server, web.port),
             )
             started.append(one)
             if clients is not None:

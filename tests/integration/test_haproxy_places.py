@@ -325,9 +325,7 @@ class TestWhoseRecord:
 
 def test_an_address_on_the_loopback_interface_is_not_the_hosts_own():
     """Every VM behind an Azure Load Balancer with Floating IP has the frontend's address there."""
-    code = (
-        "from ansible_collections.graceful.azure.plugins.module_utils._addresses import own_addresses; import json; print(json.dumps(own_addresses()))"
-    )
+    code = "from ansible_collections.graceful.azure.plugins.module_utils._addresses import own_addresses; import json; print(json.dumps(own_addresses()))"
     commands = [
         "ip link set lo up",
         "ip link add net0 type veth peer name net1",

@@ -98,7 +98,10 @@ class TestOverSsh:
         turn = {"name": "here", "read_at": None, "options": {"wait": 60, "known": "{{ known }}"}}
         look = {
             "graceful.azure.turn": {
-                "turn": turn, "news": str(news), "state_dir": "{{ graceful_azure_state_dir }}", "imds_url": "{{ graceful_azure_imds_url | default(omit) }}",
+                "turn": turn,
+                "news": str(news),
+                "state_dir": "{{ graceful_azure_state_dir }}",
+                "imds_url": "{{ graceful_azure_imds_url | default(omit) }}",
             },
             "vars": {"known": "{{ first.fingerprint }}"},
         }

@@ -87,9 +87,11 @@ def test_systemd_says_which_socket_is_untouched(tmp_path):
     hold.write_text("")
     listeners = [socket.create_server(("127.0.0.1", 0)) for _each in range(2)]
     # They become the descriptors 3 and 4 of the process, whose number the environment must name.
-    begin = f"import os; os.dup2({listeners[0].fileno()}, 300); os.dup2({listeners[1].fileno()}, 301); os.dup2(300, 3); os.dup2(301, 4);" \
-        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='untouched:other.socket');" \
+    begin = (
+        f"import os; os.dup2({listeners[0].fileno()}, 300); os.dup2({listeners[1].fileno()}, 301); os.dup2(300, 3); os.dup2(301, 4);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='untouched:other.socket');"
         "import sys; os.execv(sys.executable, [sys.executable] + sys.argv[1:])"
+    )
     words = ("-I", "-S", PROGRAM, "--url", f"http://127.0.0.1:{web.port}/health", "--hold", hold)
     try:
         processes.start("responder", sys.executable, "-c", begin, *words, pass_fds=[listener.fileno() for listener in listeners])

@@ -73,9 +73,7 @@ def test_steps(bed):
         direct.enter_context(bed.request(direct=True))
         balanced.enter_context(bed.request())
         take_out(bed)
-        run = bed.run(
-            step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, load_balancer_hosts=["lb1", "dead"]), rolespec=False
-        )
+        run = bed.run(step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, load_balancer_hosts=["lb1", "dead"]), rolespec=False)
     busy, connected, idle, unreachable = [one.result for one in run.steps]
     assert (busy["done"], busy["left"]) == (False, ["1 session, 0 queued at www/web1 on lb1"]), run.output
     assert (connected["done"], connected["left"]) == (False, [f"1 connection on port {bed.webs['web1'].port}"])

@@ -59,9 +59,7 @@ def run(tmp_path, simulator, environment):
     playbook = Playbook(tmp_path, hosts, url=simulator.urls["vm-1"])
 
     def call(host, *tasks, environment_more=None, **options):
-        written = [
-            dict({"name": name, "ansible.builtin.debug": {"msg": "{{ " + expression + " }}"}}, **keywords) for name, expression, keywords in tasks
-        ]
+        written = [dict({"name": name, "ansible.builtin.debug": {"msg": "{{ " + expression + " }}"}}, **keywords) for name, expression, keywords in tasks]
         before = len(simulator.requests())
         done = playbook.run(written, hosts=host, environment=dict(environment, **(environment_more or {})), **options)
         assert "Traceback" not in done.output

@@ -38,8 +38,7 @@ UNITS = {
     "disk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "srv.mount": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Mount]\nWhat=tmpfs\nWhere=/srv\nType=tmpfs\n",
     "reader.service": "[Unit]\nRequiresMountsFor=/srv\n[Service]\nWorkingDirectory=/srv\nExecStart=/bin/sleep infinity\n",
-    "job.service": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Service]\nType=oneshot\n"
-    "ExecStart=/bin/sh -c 'echo ran >> /run/job; sleep 4'\n",
+    "job.service": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo ran >> /run/job; sleep 4'\n",
 }
 
 
@@ -118,10 +117,7 @@ def guest(tmp_path_factory):
         guest.send_modules()
         for name, text in UNITS.items():
             guest.shell("mkdir -p /usr/local/lib/systemd/system; cat > /usr/local/lib/systemd/system/%s <<'END'\n%sEND" % (name, text))
-        guest.shell(
-            "systemctl daemon-reload; systemctl enable shop;"
-            " systemctl start shop exporter slow talk.socket talk.service"
-        )
+        guest.shell("systemctl daemon-reload; systemctl enable shop; systemctl start shop exporter slow talk.socket talk.service")
         yield guest
     finally:
         guest.bed("down")
@@ -206,9 +202,11 @@ def test_somebody_starts_the_service_of_a_held_socket(guest):
 
 def test_a_socket_with_an_instance_for_each_connection(guest):
     """An instance that runs is no reason for systemd to refuse the socket."""
-    guest.shell("systemctl start each.socket;"
-                " python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('/run/each')\";"
-                " until systemctl show -p Triggers --value each.socket | grep each@; do sleep 0.1; done")
+    guest.shell(
+        "systemctl start each.socket;"
+        " python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('/run/each')\";"
+        " until systemctl show -p Triggers --value each.socket | grep each@; do sleep 0.1; done"
+    )
     guest.hold(["each.socket"])
     running = guest.shell("systemctl list-units --plain --no-legend --state=active 'each@*'")
     assert running
@@ -221,8 +219,10 @@ def test_a_socket_with_an_instance_for_each_connection(guest):
 def test_released_while_the_service_of_a_socket_still_stops(guest):
     """The socket is refused as long as the service is on its way down."""
     before = guest.states()
-    guest.shell("mkdir /run/systemd/system/talk.service.d;"
-                " printf '[Service]\\nExecStop=/bin/sleep 5\\n' > /run/systemd/system/talk.service.d/x.conf; systemctl daemon-reload")
+    guest.shell(
+        "mkdir /run/systemd/system/talk.service.d;"
+        " printf '[Service]\\nExecStop=/bin/sleep 5\\n' > /run/systemd/system/talk.service.d/x.conf; systemctl daemon-reload"
+    )
     assert not guest.hold(["talk"], timeout=0)["done"]
     result = guest.release()
     assert result["done"] and result["conflicts"] == [], result
@@ -263,8 +263,10 @@ def test_a_oneshot_is_started_once_and_runs_to_its_end(guest, timeout):
 def test_it_cannot_be_started_any_more(guest):
     before = guest.states()
     guest.hold(["db"])
-    guest.shell("systemctl mask exporter; mkdir /run/systemd/system/shop.service.d;"
-                " printf '[Unit]\\nConditionPathExists=/nowhere\\n' > /run/systemd/system/shop.service.d/x.conf; systemctl daemon-reload")
+    guest.shell(
+        "systemctl mask exporter; mkdir /run/systemd/system/shop.service.d;"
+        " printf '[Unit]\\nConditionPathExists=/nowhere\\n' > /run/systemd/system/shop.service.d/x.conf; systemctl daemon-reload"
+    )
     result = guest.release()
     assert result["failed"] and "shop.service was started and is inactive" in result["msg"], result
     guest.shell("rm -r /run/systemd/system/shop.service.d; systemctl daemon-reload")
@@ -287,9 +289,7 @@ def test_mistakes(guest, services, said):
 
 def test_without_the_rights(guest):
     before = guest.states()
-    result = guest.hold(
-        ["shop"], state_dir="/tmp/records", user=65534
-    )
+    result = guest.hold(["shop"], state_dir="/tmp/records", user=65534)
     assert result["failed"] and "lacks the rights: give them to the task (become)" in result["msg"], result
     assert guest.states() == before and guest.shell("ls -A /tmp/records") == ""
 
@@ -321,9 +321,7 @@ def test_booted_anew(guest):
     assert result["done"] and result["conflicts"] == []
     after = guest.states()
     # The sockets of this test were not enabled, and nobody held them.
-    assert {name: state for name, state in after.items() if "talk" not in name} == {
-        name: state for name, state in before.items() if "talk" not in name
-    }
+    assert {name: state for name, state in after.items() if "talk" not in name} == {name: state for name, state in before.items() if "talk" not in name}
     result = guest.hold(["shop"], event_ids=["B"])
     assert conditions(result)["shop.service"] == "held"
     guest.release()

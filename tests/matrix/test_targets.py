@@ -27,14 +27,40 @@ pytestmark = pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
 NOT_ON_HOSTS = {
-    "azure_event_acknowledge", "azure_load_balancer_hold", "azure_load_balancer_info", "check_awx_setup", "check_settings", "give_back", "history", "iis_hold",
-    "plan", "plan_by_hand", "replay", "report", "turn",
+    "azure_event_acknowledge",
+    "azure_load_balancer_hold",
+    "azure_load_balancer_info",
+    "check_awx_setup",
+    "check_settings",
+    "give_back",
+    "history",
+    "iis_hold",
+    "plan",
+    "plan_by_hand",
+    "replay",
+    "report",
+    "turn",
 }
 # These run on hosts and balancers, so each of them must be tried with every Python.
 ON_HOSTS = {
-    "approval_hold", "balancer_observation", "cluster_hold", "connections_info", "haproxy_hold", "haproxy_info", "health_probe_hold",
-    "health_probe_info", "hold_repair", "host_observation", "nginx_hold", "nginx_info", "scheduled_events_approve", "scheduled_events_info",
-    "scheduled_events_wait", "service_hold", "task_hold", "wait_for_answer",
+    "approval_hold",
+    "balancer_observation",
+    "cluster_hold",
+    "connections_info",
+    "haproxy_hold",
+    "haproxy_info",
+    "health_probe_hold",
+    "health_probe_info",
+    "hold_repair",
+    "host_observation",
+    "nginx_hold",
+    "nginx_info",
+    "scheduled_events_approve",
+    "scheduled_events_info",
+    "scheduled_events_wait",
+    "service_hold",
+    "task_hold",
+    "wait_for_answer",
 }
 
 # Prints what cannot be compiled, and leaves nothing in the checkout.
@@ -195,7 +221,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     (tmp_path / "damaged" / "task-x.json").write_text("{")
     event_id, tasks = tasks_for(tmp_path, site, simulator, nginx)
     untouched = nginx.configuration.read_bytes()
-    used = {key[len("graceful.azure."):] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
+    used = {key[len("graceful.azure.") :] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
     assert used == ON_HOSTS
 
     playbook = Playbook(tmp_path, ansible_python_interpreter=str(python))

@@ -100,7 +100,7 @@ class Awx:
 
     def answer(self, method, path, query, document):
         """(status, document) as AWX answers."""
-        parts = path[len(PREFIX):].strip("/").split("/")
+        parts = path[len(PREFIX) :].strip("/").split("/")
         if parts == ["unified_job_templates"]:
             pool = {**self.objects.get("job_templates", {}), **self.objects.get("projects", {})}
             return 200, self._list(pool, query)
@@ -171,7 +171,7 @@ class Awx:
     @staticmethod
     def _list(pool, query):
         """What is as all that is asked for, and as one of what is asked for with or__. Other look-ups find everything."""
-        any_of = {name[len("or__"):]: value for name, value in query.items() if name.startswith("or__")}
+        any_of = {name[len("or__") :]: value for name, value in query.items() if name.startswith("or__")}
         found = [
             item
             for item in pool.values()

@@ -135,6 +135,6 @@ def install_ansible(guest):
         must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", "ansible-core==2.19.*", "requests", "jmespath", timeout=300)
     guest.unpack(["--directory", str(packages), "--exclude=__pycache__", "."], "/opt/graceful-azure/packages")
     guest.unpack(["--directory", str(ROOT), "--exclude=__pycache__", "galaxy.yml", "plugins", "roles", "playbooks", "meta"], COLLECTION)
-    program = "#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook \"$@\"\n"
+    program = '#!/bin/sh\nPYTHONPATH=/opt/graceful-azure/packages exec /usr/bin/python3 /opt/graceful-azure/packages/bin/ansible-playbook "$@"\n'
     guest.says("mkdir -p /opt/graceful-azure/bin /etc/graceful-azure && cat > /opt/graceful-azure/bin/ansible-playbook", program.encode())
     guest.says("chmod +x /opt/graceful-azure/bin/ansible-playbook")

@@ -55,8 +55,15 @@ class Model:
         self.down_balancers = {}
         self.hosts = {
             name: {
-                "azure_name": f"vm_{name}", "silent": False, "service_silent": False, "empty_body": False, "fatal": None, "connections": [], "tasks": {},
-                "own_balancer": "ready", "slow_way_out": False,
+                "azure_name": f"vm_{name}",
+                "silent": False,
+                "service_silent": False,
+                "empty_body": False,
+                "fatal": None,
+                "connections": [],
+                "tasks": {},
+                "own_balancer": "ready",
+                "slow_way_out": False,
             }
             for name in self.names
         }
@@ -82,8 +89,14 @@ class Model:
             "min_in_service": 1,
             "unknown_resources": "hold",
             "load_balancer": {
-                "provider": "haproxy", "hosts": list(balancers), "server": name, "socket": SOCKET, "backends": [],
-                "state": None, "quiet": 1.0, "absent": "unknown",
+                "provider": "haproxy",
+                "hosts": list(balancers),
+                "server": name,
+                "socket": SOCKET,
+                "backends": [],
+                "state": None,
+                "quiet": 1.0,
+                "absent": "unknown",
             },
             "drain_host": {"ports": [80], "steps": [], "timeout": 120.0},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
@@ -205,25 +218,40 @@ class Model:
                 condition = "held"
                 if server["admin_state"] != record["left"]:
                     condition = "lost" if record["process"] != server["process"] else "changed_meanwhile"
-                holds.append(
-                    {"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": copy.deepcopy(record["events"])}
-                )
+                holds.append({"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": copy.deepcopy(record["events"])})
             servers.append(
                 {
-                    "backend": "www", "server": name, "admin_state": server["admin_state"], "sessions": server["sessions"],
-                    "queue": server["queue"], "condition": condition, "held_by": list(record["events"]) if record else [],
-                    "total_sessions": server["total"], "quiet_for": 0.0,
+                    "backend": "www",
+                    "server": name,
+                    "admin_state": server["admin_state"],
+                    "sessions": server["sessions"],
+                    "queue": server["queue"],
+                    "condition": condition,
+                    "held_by": list(record["events"]) if record else [],
+                    "total_sessions": server["total"],
+                    "quiet_for": 0.0,
                     "arrived": max(0, server["total"] - record.get("total", server["total"])) if record and record["process"] == server["process"] else None,
-                    "in_service": self._serves(server), "backup": server["backup"], "source_address": "10.0.0.4",
-                    "uncounted": server.get("uncounted"), "checked": server.get("checked", True),
+                    "in_service": self._serves(server),
+                    "backup": server["backup"],
+                    "source_address": "10.0.0.4",
+                    "uncounted": server.get("uncounted"),
+                    "checked": server.get("checked", True),
                     "process_noted": record is None or record["process"] == server["process"],
                     "restoring": bool(record and record.get("restoring")),
                 }
             )
         process = {"pid": max([server["process"] for server in self.servers[lb].values()], default=1), "started": 1}
         return {
-            "machine": lb, "reached": True, "at": self.now, "began": self.now, "time": self._clock(lb), "servers": servers, "holds": holds,
-            "clock": self.now, "process": process, "absent": False,
+            "machine": lb,
+            "reached": True,
+            "at": self.now,
+            "began": self.now,
+            "time": self._clock(lb),
+            "servers": servers,
+            "holds": holds,
+            "clock": self.now,
+            "process": process,
+            "absent": False,
         }
 
     def _look(self, name):

@@ -50,7 +50,7 @@ class OwnBalancer(Site):
     front = "127.0.0.1"  # where the balancer listens
     addresses = dict.fromkeys(NAMES, "127.0.0.1")
     client = ()  # the words before a command that runs where the clients are
-    more = ()    # of each web server
+    more = ()  # of each web server
 
     def __init__(self, folder, ports=None):
         self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
@@ -143,7 +143,14 @@ class Apache(OwnBalancer):
 
     example = "apache"
     MODULES = (
-        "mpm_event", "authz_core", "authz_host", "proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm",
+        "mpm_event",
+        "authz_core",
+        "authz_host",
+        "proxy",
+        "proxy_http",
+        "proxy_balancer",
+        "lbmethod_byrequests",
+        "slotmem_shm",
     )
 
     def __init__(self, folder):
@@ -224,9 +231,7 @@ class Envoy(OwnBalancer):
             "127.0.0.1:9901": f"127.0.0.1:{self.admin}",
             "port_value: 9901": f"port_value: {self.admin}",
             "address: 0.0.0.0, port_value: 80}": f"address: 127.0.0.1, port_value: {self.door}}}",
-            **{
-                f"address: 10.0.0.1{number}, port_value: 8080": f"address: 127.0.0.1, port_value: {self.ports[f'web{number}']}" for number in (1, 2, 3)
-            },
+            **{f"address: 10.0.0.1{number}, port_value: 8080": f"address: 127.0.0.1, port_value: {self.ports[f'web{number}']}" for number in (1, 2, 3)},
             "{{ ansible_host }}:8080": "127.0.0.1:{{ port }}",
         }
         self.prepare()
@@ -322,9 +327,7 @@ class Ipvs(OwnBalancer):
 
     def start_balancer(self):
         sshd_words = " ".join(map(str, sshd.command(self.folder, INNER)))
-        servers = "".join(
-            f"ipvsadm -a -t {FRONT}:80 -r {address}:8080 -m -w {weight}\n" for address, weight in zip(self.addresses.values(), (2, 3, 1))
-        )
+        servers = "".join(f"ipvsadm -a -t {FRONT}:80 -r {address}:8080 -m -w {weight}\n" for address, weight in zip(self.addresses.values(), (2, 3, 1)))
         init = self.folder / "init"
         # The root is that of this machine, read-only; what is written lies in memory.
         init.write_text(

@@ -300,9 +300,7 @@ class RoleBed:
         said = self.folder / "said.json"
         said.unlink(missing_ok=True)
         tell = {"dest": str(said), "content": "{{ said | to_json }}"}
-        tasks.append(
-            {"name": "Tell", "ansible.builtin.copy": tell, "check_mode": False, "changed_when": False, "diff": False, "delegate_to": HOSTS[0]}
-        )
+        tasks.append({"name": "Tell", "ansible.builtin.copy": tell, "check_mode": False, "changed_when": False, "diff": False, "delegate_to": HOSTS[0]})
         # As in the playbooks, where a host that cannot be reached stays in the play.
         play = {"hosts": host, "gather_facts": False, "ignore_unreachable": host == "dead", "vars": {"said": []}, "tasks": tasks}
         run = self.play([play], *(["--check"] if check else []), *arguments, within=within)

@@ -170,9 +170,7 @@ class Simulator(Control):
     address, ``process`` the process. ``start`` starts it as Processes.start does; whoever gives that ends it, too.
     """
 
-    def __init__(
-        self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), start=None, **popen
-    ):
+    def __init__(self, vms=("web-1",), control=None, scenario=None, on_start=None, on_gone=None, python=PYTHON, prefix=(), options=(), start=None, **popen):
         words = [*prefix, *command(vms, control, scenario, on_start, on_gone, python, options)]
         self.process = start("simulator", *words, stdout=subprocess.PIPE) if start else subprocess.Popen(words, stdout=subprocess.PIPE, **popen)
         try:

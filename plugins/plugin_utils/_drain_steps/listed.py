@@ -23,7 +23,11 @@ RESERVED = ("drain_host_before", "drain_host_after")
 
 
 def steps_of(
-    before: str | None = None, steps: Any = (), services: Iterable[Any] | None = (), after: str | None = None, folder: str = "",
+    before: str | None = None,
+    steps: Any = (),
+    services: Iterable[Any] | None = (),
+    after: str | None = None,
+    folder: str = "",
 ) -> list[DrainStep]:
     """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*). What C(mistakes_in) tells is left out."""
     first, last = ([{"name": f"drain_host_{name}", "type": "tasks", "out": path}] if path else [] for name, path in (("before", before), ("after", after)))

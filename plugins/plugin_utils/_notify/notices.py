@@ -51,14 +51,14 @@ EXAMPLE = {
 class Sender(TypedDict):
     """The process that sends."""
 
-    result: str   # the file in which it says how that went
+    result: str  # the file in which it says how that went
     until: float  # when it must have ended
 
 
 class Notices(TypedDict):
     """What a run remembers from pass to pass."""
 
-    queue: list[Change]     # what is not sent yet
+    queue: list[Change]  # what is not sent yet
     told: dict[str, float]  # per key of a change, when it was told
     sender: Sender | None
     warned: list[str]

@@ -92,7 +92,8 @@ def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
     if step.get("witness"):
         return _approve_outside(step, host, run)
     sent = _act(
-        "sent", "approval_hold",
+        "sent",
+        "approval_hold",
         event_ids=step["event_ids"],
         event_details=step["event_details"],
         reason=step["reason"],

@@ -103,7 +103,7 @@ class Approvals:
 
     steps: dict[str, Step] = field(default_factory=dict)  # per host: the step by which it approves
     waiting: dict[tuple[str, str], Wait] = field(default_factory=dict)  # per host and event: what an event waits for that is approved without preparation
-    was_ready: set[str] = field(default_factory=set)      # the events of which all hosts are ready
+    was_ready: set[str] = field(default_factory=set)  # the events of which all hosts are ready
     counted_out: set[tuple[str, str]] = field(default_factory=set)  # hosts and events whose time to drain was measured
 
 
@@ -133,7 +133,12 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
 
 
 def _may_be_approved(
-    event: Event, observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: set[str], found: Approvals,
+    event: Event,
+    observed: Observed,
+    drains: Mapping[str, Drain],
+    steps: Mapping[str, Step],
+    leaving: set[str],
+    found: Approvals,
 ) -> bool:
     """Whether the event may be approved in this pass. Notes in C(found) what it waits for."""
     now, members, outside = observed.now, observed.members(event), is_sent_outside(event, observed)

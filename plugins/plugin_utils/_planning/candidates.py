@@ -46,13 +46,13 @@ class Decided:
     """What is decided in a pass, and why. Events are given by their folded id."""
 
     observed: Observed
-    drains: dict[str, Drain]          # per host: how far it is drained
-    wanted_out: set[str]              # hosts that an event keeps out
+    drains: dict[str, Drain]  # per host: how far it is drained
+    wanted_out: set[str]  # hosts that an event keeps out
     steps: Steps
-    waiting: Waits                    # before a host is prepared
+    waiting: Waits  # before a host is prepared
     unanswered: set[tuple[str, str]]  # hosts and events: the event waits because the host does not answer
     restoring_since: dict[str, float]  # per host: since when runs have tried to bring it back
-    was_ready: set[str]               # events of which all hosts are ready
+    was_ready: set[str]  # events of which all hosts are ready
     counted_out: set[tuple[str, str]]  # hosts and events whose time to drain was measured
 
     def step(self, host: Host) -> Step | None:

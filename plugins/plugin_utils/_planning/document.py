@@ -58,15 +58,15 @@ def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
 
 @dataclass(frozen=True)
 class Run:
-    started: float             # Unix seconds
+    started: float  # Unix seconds
     timeout: float
-    wait: bool                 # whether more passes follow
-    watch: bool                # whether an event is waited for
-    partial: bool = False      # whether others behind the balancers are no targets
-    check: bool = False        # check mode
-    look_twice: bool = False   # whether a run of one pass may add a second look
+    wait: bool  # whether more passes follow
+    watch: bool  # whether an event is waited for
+    partial: bool = False  # whether others behind the balancers are no targets
+    check: bool = False  # check mode
+    look_twice: bool = False  # whether a run of one pass may add a second look
     forks: int = 1
-    sleep: float = 1.0         # seconds between passes
+    sleep: float = 1.0  # seconds between passes
     task_timeout: float = 0.0  # seconds after which Ansible ends a task; 0: never
     observe_timeout: float = 5.0
 
@@ -75,7 +75,7 @@ class Run:
 class DrainSettings:
     ports: list[int]
     timeout: float
-    steps: list[DrainStep]     # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
+    steps: list[DrainStep]  # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
 
     @property
     def out(self) -> list[DrainStep]:
@@ -87,8 +87,8 @@ class DrainSettings:
 class RestoreSettings:
     timeout: float
     unanswered: str = "refuse"
-    ask: Json | None = None    # None: a journal of a version that did not ask
-    before: bool = False       # whether there is a task file of the user's own
+    ask: Json | None = None  # None: a journal of a version that did not ask
+    before: bool = False  # whether there is a task file of the user's own
     after: bool = False
 
 
@@ -124,7 +124,7 @@ class Shown:
     duration_in_seconds: int | None
     not_before: str | None
     seconds_until_not_before: float | None
-    document: Json             # the whole event: rules may use any of its keys
+    document: Json  # the whole event: rules may use any of its keys
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Record:
 
     kind: str
     subject: Json
-    events: dict[str, Entry]   # per event id
+    events: dict[str, Entry]  # per event id
     done: bool = False
     done_since: str | None = None
     leads_to: Json | None = None
@@ -158,32 +158,32 @@ class Record:
 class HostObservation:
     """What the last look at a host returned. If the look failed, it tells why."""
 
-    reached: bool | None = None   # whether the module ran there; None: there was no look
-    left: bool = False            # whether the host has left the run
-    fatal: str | None = None      # a mistake that forbids every step for the host
+    reached: bool | None = None  # whether the module ran there; None: there was no look
+    left: bool = False  # whether the host has left the run
+    fatal: str | None = None  # a mistake that forbids every step for the host
     error: str | None = None
-    passing: bool = True          # whether the error may be over soon
-    at: float | None = None       # when the look read the host, by the controller's clock
-    began: float | None = None    # when the look began, by the same clock
-    cut_off: float = 0.0          # the time limit in seconds that ended the look, if one did
-    ended: bool = False           # whether news of another look ended it; then this is the observation before
+    passing: bool = True  # whether the error may be over soon
+    at: float | None = None  # when the look read the host, by the controller's clock
+    began: float | None = None  # when the look began, by the same clock
+    cut_off: float = 0.0  # the time limit in seconds that ended the look, if one did
+    ended: bool = False  # whether news of another look ended it; then this is the observation before
     watched: float | None = None  # until when that look would have told news of its own, by the controller's clock
-    unwatched: float = 0.0        # seconds between the observation and the begin of the look that was ended
-    rested: bool = False          # whether there was no look in this pass; then, too, this is an earlier observation
-    fingerprint: str = ""         # a digest of the events that it showed
-    age: float = 0.0              # seconds between the host's clock and the end of the look
-    time: str | None = None       # the host's clock
+    unwatched: float = 0.0  # seconds between the observation and the begin of the look that was ended
+    rested: bool = False  # whether there was no look in this pass; then, too, this is an earlier observation
+    fingerprint: str = ""  # a digest of the events that it showed
+    age: float = 0.0  # seconds between the host's clock and the end of the look
+    time: str | None = None  # the host's clock
     events: list[Shown] | None = None  # None: its metadata service was not read
-    empty_body: bool = False      # whether the metadata service answered without a document
+    empty_body: bool = False  # whether the metadata service answered without a document
     document_incarnation: int | None = None
-    steady: float = 0.0           # for how many seconds the metadata service showed the same
-    looks: int = 1                # as how many looks in a row it counts
+    steady: float = 0.0  # for how many seconds the metadata service showed the same
+    looks: int = 1  # as how many looks in a row it counts
     resource_name: str | None = None
     addresses: list[str] | None = None
     network: str | None = None
     connections: list[Json] | None = None
     holds: list[Record] | None = None  # its records; None: not read
-    asked: bool = False           # whether the host was asked for the answer that restore_service waits for
+    asked: bool = False  # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer
 
     @property
@@ -206,7 +206,7 @@ class MachineObservation:
     """What the last look at a machine on which a balancer runs returned."""
 
     key: str
-    result: Json               # all of it; only the provider of the machine reads it
+    result: Json  # all of it; only the provider of the machine reads it
     records: list[Record] | None  # None: not read
 
     @property
@@ -302,7 +302,9 @@ def _read_observation(found: Json, where: str) -> HostObservation:
     if events and found.get("at") is None:
         raise DocumentError(f"{where} does not tell when it was made")
     return typed(
-        HostObservation, found, where,
+        HostObservation,
+        found,
+        where,
         events=None if events is None else [typed(Shown, shown, where, document=shown) for shown in events],
         holds=_read_records(found.get("holds"), where),
         asked="unanswered" in found,

@@ -44,10 +44,10 @@ QUIET_PATIENCE = 30.0
 @dataclass(frozen=True)
 class Ending:
     finished: bool
-    once_more: bool             # whether a run of one step may try a failed step again
-    messages: list[str]         # sentences: why the run would fail if it ended now
-    first_found: float | None   # when the run first found an event that concerns it
-    end: float                  # when the run's time is over
+    once_more: bool  # whether a run of one step may try a failed step again
+    messages: list[str]  # sentences: why the run would fail if it ended now
+    first_found: float | None  # when the run first found an event that concerns it
+    end: float  # when the run's time is over
 
 
 def ending(decided: Decided, told: Report) -> Ending:

@@ -32,12 +32,12 @@ def fold(event_id: str) -> str:
 class Event(EventMemory):
     """One event, as all metadata services together show it, or as the memory or a record describes it."""
 
-    standing: bool = False                           # whether a service shows it
-    shown_by: list[str] = field(default_factory=list)   # hosts whose services show it
+    standing: bool = False  # whether a service shows it
+    shown_by: list[str] = field(default_factory=list)  # hosts whose services show it
     versions: set[tuple[str | None, ...]] = field(default_factory=set)  # the types and names that their documents give for it
-    members: list[str] = field(default_factory=list)    # targets that it names
+    members: list[str] = field(default_factory=list)  # targets that it names
     strangers: list[str] = field(default_factory=list)  # names in it that no target has
-    held_at: float | None = None                     # when the newest hold for it was put, if the clocks tell
+    held_at: float | None = None  # when the newest hold for it was put, if the clocks tell
 
     @property
     def key(self) -> str:

@@ -32,29 +32,29 @@ class Host:
     name: str
     settings: Settings
     observation: HostObservation
-    memory: HostMemory            # what the former pass left
-    balancers: list[Balancer]     # pairs of a provider and the settings that it reads, the outermost first
+    memory: HostMemory  # what the former pass left
+    balancers: list[Balancer]  # pairs of a provider and the settings that it reads, the outermost first
     resource_name: str | None = None
     addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
     traffic: Traffic = field(default_factory=Traffic)
-    events: list[Event] = field(default_factory=list)   # standing events that name it and that no rule ignores, the most urgent first
-    fatal: list[str] = field(default_factory=list)      # sentences: mistakes that forbid every step for it
+    events: list[Event] = field(default_factory=list)  # standing events that name it and that no rule ignores, the most urgent first
+    fatal: list[str] = field(default_factory=list)  # sentences: mistakes that forbid every step for it
     conflicts: list[str] = field(default_factory=list)  # sentences: somebody else acted
-    held_ids: set[str] = field(default_factory=set)     # folded ids of the events that have a record on it or for it
+    held_ids: set[str] = field(default_factory=set)  # folded ids of the events that have a record on it or for it
     approved_ids: set[str] = field(default_factory=set)  # those of which only the record of the approval is left
     foreign_ids: set[str] = field(default_factory=set)  # ids that hold it, but are no events of Azure: a person chose them
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
-    restoring: dict[str, float] = field(default_factory=dict)   # per event: since when runs have tried to restore it, by the record
+    restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
-    answer: str | None = None     # why it did not answer while it served, empty if it did, None if it was not asked
+    answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
     blind_since: float | None = None
     fatal_since: float | None = None
-    failure: str | None = None    # why its last step failed
+    failure: str | None = None  # why its last step failed
     failing_since: float | None = None
     restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     drain_said: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
-    leaves_again: bool = False    # whether its step of the former pass was to go out, too
+    leaves_again: bool = False  # whether its step of the former pass was to go out, too
 
     @property
     def was_read(self) -> bool:

@@ -40,12 +40,12 @@ OWN_TASKS = "if that file makes this answer fail, it can never pass, and the hos
 class Drain:
     """How far a host is drained."""
 
-    busy: str            # what keeps it from being idle
-    idle_looks: int      # idle looks in a row
-    too_early: bool      # whether the time without a request, or without a balancer on a machine, is still too short
+    busy: str  # what keeps it from being idle
+    idle_looks: int  # idle looks in a row
+    too_early: bool  # whether the time without a request, or without a balancer on a machine, is still too short
     arrivals: dict[str, Arrivals]  # per place that is out: the requests that came since
     not_running: dict[str, float]  # per machine without a balancer: since when, by its own clock
-    quiet_left: float    # seconds without a new request that must still pass, as far as the passes have seen
+    quiet_left: float  # seconds without a new request that must still pass, as far as the passes have seen
     looks_outside: int = 0  # idle looks in a row at its balancers alone, if it may be approved from outside
 
 

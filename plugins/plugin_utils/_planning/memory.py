@@ -35,22 +35,22 @@ class HostMemory:
 
     resource_name: str | None = None
     addresses: list[str] | None = None
-    silent_since: float | None = None      # since when its metadata service was not read
-    blind_since: float | None = None       # since when one of its balancers was not read
-    fatal_since: float | None = None       # since when a mistake has forbidden every step for it
-    failing_since: float | None = None     # since when its steps have failed
-    failure: str | None = None             # why its last step failed
-    restoring_since: float | None = None   # since when runs have tried to bring it back
-    restoring: str | None = None           # the reason that restore_service gave in the former pass, if that was the step
+    silent_since: float | None = None  # since when its metadata service was not read
+    blind_since: float | None = None  # since when one of its balancers was not read
+    fatal_since: float | None = None  # since when a mistake has forbidden every step for it
+    failing_since: float | None = None  # since when its steps have failed
+    failure: str | None = None  # why its last step failed
+    restoring_since: float | None = None  # since when runs have tried to bring it back
+    restoring: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     last_step: LastStep | None = None
-    looks: int = 0                         # idle looks in a row
-    looks_outside: int = 0                 # the same, by its balancers alone
+    looks: int = 0  # idle looks in a row
+    looks_outside: int = 0  # the same, by its balancers alone
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
-    arrivals: dict[str, Arrivals] = field(default_factory=dict)   # per place that is out: see judgement.py
-    not_running: dict[str, float] = field(default_factory=dict)   # per machine: since when no balancer runs there, by its own clock
+    arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py
+    not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
-    held_since: dict[str, float] = field(default_factory=dict)    # per event: since when it is out for it
-    answer: str | None = None              # why it did not answer while it served, empty if it did, None if it was not asked
+    held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None
     warned_unanswered: bool = False
@@ -70,41 +70,41 @@ class EventMemory:
     description: str | None = None
     duration_in_seconds: int | None = None
     status: str | None = None
-    not_before: str | None = None          # as the service wrote it
-    not_before_at: float | None = None     # by the controller's clock
+    not_before: str | None = None  # as the service wrote it
+    not_before_at: float | None = None  # by the controller's clock
     seen_started: float | None = None
-    document: Json | None = None           # as it was shown last, for rules
-    recalled: bool = False                 # whether this run first knew it only from a record
-    hosts: list[str] = field(default_factory=list)        # every target that it was ever taken to name
-    confirmed: list[str] = field(default_factory=list)    # the targets whose own services have shown it
+    document: Json | None = None  # as it was shown last, for rules
+    recalled: bool = False  # whether this run first knew it only from a record
+    hosts: list[str] = field(default_factory=list)  # every target that it was ever taken to name
+    confirmed: list[str] = field(default_factory=list)  # the targets whose own services have shown it
     unconfirmed: list[str] = field(default_factory=list)  # the targets that it was taken to name while their own services told nothing
-    namesakes: list[str] = field(default_factory=list)    # the targets whose own services proved that it names another VM of the same name
+    namesakes: list[str] = field(default_factory=list)  # the targets whose own services proved that it names another VM of the same name
     answered_empty: list[str] = field(default_factory=list)  # the targets whose own services have answered with an empty body
-    named: dict[str, float] = field(default_factory=dict)    # per lower-case name in Resources: since when it is there
+    named: dict[str, float] = field(default_factory=dict)  # per lower-case name in Resources: since when it is there
     # Per host: since when its service gives documents without it, and when it gave the last.
     without: dict[str, tuple[float, float]] = field(default_factory=dict)
     targets: list[str | None] | None = None  # the names in Azure of the targets that it names
     action: str | None = None
-    rule: Rule | None = None               # the rule that decides
-    judged_late: bool = False              # whether the rule decided only after the event had started
-    mistake: str | None = None             # why no rule can decide
-    unasked: str | None = None             # why the user's rules could not be evaluated
+    rule: Rule | None = None  # the rule that decides
+    judged_late: bool = False  # whether the rule decided only after the event had started
+    mistake: str | None = None  # why no rule can decide
+    unasked: str | None = None  # why the user's rules could not be evaluated
     approved_at: float | None = None
-    approving: bool = False                # whether a run began to approve it, and nobody knows whether the service accepted that
-    approving_until: float | None = None   # its NotBefore at that time
-    sent_through: str | None = None        # what its approval was sent through last, if not through a VM
-    refused_since: float | None = None     # since when its approval has failed, on any host
-    was_ready: bool = False                # whether all of its hosts were ready before it started
-    held: list[str] = field(default_factory=list)    # the hosts that were held for it
+    approving: bool = False  # whether a run began to approve it, and nobody knows whether the service accepted that
+    approving_until: float | None = None  # its NotBefore at that time
+    sent_through: str | None = None  # what its approval was sent through last, if not through a VM
+    refused_since: float | None = None  # since when its approval has failed, on any host
+    was_ready: bool = False  # whether all of its hosts were ready before it started
+    held: list[str] = field(default_factory=list)  # the hosts that were held for it
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what was left alone because somebody else had acted
-    gone_at: float | None = None           # when this run first knew that it was over
+    gone_at: float | None = None  # when this run first knew that it was over
     given_back: list[str] = field(default_factory=list)  # the hosts on which no hold for it was left after it was over
 
 
 @dataclass(frozen=True)
 class Memory:
     first_found: float | None  # when the run first found an event that concerns it
-    hosts: dict[str, HostMemory]    # per name
+    hosts: dict[str, HostMemory]  # per name
     events: dict[str, EventMemory]  # per folded id
 
 

@@ -25,10 +25,10 @@ class Observed:
     """Everything from which a pass decides. After C(observe) has made it, nothing in it changes."""
 
     document: Document
-    hosts: dict[str, Host]    # by name
+    hosts: dict[str, Host]  # by name
     events: dict[str, Event]  # by folded id
     addresses: Addresses
-    messages: list[str]       # sentences: faults that concern no single host
+    messages: list[str]  # sentences: faults that concern no single host
     first_found: float | None
 
     @property
@@ -92,7 +92,11 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
             raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(PROVIDERS)}")
     resource_name = look.resource_name or settings.resource_name or memory.resource_name
     host = Host(
-        name, settings, look, memory, [(PROVIDERS[balancer["provider"]], balancer) for balancer in settings.load_balancers],
+        name,
+        settings,
+        look,
+        memory,
+        [(PROVIDERS[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
         addresses=look.addresses or memory.addresses,
         answer=memory.answer,

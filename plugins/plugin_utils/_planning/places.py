@@ -36,7 +36,7 @@ class Count:
     """How many requests came to a place so far, as one process of the balancer counts them."""
 
     process: object
-    clock: float            # the steady clock of the machine
+    clock: float  # the steady clock of the machine
     total: int
     quiet_for: float = 0.0  # seconds without a new request that the look itself has seen
     at: float | None = None  # when they were counted, by the controller's clock
@@ -55,28 +55,28 @@ class Group:
 class Place:
     """One spot at which traffic reaches a host."""
 
-    name: str                         # the name in messages; empty if the collection knows none
-    machine: str = ""                 # the machine on which it is changed
-    in_rotation: bool = False         # whether new requests may come
-    state: str = ""                   # its state, by the name that the provider gives it
-    serves: bool = False              # whether it counts as in service
-    busy: tuple[str, ...] = ()        # sentences: which requests are still there, or that this is unknown
-    count: Count | None = None        # the requests that came; None if it is in rotation, or nobody counts them
-    seen: float | None = None         # when it was looked at, by the controller's clock; None if nobody looks at it
-    looks: int | None = None          # as how many looks in a row the look at it counts; None if nobody looks at it
+    name: str  # the name in messages; empty if the collection knows none
+    machine: str = ""  # the machine on which it is changed
+    in_rotation: bool = False  # whether new requests may come
+    state: str = ""  # its state, by the name that the provider gives it
+    serves: bool = False  # whether it counts as in service
+    busy: tuple[str, ...] = ()  # sentences: which requests are still there, or that this is unknown
+    count: Count | None = None  # the requests that came; None if it is in rotation, or nobody counts them
+    seen: float | None = None  # when it was looked at, by the controller's clock; None if nobody looks at it
+    looks: int | None = None  # as how many looks in a row the look at it counts; None if nobody looks at it
     condition: str = FREE
     held_by: frozenset[str] = frozenset()  # folded ids of the events that hold it
-    must_go_out: bool = False         # whether the balancer still has to take it out, whoever holds it
-    by_name: bool = True              # whether it has the host's own name; otherwise it only leads to the host's address
-    leads_to: str = ""                # the host's address, if the place does not have the host's name
-    owner: str | None = None          # the other target whose name it has
-    group: Group | None = None        # the servers with which it shares its requests
-    member: str = ""                  # its name in the group
+    must_go_out: bool = False  # whether the balancer still has to take it out, whoever holds it
+    by_name: bool = True  # whether it has the host's own name; otherwise it only leads to the host's address
+    leads_to: str = ""  # the host's address, if the place does not have the host's name
+    owner: str | None = None  # the other target whose name it has
+    group: Group | None = None  # the servers with which it shares its requests
+    member: str = ""  # its name in the group
     pool_addresses: tuple[str, ...] = ()  # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
-    checked: bool = True              # whether the balancer itself checks that the host serves again
-    returns: str = ""                 # phrase: how it comes back into rotation by itself
-    conflict: str = ""                # sentence: what somebody else did to it
-    note: str = ""                    # sentence: other news about it
+    checked: bool = True  # whether the balancer itself checks that the host serves again
+    returns: str = ""  # phrase: how it comes back into rotation by itself
+    conflict: str = ""  # sentence: what somebody else did to it
+    note: str = ""  # sentence: other news about it
     # The provider that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it
 
@@ -90,9 +90,9 @@ class Traffic:
     """What one balancer does for one host, as its provider tells."""
 
     places: tuple[Place, ...] = ()
-    serves: bool = True     # whether the host serves, as far as its balancer tells
+    serves: bool = True  # whether the host serves, as far as its balancer tells
     unread: tuple[str, ...] = ()  # sentences: the machines that could not be read
-    helpless: bool = True   # whether each of these is a mistake that only a person can mend
+    helpless: bool = True  # whether each of these is a mistake that only a person can mend
     mistakes: tuple[str, ...] = ()  # sentences: what forbids every step for the host
     not_running: dict[str, float] = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
 
@@ -101,12 +101,12 @@ class Traffic:
 class NextLook:
     """The next look at one machine."""
 
-    key: str                    # the key of the look in the document
-    machine: str                # inventory name
-    module: str                 # the module of this collection that looks
-    options: Options            # the module's options, without C(wait_for), C(quiet) and C(timeout)
+    key: str  # the key of the look in the document
+    machine: str  # inventory name
+    module: str  # the module of this collection that looks
+    options: Options  # the module's options, without C(wait_for), C(quiet) and C(timeout)
     wait_for: list[str] = field(default_factory=list)  # the names of the servers that the look waits for until they are idle
-    quiet: float = 0.0          # seconds without a new request after which they count as idle
+    quiet: float = 0.0  # seconds without a new request after which they count as idle
 
 
 def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:

@@ -37,8 +37,8 @@ class Clock:
     """The clock of a machine that has a record."""
 
     shows: str | None
-    now: float     # by the controller's clock
-    at: float      # when it showed that, by the controller's clock: some time ago if the machine was not looked at in this pass
+    now: float  # by the controller's clock
+    at: float  # when it showed that, by the controller's clock: some time ago if the machine was not looked at in this pass
 
     def ours(self, moment: Any) -> float | None:
         """A date of this clock in Unix seconds of the controller's clock; None if one of them is unknown."""

@@ -59,10 +59,10 @@ class Decision(TypedDict):
     step: StepJson | None
     state: str
     reason: str
-    since: float | None   # since when it is in this state
+    since: float | None  # since when it is in this state
     until: float | None
-    event: str | None     # the most urgent event
-    events: list[str]     # the ids of the events that name it
+    event: str | None  # the most urgent event
+    events: list[str]  # the ids of the events that name it
 
 
 def report(decided: Decided) -> Report:

@@ -90,7 +90,12 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
 
 
 def next_turns(
-    decided: Decided, decisions: dict[str, Decision], acts: dict[str, Acts], expected: dict[str, list[str]], doubtful: set[str], end: float,
+    decided: Decided,
+    decisions: dict[str, Decision],
+    acts: dict[str, Acts],
+    expected: dict[str, list[str]],
+    doubtful: set[str],
+    end: float,
 ) -> Turns:
     """The turns of each host in the next pass.
 
@@ -147,19 +152,19 @@ def _prepared(observed: Observed, groups: _Groups) -> dict[str, list[str]]:
     # For a host that was never reached, Ansible would first connect to find its Python.
     hosts = [host for host in observed.hosts.values() if host.observation.reached]
     modules = modules_of([balancer for host in hosts for balancer in host.balancers])
-    return {host.name: modules[number::len(hosts)] for number, host in enumerate(hosts)}
+    return {host.name: modules[number :: len(hosts)] for number, host in enumerate(hosts)}
 
 
 class _Groups(NamedTuple):
     """Names of hosts, by what the next pass has to do with them."""
 
-    news: bool        # whether a new event may name hosts that were last read before it appeared
+    news: bool  # whether a new event may name hosts that were last read before it appeared
     concerned: set[str]  # an event names the host, or something is held on it
-    draining: set[str]   # the look waits until the host serves nobody any more
-    leaving: set[str]    # the draining hosts that go out in this very pass
-    quick: set[str]      # the next step should follow at once
+    draining: set[str]  # the look waits until the host serves nobody any more
+    leaving: set[str]  # the draining hosts that go out in this very pass
+    quick: set[str]  # the next step should follow at once
     idle_rest: float  # seconds for which a host without an event is not looked at
-    ready: set[str]      # the host is about to be approved, so it is looked at in each pass
+    ready: set[str]  # the host is about to be approved, so it is looked at in each pass
 
 
 def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str]) -> _Groups:
@@ -183,7 +188,13 @@ def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str])
 
 
 def _host_turns(
-    host: Host, decided: Decided, groups: _Groups, pause: float, quiet: float, drain_wait: Callable[[float], float], expected: list[str],
+    host: Host,
+    decided: Decided,
+    groups: _Groups,
+    pause: float,
+    quiet: float,
+    drain_wait: Callable[[float], float],
+    expected: list[str],
 ) -> list[Turn]:
     """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
@@ -267,8 +278,15 @@ def _host_options(
 ) -> Options:
     """Options of the module host_observation."""
     options = {
-        "timeout": timeout, "ports": ports, "wait": wait, "known": known, "expected": list(expected), "ask": ask or {}, "await_idle": await_idle,
-        "at_least": at_least, "ignored_peers": list(ignored_peers),
+        "timeout": timeout,
+        "ports": ports,
+        "wait": wait,
+        "known": known,
+        "expected": list(expected),
+        "ask": ask or {},
+        "await_idle": await_idle,
+        "at_least": at_least,
+        "ignored_peers": list(ignored_peers),
     }
     return dict(options, resource_name=resource_name) if resource_name else options
 

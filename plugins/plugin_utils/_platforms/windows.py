@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     """A file, or what is in its place."""
 
     path: str
-    kind: str       # file, folder, link, large, missing or unreadable
+    kind: str  # file, folder, link, large, missing or unreadable
     content: bytes
     error: str
     changed: float  # seconds since 1970
@@ -115,7 +115,11 @@ class Windows:
     """One Windows host, for the time of one task. C(pause): how to wait on the controller for some seconds."""
 
     def __init__(
-        self, action: ActionBase, task_vars: Variables, pause: Pause | None = None, monotonic: Callable[[], float] = time.monotonic,
+        self,
+        action: ActionBase,
+        task_vars: Variables,
+        pause: Pause | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._action = action
         self._task_vars = task_vars

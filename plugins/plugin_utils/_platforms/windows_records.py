@@ -220,7 +220,7 @@ def records_in(files: dict[str, bytes], folder: str) -> dict[str, Json]:
 
 def _parse(content: bytes, path: str) -> Json:
     # An editor of Windows may have put it there.
-    return parse_record(content[len(BOM):] if content.startswith(BOM) else content, path)
+    return parse_record(content[len(BOM) :] if content.startswith(BOM) else content, path)
 
 
 def anew(step: Callable[[], Returned]) -> Returned:

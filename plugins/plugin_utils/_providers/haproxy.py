@@ -223,7 +223,12 @@ class Haproxy(Provider):
 
 
 def _places(
-    settings: BalancerSettings, host: Host, hosts: dict[str, Host], name: str, machine: MachineObservation, addresses: Addresses,
+    settings: BalancerSettings,
+    host: Host,
+    hosts: dict[str, Host],
+    name: str,
+    machine: MachineObservation,
+    addresses: Addresses,
 ) -> list[Place]:
     """The host's places on one machine: its servers by name, then those of other names that lead to it.
 

@@ -55,7 +55,7 @@ def paths_of(values: Options) -> list[str]:
 
 
 def _entry(values: Options) -> Options:
-    return {name[len(PREFIX):]: value for name, value in values.items() if name.startswith(PREFIX)}
+    return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
 
 
 def act_outside(settings: Json, event_ids: Sequence[str], **more: Any) -> tuple[str, str, Options]:
@@ -129,7 +129,12 @@ def progress(read: Result, sent: Result, event_ids: Sequence[str], event_details
 
 
 def progress_outside(
-    seen: Result, sent: Result, event_ids: Sequence[str], ready_resources: Sequence[str], resource_name: str, witness: str,
+    seen: Result,
+    sent: Result,
+    event_ids: Sequence[str],
+    ready_resources: Sequence[str],
+    resource_name: str,
+    witness: str,
 ) -> Json:
     """What the tasks of the role go by if the host cannot be asked.
 

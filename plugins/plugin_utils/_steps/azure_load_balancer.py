@@ -107,7 +107,11 @@ class AzureLoadBalancer(Balancer):
         yield from access_mistakes(entry, "load_balancer_")
 
     def beside(
-        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+        self,
+        settings: BalancerSettings,
+        ports: Sequence[int] | None = None,
+        asked: Options | None = None,
+        timeout: float | None = None,
     ) -> Iterator[str]:
         if ports is not None and not ports:
             yield (

@@ -54,7 +54,11 @@ class Balancer:
         return ()
 
     def beside(
-        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+        self,
+        settings: BalancerSettings,
+        ports: Sequence[int] | None = None,
+        asked: Options | None = None,
+        timeout: float | None = None,
     ) -> Iterable[str]:
         """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
 

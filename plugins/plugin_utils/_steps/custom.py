@@ -27,7 +27,13 @@ class Custom(Balancer):
         return not is_unreachable(hold) and (not hold["done"] if direction == "out" else bool(hold["last"]))
 
     def judge(
-        self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False, task_file: str = "", task_done: bool = False,
+        self,
+        settings: BalancerSettings,
+        direction: str,
+        acts: Sequence[Result],
+        check_mode: bool = False,
+        task_file: str = "",
+        task_done: bool = False,
     ) -> RoleResult:
         """C(acts): the results of M(graceful.azure.task_hold) before the task file ran, and after it."""
         hold, needed = acts[0], self.needs_tasks(direction, acts)

@@ -148,9 +148,7 @@ def progress(
         "down": is_done(taken),
         "next": check_mode or is_done(taken) and (idle or not (group and group["idle"])),
         "look_seconds": max(patience, least),
-        "pool_addresses": [
-            address for settings, own in zip(balancers, seen) for address in BALANCERS[settings["provider"]].pool_addresses(settings, own)
-        ],
+        "pool_addresses": [address for settings, own in zip(balancers, seen) for address in BALANCERS[settings["provider"]].pool_addresses(settings, own)],
     }
 
 

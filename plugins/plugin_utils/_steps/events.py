@@ -39,8 +39,7 @@ def events_of_hold(role: str, purpose: str, needed: object, event_ids: Sequence[
         trouble = "The host cannot be reached."
     elif asks and not events:
         trouble = (
-            f"No scheduled event names this host, so there is nothing to {purpose} for."
-            f" To do so all the same, name an event of your own in {role}_event_ids."
+            f"No scheduled event names this host, so there is nothing to {purpose} for. To do so all the same, name an event of your own in {role}_event_ids."
         )
     ids = list(event_ids) or [event["event_id"] for event in events]
     return {"asks": asks, "trouble": trouble, "ids": ids, "details": event_details or details_of(events), "events": events}

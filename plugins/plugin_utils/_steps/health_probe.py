@@ -160,7 +160,11 @@ class HealthProbe(Balancer):
                 yield f"load_balancer_health_probe_peer: {address!r} is not an IP address"
 
     def beside(
-        self, settings: BalancerSettings, ports: Sequence[int] | None = None, asked: Options | None = None, timeout: float | None = None,
+        self,
+        settings: BalancerSettings,
+        ports: Sequence[int] | None = None,
+        asked: Options | None = None,
+        timeout: float | None = None,
     ) -> Iterator[str]:
         if ports is not None and not ports:
             yield (

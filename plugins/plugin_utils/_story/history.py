@@ -30,9 +30,9 @@ MEASURES = {
 class OfHost(TypedDict):
     """What happened to a host in an event."""
 
-    out: float | None      # seconds
+    out: float | None  # seconds
     drained: float | None  # seconds until it was
-    needs_person: bool     # whether a person was needed
+    needs_person: bool  # whether a person was needed
 
 
 @dataclass

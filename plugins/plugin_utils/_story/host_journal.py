@@ -29,9 +29,7 @@ def with_entries(outcome: Json, written: Written) -> dict[str, list[Turn]]:
     C(outcome): that of the plan. C(written): per host the state that was written last, and its events.
     """
     told = {name: _Told(name, decision, outcome["events"]) for name, decision in outcome["hosts"].items()}
-    return {
-        name: [turn if "machine" in turn else told[name].with_entry(turn, written.get(name)) for turn in mine] for name, mine in outcome["turns"].items()
-    }
+    return {name: [turn if "machine" in turn else told[name].with_entry(turn, written.get(name)) for turn in mine] for name, mine in outcome["turns"].items()}
 
 
 def now_written(results: Mapping[str, Iterable[Json]], written: Written) -> Written:

@@ -92,9 +92,7 @@ class Responder:
         loop = asyncio.get_event_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        servers = [
-            await asyncio.start_server(functools.partial(self._answer, untouched), sock=listener, limit=HEAD_LIMIT) for listener, untouched in listeners
-        ]
+        servers = [await asyncio.start_server(functools.partial(self._answer, untouched), sock=listener, limit=HEAD_LIMIT) for listener, untouched in listeners]
         await stop.wait()
         for server in servers:
             server.close()

@@ -373,7 +373,8 @@ def _website_info(state, args, check_mode):
     names = [args["name"]] if args.get("name") else list(sites)
     found = [
         {"name": name, "site_id": 1, "state": sites[name]["state"], "application_pool": sites[name].get("pool", "DefaultAppPool"), "bindings": []}
-        for name in names if name in sites
+        for name in names
+        if name in sites
     ]
     return {"changed": False, "exists": bool(found), "site": found}
 

@@ -284,9 +284,7 @@ def test_approved_on_a_record_that_does_not_say_that_the_change_was_made(record)
 
 
 class TestTheRun:
-    @pytest.mark.parametrize(
-        "changed", [{"status": 2}, {"result": None}, {"output": "Traceback (most recent call last)"}, {"limit": 10}, {"result": []}]
-    )
+    @pytest.mark.parametrize("changed", [{"status": 2}, {"result": None}, {"output": "Traceback (most recent call last)"}, {"limit": 10}, {"result": []}])
     def test_did_not_end_well(self, record, changed):
         record["controllers"][0].update(changed)
         assert numbers(record) == ["(8)"]

@@ -25,7 +25,7 @@ RULEBOOKS = ROOT / "extensions" / "eda" / "rulebooks"
 COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
 WEBHOOK = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "watcher_webhook.py"))
 ArgumentError, main, read_arguments = (WEBHOOK[name] for name in ("ArgumentError", "main", "read_arguments"))
-SECRETS = ["a secret", 12345, "12345", "1e5", "None", "it's <odd> & \"quoted\" \\ {{ é", "[1]"]
+SECRETS = ["a secret", 12345, "12345", "1e5", "None", 'it\'s <odd> & "quoted" \\ {{ é', "[1]"]
 
 
 def ruleset(rulebook):

@@ -26,7 +26,11 @@ ALONE = {"lane": "vm-1", "after": "", "later": []}
 
 def event(event_id="E1", *names, status="Scheduled", not_before="2026-11-21T12:00:00Z", seconds=900):
     return {
-        "event_id": event_id, "event_status": status, "resources": list(names or ["vm-1"]), "not_before": not_before, "seconds_until_not_before": seconds,
+        "event_id": event_id,
+        "event_status": status,
+        "resources": list(names or ["vm-1"]),
+        "not_before": not_before,
+        "seconds_until_not_before": seconds,
     }
 
 

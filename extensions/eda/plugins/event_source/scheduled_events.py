@@ -246,7 +246,7 @@ class View:
     def __init__(self, arguments):
         self.arguments = arguments
         self.lanes = Lanes()
-        self.shown = {}     # per service the ids of the events that it showed last
+        self.shown = {}  # per service the ids of the events that it showed last
         self.standing = {}  # per id what was last told of it, when, and how long until it is told again
 
     def update(self, imds_url, events, now):

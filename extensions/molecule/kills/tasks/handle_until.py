@@ -16,7 +16,7 @@ import sys
 split = sys.argv.index("--")
 host, state, *act = sys.argv[1:split]
 act = act[1:]
-playbook = sys.argv[split + 1:]
+playbook = sys.argv[split + 1 :]
 told = re.compile(r"^\d\d:\d\d:\d\d UTC  %s +%s " % (re.escape(host), re.escape(state)))
 
 reached = False

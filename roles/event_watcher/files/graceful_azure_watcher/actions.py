@@ -181,9 +181,7 @@ class Command:
         self._error = None
         try:
             with _input(document) as stream:
-                self._process = subprocess.Popen(
-                    argv, stdin=stream, stdout=_output(), start_new_session=True, pass_fds=() if lock is None else (lock,)
-                )
+                self._process = subprocess.Popen(argv, stdin=stream, stdout=_output(), start_new_session=True, pass_fds=() if lock is None else (lock,))
         except (OSError, ValueError) as error:
             self._error = f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
             self._give_back()

@@ -208,16 +208,12 @@ class LoadBalancers:
             return {entry["name"]: entry["properties"][OF_INTERFACES] for entry in entries if OF_INTERFACES in entry.get("properties", {})}
 
         if of_interfaces(old) and (of_interfaces(old) != of_interfaces(new) or len(old) != len(new)):
-            raise Refusal(
-                400, "ModificationOfNICIpConfigBackendPoolNotSupported", "The members of a pool of network interfaces cannot be changed here."
-            )
+            raise Refusal(400, "ModificationOfNICIpConfigBackendPoolNotSupported", "The members of a pool of network interfaces cannot be changed here.")
 
     def _check_free(self, balancer):
         self._settle()
         if balancer["id"].lower() in self._running:
-            raise Refusal(
-                409, "AnotherOperationInProgress", "Another operation on this or a dependent resource is in progress.", {"Retry-After": "1"}
-            )
+            raise Refusal(409, "AnotherOperationInProgress", "Another operation on this or a dependent resource is in progress.", {"Retry-After": "1"})
 
     def _check_match(self, balancer, if_match):
         if if_match not in (None, "*", balancer["etag"]):
@@ -383,7 +379,10 @@ class Handler(BaseHTTPRequestHandler):
             balancers.check_rights(action + "write", path)
             number, pool = balancers.put_pool(path, self.body(data), self.headers.get("If-Match"))
             where = "%s/subscriptions/%s/providers/Microsoft.Network/locations/x/operations/%s?api-version=%s" % (
-                self.url, path.split("/")[2], number, version,
+                self.url,
+                path.split("/")[2],
+                number,
+                version,
             )
             return 200, pool, {"Azure-AsyncOperation": where, "Retry-After": "1"}
         raise Refusal(405, "MethodNotAllowed", "The stand-in does not know %s here." % method)

@@ -22,6 +22,4 @@ def test_the_module_of_the_provider_runs_with_its_options(monkeypatch):
 
     action._execute_module = execute
     assert action.run(task_vars={"a": 1}) == {"changed": True, "conflicts": []}
-    assert asked == [
-        {"module_name": "graceful.azure.haproxy_hold", "module_args": {"server": "web1", "state": "absent"}, "task_vars": {"a": 1}}
-    ]
+    assert asked == [{"module_name": "graceful.azure.haproxy_hold", "module_args": {"server": "web1", "state": "absent"}, "task_vars": {"a": 1}}]

@@ -22,7 +22,15 @@ from tests.support.cluster import Bell, ScriptedTools
 from tests.support.nodes import until
 
 DEFAULTS = {
-    "state": "present", "event_ids": ["A"], "event_details": {}, "reason": "", "type": "bell", "name": "gong", "options": {}, "force": False, "timeout": 0.0,
+    "state": "present",
+    "event_ids": ["A"],
+    "event_details": {},
+    "reason": "",
+    "type": "bell",
+    "name": "gong",
+    "options": {},
+    "force": False,
+    "timeout": 0.0,
 }
 
 
@@ -213,9 +221,7 @@ class TestKilled:
 class TestBack:
     def test_nothing_on_record_asks_nobody(self, bed):
         Bell.broken = True
-        assert bed.back() == {
-            "changed": False, "members": [], "done": True, "waiting_for": None, "conflicts": [], "diff": {"before": {}, "after": {}}
-        }
+        assert bed.back() == {"changed": False, "members": [], "done": True, "waiting_for": None, "conflicts": [], "diff": {"before": {}, "after": {}}}
 
     def test_as_found(self, bed):
         bed.out(options={"tower": "south"})

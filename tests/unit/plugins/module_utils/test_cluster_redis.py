@@ -184,9 +184,7 @@ class Model:
         if section == "server":
             return f"# Server\r\nredis_version:{self.version}\r\nrun_id:{node.run_id}\r\nconfig_file:{self.config_file}\r\n"
         replicas = [(address, one) for address, one in self.nodes.items() if one.master == ONE]
-        lines = [
-            f"slave{number}:ip={address[0]},port={address[1]},state=online,offset={one.offset},lag=0" for number, (address, one) in enumerate(replicas)
-        ]
+        lines = [f"slave{number}:ip={address[0]},port={address[1]},state=online,offset={one.offset},lag=0" for number, (address, one) in enumerate(replicas)]
         return "\r\n".join(["# Replication", "role:master", *lines, f"master_repl_offset:{node.offset}", ""])
 
     def config(self, node, verb, name=None, value=None):
@@ -359,9 +357,7 @@ def test_sentinel_may_choose_a_replica_that_is_not_linked(model):
 def test_sentinels_that_are_too_few(model):
     said = "NOQUORUM 1 usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
     model.answers[("SENTINEL", "CKQUORUM")] = Complains(said)
-    assert spare(model) == (
-        "the Sentinels of shop could not agree on another master: Sentinel at 127.0.0.1:26379 refused SENTINEL CKQUORUM: %s" % said
-    )
+    assert spare(model) == ("the Sentinels of shop could not agree on another master: Sentinel at 127.0.0.1:26379 refused SENTINEL CKQUORUM: %s" % said)
 
 
 def test_a_failover_of_somebody_else_is_waited_for(model):

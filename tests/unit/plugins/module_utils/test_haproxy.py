@@ -496,11 +496,9 @@ class TestCondition:
     def record(self, phase=HELD, left=DRAIN, pid=100, **more):
         states = {"admin_state": READY, "weight": 1}
         return dict(
-            new_record(
-                KIND, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}
-            ),
+            new_record(KIND, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}),
             phase=phase,
-            **more
+            **more,
         )
 
     @pytest.mark.parametrize(
@@ -919,9 +917,7 @@ class Lives(RuleBasedStateMachine):
         self.store.records()
 
 
-@pytest.mark.parametrize(
-    "lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
-)
+@pytest.mark.parametrize("lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_lives_of_a_server(monkeypatch, lives):
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     run_state_machine_as_test(Lives, settings=settings(max_examples=lives, stateful_step_count=25, deadline=None))

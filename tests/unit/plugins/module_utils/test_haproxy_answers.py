@@ -85,8 +85,7 @@ def test_the_process(look, version):
 
 def test_the_servers(look):
     seen = {
-        key: (server.admin_state, server.forced, server.operational, server.weight, server.backup, server.in_service)
-        for key, server in look.servers.items()
+        key: (server.admin_state, server.forced, server.operational, server.weight, server.backup, server.in_service) for key, server in look.servers.items()
     }
     assert seen == {
         ("www", "web1"): ("ready", "ready", "up", 10, False, True),

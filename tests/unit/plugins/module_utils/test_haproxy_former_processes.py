@@ -164,9 +164,11 @@ def test_connections_of_clients_are_not_counted(proc, listens, taken):
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
 def test_clients_of_a_listener_of_both_families(proc):
     proc.process(10, "haproxy -f /etc/h.cfg")
-    tcp6 = (
-        ROW % ("0" * 32 + ":0050", "0" * 32 + ":0000", "0A", 1)
-        + ROW % ("0000000000000000FFFF00000900000A:0050", "0000000000000000FFFF00000400000A:9C40", "01", 100)
+    tcp6 = ROW % ("0" * 32 + ":0050", "0" * 32 + ":0000", "0A", 1) + ROW % (
+        "0000000000000000FFFF00000900000A:0050",
+        "0000000000000000FFFF00000400000A:9C40",
+        "01",
+        100,
     )
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp6=tcp6)
     assert counted(10, proc) == {}

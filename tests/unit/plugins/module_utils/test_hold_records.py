@@ -115,11 +115,13 @@ class TestRecord:
     @given(
         st.dictionaries(
             st.text(min_size=1),
-            st.fixed_dictionaries({
-                "since": st.text(),
-                "reason": st.text(),
-                "details": st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
-            }),
+            st.fixed_dictionaries(
+                {
+                    "since": st.text(),
+                    "reason": st.text(),
+                    "details": st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
+                }
+            ),
         ),
         st.text(),
     )
@@ -314,9 +316,7 @@ class TestFolder:
             put(Store("/proc/graceful"), task())
         assert "/proc/graceful" in str(caught.value)
 
-    @pytest.mark.parametrize(
-        ("f_flag", "f_bfree", "said"), [(os.ST_RDONLY, 9, "read-only"), (0, 0, "is full"), (0, 9, None)]
-    )
+    @pytest.mark.parametrize(("f_flag", "f_bfree", "said"), [(os.ST_RDONLY, 9, "read-only"), (0, 0, "is full"), (0, 9, None)])
     def test_the_file_system_is_looked_at(self, store, monkeypatch, f_flag, f_bfree, said):
         class Status:
             f_blocks = 10
@@ -387,9 +387,7 @@ class TestDisk:
             "try: _hold_records.Store(sys.argv[1]).write(%r)\n"
             "except _hold_records.HoldError as error: print(error)\n" % (task(done=True),)
         )
-        done = subprocess.run(
-            [sys.executable, "-c", program, store.state_dir, *sys.path], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", program, store.state_dir, *sys.path], capture_output=True, text=True, check=False)
         assert done.stdout == "The record %s cannot be written: File too large.\n" % path, done.stderr
         assert store.read("task", SUBJECT)["done"] is False
         assert os.listdir(store.state_dir) == [os.path.basename(path)]
@@ -455,9 +453,7 @@ class TestLock:
         with store.locked(), pytest.raises(HoldError) as caught:
             with impatient.locked():
                 pass
-        assert str(caught.value) == (
-            "The state folder %s is locked by another process for more than 3 seconds." % store.state_dir
-        )
+        assert str(caught.value) == ("The state folder %s is locked by another process for more than 3 seconds." % store.state_dir)
         assert 3 <= clock[0] < 4
 
     def test_a_file_system_without_locks(self, store, monkeypatch):

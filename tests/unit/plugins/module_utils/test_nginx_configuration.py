@@ -32,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
         ("a ${b}c;", [("a", "${b}c")]),
         ("a b}c;", [("a", "b}c")]),
         ("a{b c;}", [("a",), ("b", "c"), ()]),
-        ("content_by_lua_block { if x then y = \"}\" -- }\n z = { 1 } end } a b;", [("content_by_lua_block",), ("a", "b")]),
+        ('content_by_lua_block { if x then y = "}" -- }\n z = { 1 } end } a b;', [("content_by_lua_block",), ("a", "b")]),
     ],
 )
 def test_words(text, words):

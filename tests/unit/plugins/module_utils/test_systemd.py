@@ -50,9 +50,7 @@ class Model:
         for name, state in units.items():
             self.add(name + ".service", state)
 
-    def add(
-        self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False
-    ):
+    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False):
         self.units[name] = {
             "state": state,
             "stop_takes": stop_takes,
@@ -380,10 +378,12 @@ class TestSomebodyElse:
         result = release(model, store)
         assert result["done"] and model.told == [("start", "db.service")] and store.records() == []
         assert {one["condition"] for one in result["services"] if one["name"] in (kind, triggered)} == {"changed_meanwhile"}
-        assert sorted(result["conflicts"]) == sorted([
-            "%s was stopped, and %s, which it triggers, is active: systemd refuses to start it now, so it was left alone." % (kind, triggered),
-            "%s was stopped and is active again in the same boot: somebody else started it, so it was not touched." % triggered,
-        ])
+        assert sorted(result["conflicts"]) == sorted(
+            [
+                "%s was stopped, and %s, which it triggers, is active: systemd refuses to start it now, so it was left alone." % (kind, triggered),
+                "%s was stopped and is active again in the same boot: somebody else started it, so it was not touched." % triggered,
+            ]
+        )
 
 
 class TestOneshot:
@@ -753,9 +753,7 @@ class Lives(RuleBasedStateMachine):
         self.overruled.clear()
 
 
-@pytest.mark.parametrize(
-    "lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
-)
+@pytest.mark.parametrize("lives", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_lives_of_services(monkeypatch, tmp_path, lives):
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     Lives.folder, Lives.count = str(tmp_path), 0
@@ -822,7 +820,7 @@ class TestSystemctl:
             Systemd(run_command).show(["a.service", "b.service"])
 
     def test_no_systemd(self, systemctl):
-        systemctl("echo \"System has not been booted with systemd. Can't operate.\" >&2; exit 1")
+        systemctl('echo "System has not been booted with systemd. Can\'t operate." >&2; exit 1')
         with pytest.raises(SystemdError, match="systemctl show failed: System has not been booted with systemd"):
             Systemd(run_command).show(["a.service"])
 

@@ -42,9 +42,7 @@ def ask_azure(azure):
     azure.control("DELETE", "faults")
     azure.settings(denied=[])
     before = len(azure.control("GET", "requests"))
-    return lambda: [
-        (each["Method"], each["Path"], each["Status"]) for each in azure.control("GET", "requests")[before:] if "/oauth2/" not in each["Path"]
-    ]
+    return lambda: [(each["Method"], each["Path"], each["Status"]) for each in azure.control("GET", "requests")[before:] if "/oauth2/" not in each["Path"]]
 
 
 def acknowledge(azure, *event_ids, resource=SET, check_mode=False, ready_until=None, **more):

@@ -13,7 +13,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsEr
 from ansible_collections.graceful.azure.plugins.modules import host_observation
 
 EVENT = {
-    "event_id": "A", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], "not_before": "2026-11-21T12:00:00Z",
+    "event_id": "A",
+    "event_type": "Reboot",
+    "event_status": "Scheduled",
+    "resources": ["web1"],
+    "not_before": "2026-11-21T12:00:00Z",
     "affects_host": True,
 }
 
@@ -28,8 +32,18 @@ class Scene:
         self.reads = []
         self.name_error = None
         self.params = {
-            "imds_url": "http://127.0.0.1:1", "api_version": "2020-07-01", "request_timeout": 1, "resource_name": "web1", "ports": [80],
-            "state_dir": str(tmp_path / "state"), "timeout": 5.0, "wait": 0.0, "known": "", "await_idle": False, "at_least": 0.0, "ignored_peers": [],
+            "imds_url": "http://127.0.0.1:1",
+            "api_version": "2020-07-01",
+            "request_timeout": 1,
+            "resource_name": "web1",
+            "ports": [80],
+            "state_dir": str(tmp_path / "state"),
+            "timeout": 5.0,
+            "wait": 0.0,
+            "known": "",
+            "await_idle": False,
+            "at_least": 0.0,
+            "ignored_peers": [],
             "expected": [],
             "ask": {},
         }

@@ -144,6 +144,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
 
 def test_news_end_a_look_whose_transfer_hangs(action):
     """Without pipelining a module is copied first. A host whose disk hangs never answers that; another host has news meanwhile."""
+
     def put_file():
         action.start().communicate()
 

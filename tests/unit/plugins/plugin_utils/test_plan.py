@@ -144,12 +144,15 @@ def test_a_silent_host_taken_for_another_of_its_name_is_brought_back_when_its_ow
     assert model.posted == []
 
 
-@pytest.mark.parametrize(("forks", "steps", "role", "beside"), [
-    (3, [], "approve_event", True),
-    (2, [], "approve_event", False),  # it could come after the other
-    (3, [service()], "drain_host", True),
-    (3, [BEFORE], "drain_host", False),  # taken by a role, one after the other
-])
+@pytest.mark.parametrize(
+    ("forks", "steps", "role", "beside"),
+    [
+        (3, [], "approve_event", True),
+        (2, [], "approve_event", False),  # it could come after the other
+        (3, [service()], "drain_host", True),
+        (3, [BEFORE], "drain_host", False),  # taken by a role, one after the other
+    ],
+)
 def test_a_host_that_goes_out_leaves_others_their_steps_as_long_as_none_delays_it(forks, steps, role, beside):
     def world(passes):
         model = Model(hosts=3, drain_host={"steps": steps})
@@ -2558,8 +2561,15 @@ class TestAbsent:
             if name not in model.passive:
                 return model.observe(name)
             return {
-                "reached": True, "at": model.now, "time": iso(model.now), "clock": model.now, "process": None, "absent": True,
-                "servers": [], "holds": model.observe(name)["holds"], "error": "no HAProxy runs there",
+                "reached": True,
+                "at": model.now,
+                "time": iso(model.now),
+                "clock": model.now,
+                "process": None,
+                "absent": True,
+                "servers": [],
+                "holds": model.observe(name)["holds"],
+                "error": "no HAProxy runs there",
             }
 
         model.observe_balancer = observe

@@ -43,7 +43,9 @@ class TestTheList:
         hold, release = {"state": "present", "event_ids": ["A"]}, {"state": "absent", "event_ids": ["A"]}
         goes = groups_out(steps)
         assert [(group["names"], group["idle"], group["files"]) for group in goes] == [
-            (["ha"], False, "cluster"), (["other"], False, "cluster"), (["shop"], True, "service"),
+            (["ha"], False, "cluster"),
+            (["other"], False, "cluster"),
+            (["shop"], True, "service"),
         ]
         assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 0, **hold}
         comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]

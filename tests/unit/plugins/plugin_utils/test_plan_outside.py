@@ -59,9 +59,7 @@ class TestSent:
         model = world(silent=("web1", "web2"), how=how)
         model.announce("e1", "web1", "web2")
         model.until(lambda outcome: model.acknowledged, 20)
-        assert {reason(model, name) for name in ("web1", "web2")} == {
-            "is being approved through Azure Resource Manager, since none of web1, web2 can send it"
-        }
+        assert {reason(model, name) for name in ("web1", "web2")} == {"is being approved through Azure Resource Manager, since none of web1, web2 can send it"}
         assert len(passes(model, 5)["events"]) == 1 and len(model.acknowledged) == 1
 
     def test_again_after_a_minute_and_not_before(self, how):

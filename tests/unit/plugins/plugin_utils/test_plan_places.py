@@ -142,8 +142,7 @@ def test_one_that_bears_the_name_of_another_target_asks_for_a_person():
     state, reason = model.said("web1")
     assert state == "needs_person"
     assert (
-        "www/web2 on lb1 leads to 10.0.0.1:80, which is web1, but by its name it is the server of web2: take it out by hand,"
-        " or let it lead to web2 again"
+        "www/web2 on lb1 leads to 10.0.0.1:80, which is web1, but by its name it is the server of web2: take it out by hand, or let it lead to web2 again"
     ) in reason
     # By hand, as asked for.
     model.servers["lb1"]["web2"]["admin_state"] = "maint"

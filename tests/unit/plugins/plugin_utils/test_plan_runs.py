@@ -172,8 +172,15 @@ class OneStep(Model):
     def observe_balancer(self, lb):
         if lb in self.absent:
             return {
-                "reached": True, "at": self.now, "time": iso(self.now), "clock": self.now, "process": None, "absent": True,
-                "servers": [], "holds": [], "error": "no HAProxy runs there",
+                "reached": True,
+                "at": self.now,
+                "time": iso(self.now),
+                "clock": self.now,
+                "process": None,
+                "absent": True,
+                "servers": [],
+                "holds": [],
+                "error": "no HAProxy runs there",
             }
         looks = [turn["options"] for turn in self.machine_turns(lb)] if self.number > 1 else []
         waited = min(looks[0]["timeout"], looks[0]["quiet"]) if looks and looks[0]["wait_for"] else 0.0

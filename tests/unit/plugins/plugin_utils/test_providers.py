@@ -256,8 +256,16 @@ class TestWhatAReleaseTells:
         record = {"kind": "haproxy_server", "subject": {"backend": "www", "server": "web1"}, "events": {event_id: {} for event_id in events}}
         look = {"process": self.PROCESS, "servers": [server, other], "holds": [record]}
         act = {
-            "backend": "www", "server": "web1", "admin_state": "ready", "sessions": 0, "queue": 0, "uncounted": None, "total_sessions": 9, "arrived": None,
-            "condition": "none", "held_by": list(told_held_by),
+            "backend": "www",
+            "server": "web1",
+            "admin_state": "ready",
+            "sessions": 0,
+            "queue": 0,
+            "uncounted": None,
+            "total_sessions": 9,
+            "arrived": None,
+            "condition": "none",
+            "held_by": list(told_held_by),
         }
         return look, PROVIDERS["haproxy"].after_release(look, {"process": process or self.PROCESS, "servers": [dict(act, **told)]}, ["e1"])
 

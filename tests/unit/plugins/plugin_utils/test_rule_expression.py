@@ -62,7 +62,7 @@ SENSIBLE = [
     "event_type == 'Freeze' && duration_in_seconds >= `0` && duration_in_seconds < `9`",
     "event_type == 'Freeze' || event_type == 'Reboot'",
     "contains(['Reboot', 'Redeploy'], event_type)",
-    "contains(`[\"Reboot\", \"Migrate\"]`, event_type)",
+    'contains(`["Reboot", "Migrate"]`, event_type)',
     "!contains(['Reboot', 'Redeploy'], event_type)",
     "event_source == 'User' && event_status == 'Scheduled'",
     "event_source != 'User'",
@@ -261,8 +261,8 @@ SENSIBLE = [
     "event_type == 'Freeze' || `false`",
     "!`false`",
     "\"event_type\" == 'Freeze'",
-    "event_type == `\"Freeze\"`",
-    "contains(`[\"Freeze\"]`, event_type)",
+    'event_type == `"Freeze"`',
+    'contains(`["Freeze"]`, event_type)',
     "event_type == 'Freeze' == `true`",
     "(event_type == 'Freeze') == (event_source == 'User')",
     "(event_type == 'Freeze' && 'short' || 'long') == 'short'",
@@ -313,7 +313,7 @@ def test_no_false_alarm(when):
         ("event_source == 'Azure'", ["one of Platform, User"]),
         ("resource_type == 'VM'", ["VirtualMachine"]),
         ("contains(['Reboot', 'redeploy'], event_type)", ["'redeploy'", "write 'Redeploy'"]),
-        ("contains(`[\"Reboot\", \"user\"]`, event_source || 'Reboot')", ["write 'User'"]),
+        ('contains(`["Reboot", "user"]`, event_source || \'Reboot\')', ["write 'User'"]),
         ("starts_with(event_type, 're')", ["write 'Re'"]),
         ("contains(event_type, 'BOOT')", ["write 'boot'"]),
         ("(event_type || 'none') == 'NONE'", ["write 'none'"]),
@@ -357,7 +357,7 @@ def test_no_false_alarm(when):
         ("'User'", ["always true", "event_source == 'User'"]),
         ("length(resources)", ["every number is true", "length(resources) > `0`"]),
         ("['Freeze', 'Reboot']", ["always true", "contains(['Freeze', 'Reboot'], event_type)"]),
-        ("`[\"User\"]`", ["always true", "contains(['User'], event_source)"]),
+        ('`["User"]`', ["always true", "contains(['User'], event_source)"]),
         ("[event_type == 'Freeze', event_source == 'User']", ["always true", "&& or ||"]),
         ("{a: event_type}", ["always true", "&& or ||"]),
         ("`5`", ["every number is true"]),
@@ -457,7 +457,7 @@ def test_each_call_that_fails_is_told_by_itself():
 
 def test_what_fails_for_another_reason_tells_the_event():
     (mistake,) = expression_mistakes("starts_with(resources[1], 'web')")
-    assert "an event with resources [\"vm_0\"]" in mistake and "cannot be evaluated" in mistake and "starts_with()" in mistake
+    assert 'an event with resources ["vm_0"]' in mistake and "cannot be evaluated" in mistake and "starts_with()" in mistake
 
 
 def test_the_check_of_a_long_rule_takes_no_time():

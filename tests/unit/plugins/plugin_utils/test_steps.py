@@ -395,8 +395,7 @@ class TestEvents:
     def test_in_vain(self):
         assert self.told(asked=UNREACHABLE)["trouble"] == "The host cannot be reached."
         assert self.told(asked={"events": []})["trouble"] == (
-            "No scheduled event names this host, so there is nothing to stop it for."
-            " To do so all the same, name an event of your own in drain_host_event_ids."
+            "No scheduled event names this host, so there is nothing to stop it for. To do so all the same, name an event of your own in drain_host_event_ids."
         )
 
     def test_a_drain_ends_before_the_event_begins(self):

@@ -379,7 +379,7 @@ class TestService:
     def test_how_it_is_asked(self, host):
         action, result = self.info(host, reply(content="\ufeff" + document("E1")), request_timeout=2.9)
         assert [event["event_id"] for event in result["events"]] == ["E1"] and result["document_incarnation"] == 7
-        (_name, args), = action.calls
+        ((_name, args),) = action.calls
         assert args == {
             "url": "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01",
             "url_method": "GET",

@@ -37,7 +37,7 @@ STATE = {
 }
 
 
-@pytest.mark.parametrize("value", ["plain", "with blank", 'quote"', "a=b", "line\nbreak", "\x1b[31mred", "", "größe", 'end\\'])
+@pytest.mark.parametrize("value", ["plain", "with blank", 'quote"', "a=b", "line\nbreak", "\x1b[31mred", "", "größe", "end\\"])
 def test_a_line_is_one_line_and_can_be_read_again(value):
     text = notes.line("gone", {"event_id": value, "none": None, "seconds": 1.0})
     assert text.isprintable()
@@ -89,7 +89,7 @@ def test_the_status_of_one_that_was_started_before_something_was_replaced():
     assert "as version 1+a: restart it" in notes.status(older, "2+b", True, "5e7")[1]
 
 
-FORGED = 'red\x1b[31m\r\nAll is well\u202e\x9b\ud800'
+FORGED = "red\x1b[31m\r\nAll is well\u202e\x9b\ud800"
 
 
 def test_what_anybody_says_is_shown_on_its_line_and_paints_nothing():

@@ -136,7 +136,7 @@ def test_commands_where_the_system_knows_ascii_alone():
 
 
 def test_the_end_of_a_long_output_is_kept(simulator):
-    event_id = simulator.post_event(EventStatus="Started", OnStart=f"{sys.executable} -c 'print(\"x\" * 100000 + \"end\")'")
+    event_id = simulator.post_event(EventStatus="Started", OnStart=f'{sys.executable} -c \'print("x" * 100000 + "end")\'')
     wait_until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"))
     assert len(simulator.event(event_id)["Commands"][0]["Output"]) == 4096
 
