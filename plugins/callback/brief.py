@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: brief
 type: stdout
 short_description: Ansible's default output, without tasks that did nothing
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

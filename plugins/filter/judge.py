@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: judge
 short_description: "Internal: how far a step of a role is"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - The roles decide nothing themselves. They ask this filter.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: printable
 short_description: Make text from outside safe to show on a terminal
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Replaces each unprintable character by an escape, such as V(\\n), V(\\x1b) or V(\\u2028). Unprintable are control characters, characters that begin a
     command of the terminal, line separators, and marks that change the direction of the text.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: scheduled_events_wait
 short_description: Wait for Scheduled Events of an Azure VM on the machine that runs Ansible
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

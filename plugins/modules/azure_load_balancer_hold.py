@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: azure_load_balancer_hold
 short_description: Take an address in backend pools of Azure Load Balancer out for an event, and give it back
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

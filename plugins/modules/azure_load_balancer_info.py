@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: azure_load_balancer_info
 short_description: Show the administrative states in a backend pool of Azure Load Balancer, and who holds them
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: balancer_observation
 short_description: "Internal: look at a balancer, and return faults as data"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
     Elsewhere use the module itself, such as M(graceful.azure.haproxy_info).

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: check_awx_setup
 short_description: "Internal: check the settings of the playbook that sets up AWX"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Checks the settings of the playbook C(graceful.azure.awx), which are variables that begin with C(awx_setup_). Fails with a sentence for each mistake.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: check_settings
 short_description: "Internal: check the variables of the hosts before anything is done"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Without O(role), checks the variables of all hosts of the play and begins a run. Names, types, choices and defaults come from the

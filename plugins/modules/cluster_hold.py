@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_hold
 short_description: Take a host out of duty in its cluster for an event, and let it serve again
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: connections_info
 short_description: Counts TCP connections to ports of this host
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: give_back
 short_description: "Internal: release a hold on a balancer by hand"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Runs the module of this collection that M(graceful.azure.plan_by_hand) named.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: health_probe_info
 short_description: See whether the host's health answer fails, whether its load balancer must have noticed, and which connections still come
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_observation
 short_description: "Internal: look at a host, and return faults as data"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
     Elsewhere use M(graceful.azure.scheduled_events_info) and M(graceful.azure.connections_info).

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plan
 short_description: "Internal: decide one step for every host of a pass"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Takes what was observed on the hosts of the play, and their settings. Decides one step for each host, with a reason in words and a deadline.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plan_by_hand
 short_description: "Internal: decide what is shown and what is released by hand"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Checks the options of the playbook C(graceful.azure.holds), which are variables that begin with C(holds_). Finds the machines on which the

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: replay
 short_description: "Internal: plan the passes of a journal again"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
     Elsewhere use the playbook C(graceful.azure.replay).

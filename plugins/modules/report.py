@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: report
 short_description: "Internal: write the reports of the runs in a journal"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
     Elsewhere use the playbook C(graceful.azure.report).

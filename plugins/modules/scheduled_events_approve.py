@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: scheduled_events_approve
 short_description: Approve Scheduled Events of an Azure VM, so that they start now
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

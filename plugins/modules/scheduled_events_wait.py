@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: scheduled_events_wait
 short_description: Wait until Scheduled Events of an Azure VM appear, start or are over
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

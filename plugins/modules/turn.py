@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: turn
 short_description: "Internal: take one turn of a pass"
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Does what M(graceful.azure.plan) decided, and looks at the host, or at the machine to which the task is delegated. It never fails and never

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: wait_for_answer
 short_description: Waits until a service on this host answers
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:

@@ -50,8 +50,8 @@ def test_documentation():
     must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", ".")
 
 
-def test_nothing_claims_to_be_newer_than_the_next_release():
-    """The next release has the version in galaxy.yml. Its changelog lists as new what bears that version, and leaves out what bears a later one."""
+def test_the_next_release_lists_what_is_new():
+    """Its notes leave out what bears a later version than galaxy.yml. Those of the first release also leave out what bears an earlier one."""
     claimed = {
         (str(path), tuple(map(int, version.split("."))))
         for path in checkout_files()
@@ -62,6 +62,8 @@ def test_nothing_claims_to_be_newer_than_the_next_release():
     next_release = tuple(map(int, galaxy["version"].split(".")))
     assert len(claimed) > 40
     assert sorted(name for name, version in claimed if version > next_release) == []
+    released = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text(encoding="utf-8"))["releases"]
+    assert released or {version for _, version in claimed} == {next_release}
 
 
 def test_package(tmp_path):

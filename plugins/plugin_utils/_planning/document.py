@@ -286,14 +286,14 @@ def read_document(found: Json) -> Document:
 def _read_settings(found: Json, where: str) -> Settings:
     drain = found.get("drain_host")
     if isinstance(drain, dict) and "steps" not in drain:
-        # A journal of version 0.1.0 has services, and whether there are task files.
+        # A journal from before the first release has services, and whether there are task files.
         files = {key: key for key in ("before", "after") if drain.get(key)}
         drain = dict(drain, steps=steps_of(services=drain.get("services"), **files))
     inner = {
         "drain_host": typed(DrainSettings, drain, f"drain_host in {where}"),
         "restore_service": typed(RestoreSettings, found.get("restore_service"), f"restore_service in {where}"),
     }
-    # A journal of version 0.1.0 has one balancer only.
+    # A journal from before the first release has one balancer only.
     return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
 
 

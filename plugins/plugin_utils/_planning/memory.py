@@ -121,7 +121,7 @@ def read_memory(found: Json, names: Iterable[str]) -> Memory:
 
 def _read_host(found: Json, where: str) -> HostMemory:
     last = found.get("last_step")
-    # Journals of 0.1.0 have it under the name without_haproxy.
+    # Journals from before the first release have it under the name without_haproxy.
     not_running = found.get("not_running") or found.get("without_haproxy") or {}
     answer = (found["unanswered"] or "") if "unanswered" in found else None
     last = typed(LastStep, last, f"last step in {where}") if last else None
