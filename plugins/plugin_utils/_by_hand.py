@@ -226,12 +226,13 @@ def _of_host(name: str, target: Seen, released: bool, gone: bool) -> Json:
     ]
     known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
     refused = released and not target.host["reached"] and not gone
+    missed = "read" if "cut_off" in target.host else "reached"
     return {
         "shown": shown,
         "nothing": known and not shown,
         "unread": unread,
         "refused": (
-            f"{name} cannot be reached ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
+            f"{name} cannot be {missed} ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
             " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
             if refused
             else ""

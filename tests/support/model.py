@@ -57,6 +57,7 @@ class Model:
             name: {
                 "azure_name": f"vm_{name}",
                 "silent": False,
+                "slow": False,
                 "service_silent": False,
                 "empty_body": False,
                 "fatal": None,
@@ -185,6 +186,14 @@ class Model:
         host = self.hosts[name]
         if host["silent"]:
             return {"reached": False, "error": "timed out", "at": self.now}
+        if host["slow"]:
+            return {
+                "reached": False,
+                "error": "it answers, and the look did not come to its end within 5 s",
+                "cut_off": 5.0,
+                "at": self.now,
+                "began": self.now - 5,
+            }
         if host["fatal"]:
             return {"reached": True, "fatal": host["fatal"], "events": None, "at": self.now}
         seen = {

@@ -257,7 +257,7 @@ def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_ove
         # In check mode each host is asked, even if no event names it or its event has time.
         messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
-        messages.append("none of the targets could be reached")
+        messages.append(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}")
     for event in listed(observed):
         said = [(name, told[name, event.key]) for name in event.hosts]
         messages.extend(f"{name}: {one.reason}" for name, one in said if one.state == "needs_person")
@@ -274,7 +274,7 @@ def _given_up(host: Host, observed: Observed) -> Iterator[str]:
         yield f"its metadata service cannot be read: {host.observation.error}"
     if is_lost(host, observed):
         yield (
-            f"it cannot be reached, and no event is known that names it, so nobody watches it: {why_unread(host)}."
+            f"it cannot be {'read' if host.observation.cut_off else 'reached'}, and no event is known that names it, so nobody watches it: {why_unread(host)}."
             " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
         )
 

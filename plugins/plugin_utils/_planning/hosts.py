@@ -92,6 +92,11 @@ class Host:
         return self.observation.error or "not observed"
 
     @property
+    def silence(self) -> str:
+        """That it cannot be read, and why, as people read it. It is not silent if a time limit ended the look: it had answered."""
+        return self.why_silent if self.observation.cut_off else f"silent: {self.why_silent}"
+
+    @property
     def incarnation(self) -> int:
         """The number of the document of its set that was read: the service adds one at each change."""
         return self.observation.document_incarnation or 0

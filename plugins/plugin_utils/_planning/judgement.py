@@ -59,7 +59,7 @@ def judge_drain(host: Host, now: float) -> Drain:
     outside.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
     busy = [*outside, *_connections(host)]
     if host.observation.is_silent:
-        busy.append(f"silent: {host.why_silent}")
+        busy.append(host.silence)
     # A look that waited for the end of the last request or connection counts as two.
     own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
     at_places = [place.looks for place in host.places if place.looks is not None]
@@ -131,8 +131,8 @@ def _arrivals(host: Host, place: Place, count: Count, now: float) -> Arrivals:
 
 def _connections(host: Host) -> list[str]:
     """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers."""
-    if not host.ports:
-        return []
+    if not host.ports or host.observation.is_silent:
+        return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = {address for place in host.places for address in place.pool_addresses}

@@ -199,7 +199,7 @@ def _told_silent(decided: Decided, host: Host, event: Event, busy: str, failed: 
     if decided.sent_through(event):
         return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
     if event.approved_at is not None and event.sent_through:
-        return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; silent: {host.why_silent}", event.not_before_at)
+        return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; {host.silence}", event.not_before_at)
     ways = " or ".join(ways_outside(event, observed))
     unready = unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) if ways else None
     if unready:
@@ -246,7 +246,7 @@ def _told_draining(step: Step | None, event: Event, busy: str, until: float | No
 def _told_after(decided: Decided, host: Host, event: Event) -> Told:
     """The same for an event that no longer stands, is ignored, or is unknown because the host cannot be read."""
     observed = decided.observed
-    silent = f"silent: {host.why_silent}"
+    silent = host.silence
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
         return Told("unobserved", _why_not_over(host, event) if host.was_read else silent)
     if event.key not in host.held_ids or event.key in host.approved_ids:

@@ -281,6 +281,11 @@ class TestRelease:
         outcome = self.site(web1=(SILENT, [])).decide(release=True, gone=True)
         assert self.released(outcome) == {"web1": "servers", "web2": "everything"} and outcome["hosts"]["web1"]["refused"] == ""
 
+    def test_a_host_that_answers_is_not_called_out_of_reach(self):
+        slow = {"reached": False, "cut_off": 5.0, "error": "it answers, and the look did not come to its end within 5 s"}
+        refused = self.site(web1=(slow, [])).decide(release=True)["hosts"]["web1"]["refused"]
+        assert refused.startswith("web1 cannot be read (it answers, and the look did not come to its end within 5 s): nothing is released.")
+
     def test_servers_of_nobody_and_nothing_else(self):
         outcome = self.site(web2=(SILENT, [])).decide(release=True, servers=["web4"], event_ids=["E4"])
         assert outcome["mistakes"] == [] and self.released(outcome) == {} and outcome["hosts"]["web2"]["refused"] == ""

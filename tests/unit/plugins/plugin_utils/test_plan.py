@@ -2341,6 +2341,25 @@ class TestNobodyWatches:
         assert message.startswith("web3: it cannot be reached") and "timed out" in message and "graceful_azure_may_be_off" in message
         assert outcome["unread"] == {"web3": "timed out"}
 
+    def test_what_answers_and_is_too_slow_is_not_called_silent(self):
+        model = Model(hosts=1)
+        model.hosts["web1"]["slow"] = True
+        outcome = model.finish()
+        assert outcome["messages"] == [
+            "web1: it cannot be read, and no event is known that names it, so nobody watches it: it answers, and the look did not come to its end within 5 s."
+            " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it",
+            "none of the targets could be read",
+        ]
+
+    def test_nor_while_an_event_names_it(self):
+        model = Model()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.held("web1"))
+        model.hosts["web1"]["slow"] = True
+        outcome = model.go()
+        assert state(outcome, "web1") == "unobserved"
+        assert outcome["hosts"]["web1"]["reason"] == "it answers, and the look did not come to its end within 5 s"
+
     def test_it_may_come_back_meanwhile(self):
         model = Model()
         model.hosts["web2"]["silent"] = True
