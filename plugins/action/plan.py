@@ -289,7 +289,7 @@ class ActionModule(ActionBase):
             line += f"  {decision['reason']}"
             if waited >= 1:
                 line += f"  (for {duration(waited)}"
-                line += f", until {clock(decision['until'])})" if (decision["until"] or 0) > world["now"] else ")"
+                line += f", until {clock(decision['until'])})" if decision["until"] else ")"
             elif decision["until"]:
                 line += f"  (until {clock(decision['until'])})"
             display.display(printable(line), color="yellow" if decision["state"] in ("needs_person", "unobserved") else None)

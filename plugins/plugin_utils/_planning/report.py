@@ -60,7 +60,7 @@ class Decision(TypedDict):
     state: str
     reason: str
     since: float | None  # since when it is in this state
-    until: float | None
+    until: float | None  # never in the past
     event: str | None  # the most urgent event
     events: list[str]  # the ids of the events that name it
 
@@ -94,7 +94,7 @@ def decision(decided: Decided, told: Report, host: Host) -> Decision:
         "state": said.state,
         "reason": said.reason,
         "since": host.memory.state_since if host.memory.state == said.state else observed.now,
-        "until": said.until,
+        "until": said.until if said.until is not None and said.until > observed.now else None,
         "event": label,
         "events": [event.event_id for event in events if event.standing],
     }
@@ -239,8 +239,12 @@ def _told_draining(step: Step | None, event: Event, busy: str, until: float | No
         return "is to go out of its balancer"
     # What is left may have been told as what keeps the host busy.
     going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in said if sentence not in busy)])
+    idle = not going_on and not step
     what = going_on or ("services and tasks" if step else "idle, looked at once more")
-    return f"not drained in time ({event.decided_by['on_drain_timeout']}): {what}" if until is not None and now >= until else what
+    if until is None or now < until:
+        return what
+    late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
+    return f"{late}, but {what}" if idle else f"{late}, still to end: {what}"
 
 
 def _told_after(decided: Decided, host: Host, event: Event) -> Told:

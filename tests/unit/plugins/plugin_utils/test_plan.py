@@ -1024,6 +1024,13 @@ class TestRules:
             outcome = model.go()
         assert model.posted == [] and state(outcome, "web1") == "draining"
         assert not outcome["failed_run"]
+        late = "not drained in time (on_drain_timeout: hold)"
+        assert outcome["hosts"]["web1"]["reason"] == f"{late}, still to end: 1 session, 0 queued at www/web1 on lb1"
+        # The time that is over is not a time to wait for.
+        assert outcome["hosts"]["web1"]["until"] is None
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        said = {outcome["hosts"]["web1"]["reason"] for outcome in (model.go() for _pass in range(2))}
+        assert f"{late}, but idle, looked at once more" in said
 
     def test_on_drain_timeout_approve(self):
         model = Model(drain_host={"timeout": 10.0}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
