@@ -82,15 +82,16 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
 
 
 def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
-    groups: dict[tuple[str | None, str], list[str]] = {}
+    groups: dict[tuple[str | None, str, bool], list[str]] = {}
     for name, decision in passed["hosts"].items():
         if decision["state"] == "needs_person":
             event_id = (decision["events"] or [None])[0]
-            groups.setdefault((event_id, decision["reason"]), []).append(name)
-    for (event_id, reason), hosts in groups.items():
+            groups.setdefault((event_id, decision["reason"], decision["tried_again"]), []).append(name)
+    for (event_id, reason, tried_again), hosts in groups.items():
         event = story["events"].get(event_id) if event_id else None
         label = f" ({_label(event)})" if event else ""
-        text = f"{names(hosts)} {'needs' if len(hosts) == 1 else 'need'} a person{label}: {reason}"
+        needs = "may need" if tried_again else "needs" if len(hosts) == 1 else "need"
+        text = f"{names(hosts)} {needs} a person{label}: {reason}"
         yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts, event)
 
 

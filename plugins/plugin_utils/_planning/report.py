@@ -47,6 +47,7 @@ class Told(NamedTuple):
     state: str
     reason: str
     until: float | None = None
+    tried_again: bool = False  # it needs a person, or passes by itself
 
 
 Report = dict[tuple[str, str], Told]
@@ -61,6 +62,7 @@ class Decision(TypedDict):
     reason: str
     since: float | None  # since when it is in this state
     until: float | None  # never in the past
+    tried_again: bool  # if it needs a person: whether it may pass by itself
     event: str | None  # the most urgent event
     events: list[str]  # the ids of the events that name it
 
@@ -95,6 +97,7 @@ def decision(decided: Decided, told: Report, host: Host) -> Decision:
         "reason": said.reason,
         "since": host.memory.state_since if host.memory.state == said.state else observed.now,
         "until": said.until if said.until is not None and said.until > observed.now else None,
+        "tried_again": said.tried_again,
         "event": label,
         "events": [event.event_id for event in events if event.standing],
     }
@@ -173,7 +176,7 @@ def _told(decided: Decided, host: Host, event: Event) -> Told:
     if wait and (host.name, event.key) in decided.unanswered:
         return Told("needs_person", *wait)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:
-        return Told("needs_person", host.failure, event.deadline)
+        return Told("needs_person", f"{host.failure}; each pass tries again", event.deadline, True)
     failed = f" (last step failed: {host.failure})" if host.failure else ""
     if event.started:
         return Told("started", _told_started(host, event, busy, now) + failed)
@@ -268,7 +271,7 @@ def _told_after(decided: Decided, host: Host, event: Event) -> Told:
         why += f"; load_balancer_custom_out took it out: {OWN_TASKS}"
     # Somebody may have corrected it before this run began.
     if host.restore_said is not None and observed.now - since >= limit:
-        return Told("needs_person", f"not restored within {limit:g} s: {why}")
+        return Told("needs_person", f"not restored within {limit:g} s: {why}; each run tries again", None, True)
     return Told("restoring", why, since + limit)
 
 

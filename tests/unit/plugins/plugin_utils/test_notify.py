@@ -108,6 +108,17 @@ def test_that_a_person_is_needed_is_told_once_for_each_reason():
     assert len(site.texts) == 2 and site.story["run"]["failed"]
 
 
+def test_what_is_tried_again_is_told_from_what_waits_for_a_person():
+    """It may pass by itself, as here."""
+    site = Told(hosts=2)
+    site.refuse["web1", "load_balancer"] = "the socket is busy"
+    site.announce("E1", "web1")
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "needs_person", 60)
+    assert site.texts[1:] == ["web1 may need a person (Reboot E1): the socket is busy; each pass tries again"]
+    del site.refuse["web1", "load_balancer"]
+    site.until(lambda _outcome: site.posted)
+
+
 def test_a_run_that_fails_says_why():
     site = Told(hosts=2)
     for name in site.names:
