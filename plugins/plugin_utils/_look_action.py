@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
@@ -101,9 +101,7 @@ class LookAction(ActionBase):
             return {"reached": False, "error": first_line(result.get("msg"))}
         if not result.get("failed"):
             return dict(result, reached=True)
-        said = first_line(result.get("msg"))
-        if "module_stdout" in result:
-            said = first_line(result.get("module_stderr") or result.get("module_stdout") or said)
+        said = last_words(result) if "module_stdout" in result else first_line(result.get("msg"))
         failure = {"reached": False, "error": said}
         if not _signalled(result):
             failure["fatal"] = said

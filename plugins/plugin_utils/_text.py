@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
+
+OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
+"""What ssh itself says beside what a module says."""
 
 
 def printable(value: Any) -> Any:
@@ -29,6 +33,18 @@ def first_line(text: object) -> str:
     """The first line of a message that is not empty. C(text): an error, the text itself, or None."""
     lines = (line.strip() for line in str("" if text is None else text).splitlines())
     return next(filter(None, lines), "no message")
+
+
+def last_words(result: Mapping[str, Any]) -> str:
+    """What a module that ended without a result has said, in one line.
+
+    With a terminal, as ssh gives it one, the errors of the module are in its output, and only ssh itself writes to the other stream.
+    """
+    for key in ("module_stderr", "module_stdout"):
+        lines = [line for line in map(str.strip, str(result.get(key) or "").splitlines()) if line and not OF_SSH.fullmatch(line)]
+        if lines:
+            return lines[-1] if lines[0].startswith("Traceback ") else lines[0]
+    return first_line(result.get("module_stderr") or result.get("msg"))
 
 
 def clock(at: float, now: float | None = None) -> str:

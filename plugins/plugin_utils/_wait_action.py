@@ -20,7 +20,7 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import last_words, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 display = Display()
@@ -142,8 +142,7 @@ class WaitAction(ActionBase):
             self._connection._shell.tmpdir = None
             return None, error
         if "module_stdout" in result and (last is not None or was_lost or self._was_killed(result)):
-            said = str(result.get("module_stderr") or result.get("module_stdout") or "").strip()
-            return None, AnsibleConnectionFailure(f"The module ended without a result (rc {result.get('rc')}): {said}")
+            return None, AnsibleConnectionFailure(f"The module ended without a result (rc {result.get('rc')}): {last_words(result)}")
         return result, None
 
     @staticmethod

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, script
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ class Windows:
             collection = name.rpartition(".")[0]
             raise WindowsError(f"{name} is not on the controller: {what_to_install(collection)}") from None
         if "module_stdout" in result:
-            said = first_line(result.get("module_stderr") or result.get("module_stdout"))
-            raise AnsibleConnectionFailure(f"{name} ended without a result (rc {result.get('rc')}): {said}")
+            raise AnsibleConnectionFailure(f"{name} ended without a result (rc {result.get('rc')}): {last_words(result)}")
         if result.get("unreachable"):
             raise AnsibleConnectionFailure(first_line(result.get("msg")))
         return result

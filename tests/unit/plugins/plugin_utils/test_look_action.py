@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A look that does not come to its end is cut off."""
+"""A look that does not come to its end is cut off, and one without a result says why there is none."""
 
 from __future__ import annotations
 
@@ -67,6 +67,32 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
     result, seconds = look(action, execute)
     assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
     assert action.process.wait(5) == -signal.SIGTERM
+
+
+SSH = "Shared connection to 10.0.0.11 closed.\r\n"
+TRACEBACK = "Traceback (most recent call last):\r\n  File ...\r\nImportError: libssl.so.3: cannot open shared object file\r\n"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "said"),
+    [
+        # What ssh says of itself hides nothing: its terminal has put the errors of the module into the output.
+        (SSH, "/bin/sh: 1: /usr/bin/python9: not found\r\n", "/bin/sh: 1: /usr/bin/python9: not found"),
+        (
+            f"Warning: Permanently added '10.0.0.11' (ED25519) to the list of known hosts.\r\n{SSH}",
+            TRACEBACK,
+            "ImportError: libssl.so.3: cannot open shared object file",
+        ),
+        ("", TRACEBACK, "ImportError: libssl.so.3: cannot open shared object file"),
+        ("python3: not found\n", "", "python3: not found"),
+        # A machine that reboots ends the connection, and there is nothing else.
+        (SSH, "", "Shared connection to 10.0.0.11 closed."),
+        ("", "", "MODULE FAILURE"),
+    ],
+)
+def test_a_module_that_ends_without_a_result_is_quoted(action, stderr, stdout, said):
+    result, _seconds = look(action, lambda: {"failed": True, "msg": "MODULE FAILURE", "module_stderr": stderr, "module_stdout": stdout, "rc": 127})
+    assert result["error"] == result["fatal"] == said
 
 
 def test_a_look_that_is_not_wanted_any_more_is_ended(action):
