@@ -39,11 +39,14 @@ def entry(fields: Mapping[str, object]) -> bytes:
     return b"".join(lines)
 
 
-def write(fields: Mapping[str, object], path: str = SOCKET) -> None:
-    """Write an entry, or nothing if there is no journal or it does not take it."""
+def write(fields: Mapping[str, object], path: str = SOCKET) -> bool:
+    """Write an entry, or nothing if there is no journal or it refuses it. False if the journal was too busy: then the entry can be written later."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
             journal.settimeout(SECONDS)
             journal.sendto(entry(fields), path)
+    except socket.timeout:
+        return False
     except OSError:
         pass
+    return True

@@ -250,6 +250,11 @@ holds:
   type: list
   elements: dict
   sample: []
+journal_missed:
+  description: Whether the journal was too busy to take the entry in O(journal). It may be sent again.
+  returned: when the journal was too busy
+  type: bool
+  sample: true
 """
 
 import hashlib
@@ -494,9 +499,10 @@ def argument_spec():
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    if module.params["journal"] and not module.check_mode:
-        _journald.write(module.params["journal"])
-    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run())
+    missed = {}
+    if module.params["journal"] and not module.check_mode and not _journald.write(module.params["journal"]):
+        missed = {"journal_missed": True}
+    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run(), **missed)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,11 @@ held_by:
   type: list
   elements: str
   sample: [602d9444-d2cd-49c7-8624-8643e7171297]
+journal_missed:
+  description: Whether the journal was too busy to take the entry in O(journal). It may be sent again.
+  returned: when the journal was too busy
+  type: bool
+  sample: true
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -196,8 +201,8 @@ def main():
         result = run(module.params, module.check_mode)
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
-    if module.params["journal"] and not module.check_mode:
-        _journald.write(module.params["journal"])
+    if module.params["journal"] and not module.check_mode and not _journald.write(module.params["journal"]):
+        result["journal_missed"] = True
     module.exit_json(**result)
 
 

@@ -17,7 +17,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
 
 Written = dict[str, list[Any]]
-"""Per host the state that was written last, and its events."""
+"""Per host the state that was written last, and its events. If its journal was too busy to take that, C(MISSED) stands behind them."""
+MISSED = "missed"
 WARNING, INFO = 4, 6
 LAST = "forgotten"
 """The act by which a host that is back deletes its last records."""
@@ -41,18 +42,24 @@ def now_written(results: Mapping[str, Iterable[Json]], written: Written) -> Writ
             if "machine" in turn:
                 continue
             # A look that news have ended had begun, and the entry comes first.
-            entries = [turn["options"].get("journal")] if "options" in turn and (result.get("reached") or result.get("ended")) else []
-            went_well = {act["part"] for act in result.get("acts") or () if not (act.get("failed") or act.get("unreachable"))}
-            entries += [act["args"].get("journal") for act in turn.get("acts") or () if act["part"] == LAST and LAST in went_well]
-            for entry in filter(None, entries):
-                found[name] = [entry["STATE"], entry["EVENT_ID"]]
+            entries = [(turn["options"].get("journal"), result)] if "options" in turn and (result.get("reached") or result.get("ended")) else []
+            went_well = {act["part"]: act for act in result.get("acts") or () if not (act.get("failed") or act.get("unreachable"))}
+            entries += [(act["args"].get("journal"), went_well[LAST]) for act in turn.get("acts") or () if act["part"] == LAST and LAST in went_well]
+            for entry, outcome in entries:
+                if entry:
+                    found[name] = _after(entry, bool(outcome.get("journal_missed")), found.get(name) or [])
     return found
+
+
+def _after(entry: Json, missed: bool, before: list[Any]) -> list[Any]:
+    """What is written after the journal of a host was told. What it missed is told once more, and no more than that: each time costs the look half a second."""
+    return [entry["STATE"], entry["EVENT_ID"], *([MISSED] if missed and MISSED not in before else [])]
 
 
 def behind(outcome: Json, written: Written) -> list[str]:
     """The hosts that are back although their journals do not say so, as where the connection broke while a host was brought back."""
     back = [name for name, decision in outcome["hosts"].items() if decision["state"] in SERVING]
-    return [name for name in back if name in written and written[name][0] not in SERVING]
+    return [name for name in back if name in written and (written[name][0] not in SERVING or MISSED in written[name])]
 
 
 class _Told:
@@ -80,6 +87,8 @@ class _Told:
         return dict(act, args=dict(act["args"], journal=self._entry("restored", "is back in service", released)))
 
     def _is_new(self, last: list[Any] | None) -> bool:
+        if last is not None and MISSED in last:
+            return True
         if self.decision["state"] == "in_service":
             return last is not None and last[0] not in SERVING
         return last != [self.decision["state"], self.ids]

@@ -68,6 +68,25 @@ def test_the_last_act_tells_that_the_host_is_back():
     assert "journal" not in turn["acts"][1]["args"]
 
 
+def test_what_a_busy_journal_missed_is_told_once_more():
+    (look,) = with_entries(outcome("draining"), {})["web1"]
+    missed = [{"turn": look, "reached": True, "journal_missed": True}]
+    once = now_written({"web1": missed}, {})
+    assert entry(outcome("draining"), once["web1"]) == look["options"]["journal"]
+    for results in (missed, [{"turn": look, "reached": True}]):
+        twice = now_written({"web1": results}, once)
+        assert twice == {"web1": ["draining", ["E1"]]} and entry(outcome("draining"), twice["web1"]) is None
+
+
+def test_so_is_that_a_host_is_back():
+    (turn,) = with_entries(outcome("restoring", acts("E1"), standing=()), {})["web1"]
+    written = now_written({"web1": [{"turn": turn, "acts": [{"part": "forgotten", "journal_missed": True}]}]}, {})
+    back = outcome("restored", standing=())
+    assert behind(back, written) == ["web1"] and entry(back, written["web1"])["STATE"] == "restored"
+    written = now_written({"web1": [{"turn": turn, "acts": [{"part": "forgotten"}]}]}, {})
+    assert behind(back, written) == [] and entry(back, written["web1"]) is None
+
+
 def test_what_was_written_is_what_was_carried_out():
     (look,) = with_entries(outcome("draining"), {})["web1"]
     assert now_written({"web1": [{"turn": look, "reached": True}]}, {}) == {"web1": ["draining", ["E1"]]}
