@@ -76,11 +76,16 @@ class ImdsNameError(ImdsError):
 
 
 class Reader:
-    """Reads the events of one host, as often as wanted. Without C(resource_name), it asks for the host's name until the service has told it."""
+    """Reads the events of one host, as often as wanted.
 
-    def __init__(self, client: ImdsClient, resource_name: str | None = None, ask_name: bool = True) -> None:
+    Without C(resource_name), it asks for the host's name. If the name is not needed, it asks only once, with all retries. With C(insists) a read without
+    the name fails if the service may still tell it, and the next one asks again.
+    """
+
+    def __init__(self, client: ImdsClient, resource_name: str | None = None, ask_name: bool = True, insists: bool = False) -> None:
         self.client = client
         self.ask_name = ask_name
+        self.insists = insists
         self.resource_name = (resource_name or "").strip() or None
         self.name_error: ImdsError | None = None
         # What the document was parsed from: the bytes, and the name of this host.
@@ -125,12 +130,14 @@ class Reader:
 
     def _ask_name(self, deadline: float | None, retry_until: float, needed_by: str | None) -> None:
         if self.name_error is not None and not needed_by:
-            # The name is not needed, so the service is asked for it only once (with all retries).
             return
         try:
             self.resource_name = self.client.get_resource_name(deadline, retry_until)
             self.name_error = None
         except ImdsError as error:
+            if self.insists and error.passing:
+                # The events may have come so late that no time was left for the name.
+                raise
             self.name_error = error
             if needed_by:
                 raise ImdsNameError(needed_by, error) from None

@@ -395,7 +395,7 @@ class Look:
 
     def _make_reader(self):
         try:
-            self.reader = Reader(self.host.client(), self.params["resource_name"])
+            self.reader = Reader(self.host.client(), self.params["resource_name"], insists=True)
             self.ignored = {parse_address(peer) for peer in self.params["ignored_peers"]}
         except (ConnectionsError, ValueError) as error:
             self.seen["fatal"] = str(error)
@@ -407,10 +407,6 @@ class Look:
             self.seen.pop(name, None)
         try:
             reading = self.reader.read(self.monotonic() + self.params["timeout"])
-            if self.reader.name_error is not None and self.reader.name_error.passing:
-                # The events may have come so late that no time was left for the name.
-                error, self.reader.name_error = self.reader.name_error, None
-                raise error
         except ImdsError as error:
             self.seen.update(events=None, resource_name=None, error=str(error), passing=error.passing)
             self.read_at = self.monotonic()

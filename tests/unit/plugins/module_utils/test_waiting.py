@@ -75,6 +75,23 @@ def test_the_name_is_asked_within_the_deadline(clock):
     assert reading.events[0]["affects_host"] is None
 
 
+def test_who_insists_on_the_name_reads_nothing_without_it_and_asks_again(clock):
+    with Service(document(event("a")), name=503) as service:
+        reader = Reader(client_of(service, clock), insists=True)
+        with pytest.raises(ImdsStatusError):
+            reader.read(clock.now + 2)
+        service.name = NAME
+        assert reader.read().resource_name == NAME
+
+
+def test_who_insists_goes_on_without_a_name_that_is_refused(clock):
+    with Service(document(event("a")), name=400) as service:
+        reader = Reader(client_of(service, clock), insists=True)
+        asked = [reader.read().events[0]["affects_host"] for _read in range(3)]
+        # Once for the name, three times for the events.
+        assert asked == [None] * 3 and len(service.seen) == 4
+
+
 def test_the_name_is_needed(clock):
     with Service(document(event("a")), name=404) as service, pytest.raises(ImdsError, match="which affecting_host_only needs. .*resource_name"):
         Reader(client_of(service, clock)).read(name_needed_by="affecting_host_only")
