@@ -12,12 +12,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
-    is_changed,
     is_failed,
     is_skipped,
     is_unreachable,
+    of_machines,
     trouble_at,
-    without_answer,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
@@ -86,20 +85,13 @@ class Haproxy(Balancer):
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         out, hosts = direction == "out", settings["hosts"]
-        failed_hosts = without_answer(acts)
         # If no machine runs HAProxy, nobody knows where the traffic goes.
         nowhere = out and _is_absent(acts, hosts)
         in_rotation = out and any(server["admin_state"] == "ready" for server in gathered(acts, "servers"))
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
         trouble.extend(trouble_at(hosts, acts))
-        return {
-            "done": bool(hosts) and {act["item"] for act in acts}.issuperset(hosts) and not (nowhere or failed_hosts or in_rotation or waits),
-            "changed": any(map(is_changed, acts)),
-            "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
-            "failed_hosts": failed_hosts,
-            "conflicts": gathered(acts, "conflicts"),
-        }
+        return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or _state(settings, acts))
 
     def looks_at(self, settings: BalancerSettings) -> list[str]:
         return list(settings["hosts"])

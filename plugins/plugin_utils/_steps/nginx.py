@@ -12,12 +12,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
-    is_changed,
     is_failed,
     is_skipped,
     is_unreachable,
+    of_machines,
     trouble_at,
-    without_answer,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
@@ -108,17 +107,8 @@ class Nginx(Balancer):
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         hosts = settings["hosts"]
-        failed_hosts = without_answer(acts)
-        out = direction == "out"
-        in_rotation = out and any(not server["down"] for server in gathered(acts, "servers"))
-        trouble = trouble_at(hosts, acts)
-        return {
-            "done": bool(hosts) and {act["item"] for act in acts}.issuperset(hosts) and not (failed_hosts or in_rotation),
-            "changed": any(map(is_changed, acts)),
-            "reason": " ".join(" ".join(trouble or _state(settings, acts)).split()),
-            "failed_hosts": failed_hosts,
-            "conflicts": gathered(acts, "conflicts"),
-        }
+        in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
+        return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
 
     def looks_at(self, settings: BalancerSettings) -> list[str]:
         return list(settings["hosts"])

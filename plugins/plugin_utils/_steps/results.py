@@ -64,6 +64,18 @@ def without_answer(results: Sequence[Result]) -> list[str]:
     return [result["item"] for result in results if is_failed(result)] + [result["item"] for result in results if is_unreachable(result)]
 
 
+def of_machines(machines: Sequence[str], acts: Sequence[Result], is_open: bool, said: Iterable[str]) -> RoleResult:
+    """The result of a role that acts on the machines of a balancer. C(is_open): whether something is left to do there. C(said): phrases for the reason."""
+    failed_hosts = without_answer(acts)
+    return {
+        "done": bool(machines) and {act["item"] for act in acts}.issuperset(machines) and not (failed_hosts or is_open),
+        "changed": any(map(is_changed, acts)),
+        "reason": " ".join(" ".join(said).split()),
+        "failed_hosts": failed_hosts,
+        "conflicts": gathered(acts, "conflicts"),
+    }
+
+
 def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:
     """Sentences about the machines of a balancer: what failed there, what somebody else changed, and which of them were not asked."""
     found: list[str] = []
