@@ -125,13 +125,8 @@ conflicts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
-    REQUIRED,
-    HealthAnswers,
-    ProbeError,
-    ThisMachine,
-    action_spec,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError

@@ -181,19 +181,9 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
-    ALREADY_OUT,
-    KIND,
-    REQUIRED,
-    ProbeError,
-    ThisMachine,
-    action_spec,
-    as_recorded,
-    condition_of,
-    describe,
-    subject_of,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,

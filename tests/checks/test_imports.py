@@ -24,7 +24,12 @@ LAYERS = [
     ("plugin_utils/_planning/*", "plugin_utils/_providers/*"),
     ("plugin_utils/_steps/*",),
     ("plugin_utils/_drain_steps/*",),
-    (*(f"module_utils/_{name}*.py" for name in ("azure_load_balancer", "cluster", "haproxy", "health_probe", "iis", "nginx", "stopped_in_order", "systemd")),),
+    (
+        *(
+            f"module_utils/_{name}*.py"
+            for name in ("azure_load_balancer", "cluster", "haproxy", "health_actions", "health_probe", "iis", "nginx", "stopped_in_order", "systemd")
+        ),
+    ),
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]

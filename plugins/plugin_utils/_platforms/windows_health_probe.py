@@ -10,17 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils import _iis
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
-    IN,
-    KEPT,
-    MARK,
-    OUT,
-    ProbeError,
-    Refused,
-    Seen,
-    Service,
-    await_answer,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service, await_answer
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Windows, WindowsError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import REQUIRED, ProbeError
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._iis import IisError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError

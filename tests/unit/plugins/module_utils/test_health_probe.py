@@ -14,21 +14,9 @@ import threading
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
-    KEPT,
-    KIND,
-    MARK,
-    Command,
-    File,
-    HealthAnswers,
-    ProbeError,
-    Refused,
-    Service,
-    action_of,
-    condition_of,
-    describe,
-)
+from ansible_collections.graceful.azure.plugins.module_utils import _health_actions
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, MARK, Command, File, ProbeError, Refused, Service, action_of
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KIND, HealthAnswers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
@@ -375,9 +363,9 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path)
 
 
 def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(_health_probe, "RESPONDER_FOLDER", str(tmp_path / "none"))
-    monkeypatch.setattr(_health_probe, "RESPONDER_UNIT", str(tmp_path / "responder-%s.socket"))
-    responder = File(_health_probe.responder_file(8079), "out", "responder")
+    monkeypatch.setattr(_health_actions, "RESPONDER_FOLDER", str(tmp_path / "none"))
+    monkeypatch.setattr(_health_actions, "RESPONDER_UNIT", str(tmp_path / "responder-%s.socket"))
+    responder = File(_health_actions.responder_file(8079), "out", "responder")
     with pytest.raises(ProbeError, match="The responder is not installed here for port 8079: there is no folder .*none"):
         responder.check()
     (tmp_path / "none").mkdir()
@@ -390,7 +378,7 @@ def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
 
 def test_a_site_of_iis_is_for_windows_hosts_alone(host):
     with pytest.raises(ProbeError, match="iis_site is only possible on a Windows host"):
-        _health_probe.action_from({"action": "iis_site", "iis_site": "Health"}, None, run_command)
+        _health_actions.action_from({"action": "iis_site", "iis_site": "Health"}, None, run_command)
     seen = host.see(action="iis_site", iis_site="Health")
     assert "iis_site is only possible on a Windows host" in seen["problem"] and seen["answer"] is None and not seen["idle"]
 

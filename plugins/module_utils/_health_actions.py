@@ -1,0 +1,475 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The ways to make a health answer of this host fail: a file, a service that answers, a command, or the responder of this collection.
+
+Each is an C(Action), and knows nothing of holds but the record that it is shown. On a Windows host a site of IIS may answer as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import stat
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_down, is_up
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
+    from ansible_collections.graceful.azure.plugins.module_utils._systemd import ServiceManager, Unit
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
+
+ACTIONS = ("file", "service", "command", "responder", "iis_site")
+OUT, IN = "out", "in"
+
+COMMAND_SECONDS = 30
+# A file whose time lies so many seconds in the future was made now. If it lies further, the clock was set back.
+CLOCK_SECONDS = 60
+# The content of a file of ours. A file with other content was written by somebody else.
+MARK = "graceful.azure keeps this host out of its load balancer for a scheduled event\n"
+# Where a file is whose absence means out, while it is held.
+KEPT = ".held-by-graceful-azure"
+RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
+
+
+class ProbeError(Exception):
+    """A health answer cannot be made to fail, or not be seen; the text is a full sentence."""
+
+
+class Refused(ProbeError):
+    """A change was refused."""
+
+
+class Seen(NamedTuple):
+    """What one look at the thing that is acted on tells."""
+
+    # Whether the health answer fails because of it. None: nobody can tell.
+    fails: bool | None
+    # Whether that is about to change.
+    moves: bool
+    # Its state in words.
+    told: str
+
+
+if TYPE_CHECKING:
+
+    class UnitManager(ServiceManager, Protocol):
+        def down_for(self, name: str) -> float | None: ...
+
+    class Action(Protocol):
+        """A way to make the health answer fail."""
+
+        name: str
+        # What is acted on.
+        on: str
+        # What the record keeps besides.
+        more: dict[str, Any]
+
+        def check(self) -> None: ...
+
+        def look(self, record: Record | None, boot_id: str | None) -> Seen: ...
+
+        def out_for(self) -> float | None: ...
+
+        def fail(self) -> None: ...
+
+        def complete(self) -> None: ...
+
+        def pass_again(self) -> str | None: ...
+
+        def forget(self) -> str: ...
+
+
+def steady_clock() -> float:
+    """Seconds since the boot, including those for which the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def responder_file(port: int) -> str:
+    """The file that makes the responder on this port answer 503."""
+    return "%s/out-%d" % (RESPONDER_FOLDER, port)
+
+
+class File:
+    """A file whose presence (``means`` out) or absence (in) makes the health answer fail."""
+
+    def __init__(self, path: str, means: str, name: str = "file") -> None:
+        self.name, self.on, self.means = name, path, means
+        self.more: dict[str, Any] = {"means": means}
+
+    def check(self) -> None:
+        if not os.path.isabs(self.on):
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
+        folder = os.path.dirname(self.on)
+        if self.name == "responder":
+            port = self.on.rpartition("-")[2]
+            # A responder on another port would leave its folder, too, and answer on as if nothing was held.
+            unit = RESPONDER_UNIT % port
+            if not os.path.isdir(folder) or not os.path.exists(unit):
+                raise ProbeError(
+                    "The responder is not installed here for port %s: there is no %s. Install it before an event (include the role"
+                    " graceful.azure.load_balancer with tasks_from: responder), or correct load_balancer_health_probe_responder_port."
+                    % (port, unit if os.path.isdir(folder) else "folder " + folder)
+                )
+        if not os.path.isdir(folder):
+            raise ProbeError(
+                "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
+        found = self._status(self.on)
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
+
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        there = self._status(self.on) is not None
+        told = "%s is %s" % (self.on, "there" if there else "not there")
+        return Seen(there == (self.means == OUT), False, told)
+
+    def meaning(self, means: str) -> File:
+        """The same file with another meaning."""
+        return File(self.on, means, self.name)
+
+    def out_for(self) -> float | None:
+        """For how many seconds somebody else has made the answer fail, as far as the file system tells. None: nobody can tell."""
+        status = self._status(self.on if self.means == OUT else os.path.dirname(self.on))
+        if status is None:
+            return 0.0
+        # What was done to the folder last may have been another file, and the wait is then longer than it need be.
+        ago = time.time() - (status.st_ctime if self.means == OUT else status.st_mtime)
+        # If the clock was set back since then, nobody knows.
+        return max(0.0, min(ago, steady_clock())) if ago > -CLOCK_SECONDS else None
+
+    def fail(self) -> None:
+        if self.means == OUT:
+            try:
+                fd = os.open(self.on, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            except FileExistsError:
+                return
+            except OSError as error:
+                raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+            try:
+                os.fchmod(fd, 0o644)
+                self._write(fd)
+            except Refused:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.on)
+                raise
+            finally:
+                os.close(fd)
+        else:
+            # It keeps its content, owner and mode, also across a reboot.
+            self._rename(self.on, self.on + KEPT)
+        self._sync()
+
+    def complete(self) -> None:
+        """Write the rest of a mark of which a run that was cut off has written a part."""
+        if self.means != OUT or not self._is_begun():
+            return
+        try:
+            fd = os.open(self.on, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+        try:
+            self._write(fd)
+        finally:
+            os.close(fd)
+
+    def pass_again(self) -> str | None:
+        """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
+        if self.means == OUT:
+            if not self._is_ours():
+                return "%s was written by somebody else while it was held: it was not removed." % self.on
+            try:
+                os.unlink(self.on)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise Refused("The health file %s cannot be removed: %s." % (self.on, error.strerror)) from error
+        else:
+            if self._status(self.on + KEPT) is None:
+                return "%s was kept as %s, which is gone: it was not put back." % (self.on, self.on + KEPT)
+            self._rename(self.on + KEPT, self.on)
+        self._sync()
+        return None
+
+    def forget(self) -> str:
+        """What stays where somebody else has put the file back."""
+        if self.means == IN and self._status(self.on) is not None and self._status(self.on + KEPT) is not None:
+            return " What it was before is %s." % (self.on + KEPT)
+        return ""
+
+    def _is_ours(self) -> bool:
+        return self._content() == MARK.encode()
+
+    def _is_begun(self) -> bool:
+        content = self._content()
+        return content is not None and content != MARK.encode() and MARK.encode().startswith(content)
+
+    def _content(self) -> bytes | None:
+        try:
+            with open(self.on, "rb") as stream:
+                return stream.read(len(MARK) + 1)
+        except OSError:
+            return None
+
+    def _write(self, fd: int) -> None:
+        """Write the mark from the beginning of the file, and all of it."""
+        try:
+            left = MARK.encode()
+            while left:
+                left = left[os.write(fd, left) :]
+            os.fsync(fd)
+        except OSError as error:
+            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+
+    def _rename(self, old: str, new: str) -> None:
+        try:
+            os.rename(old, new)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise Refused("The health file %s cannot be renamed to %s: %s." % (old, new, error.strerror)) from error
+
+    def _sync(self) -> None:
+        fd = os.open(os.path.dirname(self.on), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError:
+            pass  # some file systems know no sync of a folder
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _status(path: str) -> os.stat_result | None:
+        try:
+            return os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ProbeError("The health file %s cannot be seen: %s." % (path, error.strerror)) from error
+
+
+class Service:
+    """A unit of systemd that answers the probe, and is stopped."""
+
+    name = "service"
+
+    def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        try:
+            self.on = systemd.names([unit])[0]
+        except ValueError:
+            raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
+        self.more: dict[str, Any] = {}
+        self._systemd = systemd
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def check(self) -> None:
+        unit = self._show()
+        if unit.load_state == "not-found":
+            raise ProbeError("systemd knows no unit %s (load_balancer_health_probe_service)." % self.on)
+        along = [other.name for other in self._systemd.show(sorted(set(unit.dependents))) if is_up(other) and not other.name.endswith((".target", ".slice"))]
+        if along and is_up(unit):
+            raise ProbeError(
+                "%s answers the probe, and stopping it would also stop %s, or that would start it again. Use a unit of its own for the answer"
+                " (load_balancer_health_probe_service)." % (self.on, ", ".join(along))
+            )
+
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        unit = self._show()
+        moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
+        return Seen(is_down(unit) and not unit.job, moves, "%s is %s" % (self.on, unit.active_state))
+
+    def out_for(self) -> float | None:
+        """For how many seconds the unit is down."""
+        return self._systemd.down_for(self.on)
+
+    def fail(self) -> None:
+        self._tell(self._systemd.stop, True)
+
+    def complete(self) -> None:
+        """A unit that is down is down."""
+
+    def pass_again(self) -> str | None:
+        unit = self._show()
+        if unit.load_state in UNSTARTABLE:
+            return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
+        self._tell(self._systemd.start, False)
+        return None
+
+    def forget(self) -> str:
+        return ""
+
+    def _tell(self, command: Callable[[str], None], fails: bool) -> None:
+        try:
+            command(self.on)
+        except SystemdError as error:
+            raise Refused(str(error)) from error
+        await_answer(self, fails, self._monotonic, self._sleep)
+
+    def _show(self) -> Unit:
+        return self._systemd.show([self.on])[0]
+
+
+def await_answer(action: Action, fails: bool, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    """Look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
+    ends = monotonic() + STEP_SECONDS
+    while monotonic() < ends:
+        seen = action.look(None, None)
+        if not seen.moves and seen.fails == fails:
+            return
+        sleep(LOOK_SECONDS)
+
+
+class Command:
+    """A command of the user's. Nobody can see what it has done, so the record says it."""
+
+    name = "command"
+
+    def __init__(self, out: str, back: str, run_command: RunCommand) -> None:
+        self.on = out
+        self.more: dict[str, Any] = {"command_in": back}
+        self._back = back
+        self._run_command = run_command
+
+    def check(self) -> None:
+        for name, command in (("out", self.on), ("in", self._back)):
+            try:
+                words = shlex.split(command or "")
+            except ValueError as error:
+                raise ProbeError("load_balancer_health_probe_command_%s cannot be split into words: %s." % (name, error)) from None
+            if not words:
+                raise ProbeError("load_balancer_health_probe_command_%s is empty; both commands are needed." % name)
+
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        # Of a command that was to let it pass, nobody knows whether it came to its end.
+        fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
+        return Seen(fails, False, "the command for %s was run last" % (OUT if fails else IN))
+
+    def out_for(self) -> float | None:
+        """Without a record, nobody knows what the command has done."""
+
+    def fail(self) -> None:
+        self._run(self.on)
+
+    def complete(self) -> None:
+        """The command is run anew instead."""
+
+    def pass_again(self) -> None:
+        self._run(self._back)
+
+    def forget(self) -> str:
+        return ""
+
+    def _run(self, command: str) -> None:
+        try:
+            status, said, complained = self._run_command(with_time_limit(COMMAND_SECONDS, shlex.split(command)), handle_exceptions=False)
+        except OSError as error:
+            raise Refused("The command %r cannot be run: %s." % (command, error.strerror)) from error
+        if status:
+            why = " ".join((complained or said).split())[:300] or "no message"
+            ended = "did not end within %g seconds" % COMMAND_SECONDS if status in TIMED_OUT else "ended with %d" % status
+            raise Refused("The command %r %s: %s. It is run again in the next step." % (command, ended, why))
+
+
+class Dry:
+    """An action that obeys in memory only: for check mode."""
+
+    def __init__(self, action: Action) -> None:
+        self._action = action
+        self._fails: bool | None = None
+        self.name, self.on, self.more = action.name, action.on, action.more
+        self.check, self.forget, self.out_for = action.check, action.forget, action.out_for
+
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        seen = self._action.look(record, boot_id)
+        if self._fails is None:
+            return seen
+        told = "%s would %s" % (self.on, "fail" if self._fails else "pass")
+        return seen._replace(fails=self._fails, moves=False, told=told)
+
+    def fail(self) -> None:
+        self._fails = True
+
+    def complete(self) -> None:
+        """There is nothing to write."""
+
+    def pass_again(self) -> None:
+        self._fails = False
+
+
+def action_spec() -> dict[str, dict[str, Any]]:
+    """The options by which every module names the action."""
+    return {
+        "action": {"type": "str", "choices": list(ACTIONS)},
+        "file": {"type": "path"},
+        "file_means": {"type": "str", "choices": [OUT, IN], "default": OUT},
+        "service": {"type": "str"},
+        "command_out": {"type": "str"},
+        "command_in": {"type": "str"},
+        "responder_port": {"type": "int"},
+        "iis_site": {"type": "str"},
+    }
+
+
+REQUIRED = [
+    ("action", "file", ("file",)),
+    ("action", "service", ("service",)),
+    ("action", "command", ("command_out", "command_in")),
+    ("action", "responder", ("responder_port",)),
+    ("action", "iis_site", ("iis_site",)),
+]
+
+
+def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: RunCommand) -> Action | None:
+    """The action that the options name; None if they name none."""
+    name = params["action"]
+    if name == "file":
+        return File(params["file"], params["file_means"])
+    if name == "service":
+        return Service(params["service"], systemd)
+    if name == "command":
+        return Command(params["command_out"], params["command_in"], run_command)
+    if name == "responder":
+        if not 1 <= params["responder_port"] <= 65535:
+            raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])
+        return File(responder_file(params["responder_port"]), OUT, "responder")
+    if name == "iis_site":
+        raise ProbeError("action: iis_site is only possible on a Windows host (graceful_azure_platform: windows).")
+    return None
+
+
+def as_recorded(action: Action, record: Record | None) -> Action:
+    """The action, with what the record says of its file. While it is held, this counts, whatever the settings say by now."""
+    means = record.get("means") if record else None
+    if means in (None, action.more.get("means")):
+        return action
+    meant: Action = action.meaning(means)  # type: ignore[attr-defined]  # only files have this on record, and they have this method
+    return meant
+
+
+def action_of(record: Record, systemd: UnitManager, run_command: RunCommand) -> Action:
+    """The action of a record."""
+    name, on = record["subject"]["action"], record["subject"]["on"]
+    if name in ("file", "responder"):
+        return File(on, record.get("means", OUT), name)
+    if name == "service":
+        return Service(on, systemd)
+    if name == "command":
+        return Command(on, record.get("command_in", ""), run_command)
+    raise ProbeError("The record %s has the action %r, which this release does not know." % (record["path"], name))
