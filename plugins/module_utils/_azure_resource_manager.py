@@ -390,9 +390,12 @@ def check_id(option: str, value: str, pattern: str, example: str) -> dict[str, s
 
 
 def _checked_url(option: str, url: str) -> str:
-    parts = urlsplit(url)
-    secure = parts.scheme == "https" or option == "identity_url" and parts.scheme == "http"
-    if not secure or not parts.netloc or parts.query or "@" in parts.netloc:
+    try:
+        parts = urlsplit(url)
+        is_address = bool(parts.hostname) and parts.port != 0 and not parts.query and "@" not in parts.netloc
+    except ValueError:
+        is_address = False
+    if not is_address or parts.scheme != "https" and not (option == "identity_url" and parts.scheme == "http"):
         raise AzureError("%s is %r; it must be an address such as https://management.azure.com. Tokens are sent there, so http is refused." % (option, url))
     return url.rstrip("/")
 

@@ -458,6 +458,20 @@ def _without_login(url: str) -> str:
     return before.split("://")[0] + "://" + after if at and "://" in before else url
 
 
+def wrong_url(url: Any, *schemes: str) -> str | None:
+    """Why this is no base URL with one of the schemes; None if it is one."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except (AttributeError, TypeError, ValueError) as error:
+        return "is no URL: %s" % error
+    if parts.scheme not in schemes or not parts.hostname or port == 0:
+        return "does not begin with %s and a host" % " or ".join("%s://" % scheme for scheme in schemes)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        return "has more than a host, a port and a path"
+    return None
+
+
 def reason_of(error: Exception) -> str:
     """The reason of an error in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, listed, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, listed, tls_context, wrong_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Consul(Member):
 
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        problem = _wrong_url(options["url"])
+        problem = wrong_url(options["url"], "http", "https")
         if problem:
             yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
         if options.get("client_key") and not options.get("client_cert"):
@@ -173,19 +173,6 @@ class Consul(Member):
 
     def _nonsense(self, path: str, why: str) -> MemberError:
         return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
-
-
-def _wrong_url(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        _port = parts.port
-    except ValueError as error:
-        return "is no URL: %s" % error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "does not begin with http:// or https:// and a host"
-    if parts.query or parts.fragment or parts.username is not None:
-        return "has more than a host, a port and a path"
-    return None
 
 
 def _json(text: str) -> Any:

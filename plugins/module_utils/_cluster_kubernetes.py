@@ -21,10 +21,10 @@ import re
 import tempfile
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, reason_of, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, reason_of, tls_context, wrong_url
 
 if TYPE_CHECKING:
     import ssl
@@ -86,7 +86,7 @@ class Kubernetes(Member):
         node, host = options.get("node"), options.get("host")
         if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
-        if host is not None and not _is_url(host):
+        if host is not None and wrong_url(host, "https"):
             yield "host", "%r is no URL such as https://10.0.0.1:6443; credentials are sent there, so http is refused" % host
         for option in ("api_key_file", "client_cert", "client_key", "ca_cert", "kubeconfig"):
             if options.get(option) is not None and not os.path.isabs(options[option]):
@@ -292,7 +292,7 @@ def _access(options: dict[str, Any], tools: Tools) -> Access:
             of_file, skips = _of_kubeconfig(options["kubeconfig"], options.get("context"), folder, tools)
             validate = validate and not skips
             known = {key: known.get(key) or value for key, value in of_file.items()}
-            if not _is_url(known["host"]):
+            if wrong_url(known["host"], "https"):
                 raise MemberError("%s names %r as its server, which is no URL such as https://10.0.0.1:6443." % (options["kubeconfig"], known["host"]))
         token = str(known.get("api_key") or "")
         if not (token or known["client_cert"]):
@@ -301,14 +301,6 @@ def _access(options: dict[str, Any], tools: Tools) -> Access:
             raise MemberError("The token for %s is none: it has spaces or other characters that no token has." % known["host"])
         tls = tls_context(known["ca_cert"], validate, known["client_cert"], known["client_key"])
     return known["host"].rstrip("/"), {"Authorization": "Bearer " + token} if token else {}, tls
-
-
-def _is_url(host: Any) -> bool:
-    try:
-        parts = urlsplit(host)
-        return bool(parts.scheme == "https" and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc))
-    except (AttributeError, TypeError, ValueError):
-        return False
 
 
 def _of_kubeconfig(path: str, context: str | None, folder: str, tools: Tools) -> tuple[dict[str, Any], bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,16 @@ def last_words(result: Mapping[str, Any]) -> str:
         if lines:
             return lines[-1] if lines[0].startswith("Traceback ") else lines[0]
     return first_line(result.get("module_stderr") or result.get("msg"))
+
+
+def is_url(address: object) -> bool:
+    """Whether this is the address of something that is asked over HTTP, with or without TLS."""
+    text = str(address)
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable() and " " not in text
+    except ValueError:
+        return False
 
 
 def clock(at: float, now: float | None = None) -> str:

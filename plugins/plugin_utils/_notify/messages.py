@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import STATES, Notification
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Entry = dict[str, Any]
@@ -62,7 +63,7 @@ def _mistakes_in(entry: Any, is_installed: bool) -> list[str]:
     if kind in MODULES and not is_installed:
         mistakes.append(f"{kind} needs the collection {COLLECTION} on the controller (ansible-galaxy collection install {COLLECTION})")
     address = entry.get("url") if kind == WEBHOOK else entry.get("webhook")
-    if address and not _is_url(address):
+    if address and not is_url(address):
         mistakes.append(f"{REQUIRED[kind]}: {_host(address)!r} must begin with https:// or http:// and a name")
     if kind == WEBHOOK and not mistakes:
         mistakes.extend(_webhook_mistakes(entry))
@@ -129,14 +130,6 @@ def _content_type(headers: Mapping[Any, Any]) -> str:
 def _text(value: Any) -> str:
     """A template may yield more than text."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _is_url(address: Any) -> bool:
-    try:
-        parts = urllib.parse.urlsplit(str(address))
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0 and str(address).isprintable() and " " not in str(address)
-    except ValueError:
-        return False
 
 
 def _host(address: Any) -> str:

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_skipped,
     is_unreachable,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
@@ -139,7 +139,7 @@ class HealthProbe(Balancer):
                 " because the answer on that one fails while the host is held"
             )
         for name in ("health_probe_url", "health_probe_responder_url"):
-            if entry.get(name) and not _is_url(entry[name]):
+            if entry.get(name) and not is_url(entry[name]):
                 yield f"load_balancer_{name}: {entry[name]!r} is not like http://localhost:8080/health"
         if any(number and _is_at(entry.get("health_probe_responder_url"), number) for number in (port, untouched)):
             yield "load_balancer_health_probe_responder_url: the responder itself answers there; give the address of the application's own health"
@@ -293,14 +293,6 @@ def _wrong_command(name: str, command: Any) -> Iterator[str]:
         yield f"load_balancer_{name}: {command!r} cannot be split into words: {error}"
 
 
-def _is_url(url: Any) -> bool:
-    try:
-        parts = urlsplit(str(url))
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
 def _address(url: Any) -> tuple[str, Any, str, str]:
     """The host, port and path of a URL, in a form in which they can be compared."""
     parts = urlsplit(str(url))
@@ -314,11 +306,11 @@ def _at(host: Any, port: Any) -> tuple[str, Any]:
 
 def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:
     """Whether the answer at this URL cannot pass while the host is held, as far as the settings tell."""
-    if not _is_url(url):
+    if not is_url(url):
         return False
     if settings["action"] == "responder" and _is_at(url, settings["given"]["responder_port"]):
         return True
-    if not settings["url"] or not _is_url(settings["url"]):
+    if not settings["url"] or not is_url(settings["url"]):
         return False
     # The responder answers 503 on every path, and a unit or a site that is stopped answers on none.
     parts = 2 if settings["action"] in ("responder", "service", "iis_site") else None
@@ -326,4 +318,4 @@ def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:
 
 
 def _is_at(url: Any, port: Any) -> bool:
-    return bool(url) and _is_url(url) and _address(url)[:2] == ("localhost", port)
+    return bool(url) and is_url(url) and _address(url)[:2] == ("localhost", port)

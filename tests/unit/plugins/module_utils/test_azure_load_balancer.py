@@ -215,6 +215,8 @@ def test_a_lacking_right_is_named(azure, action, scope):
         ({"secret": None}, "secret is missing"),
         ({"tenant": "a/b"}, "id or the domain"),
         ({"arm_url": "http://127.0.0.1"}, "http is refused"),
+        ({"arm_url": "https://[::1"}, "arm_url is 'https://\\[::1'; it must be an address"),
+        ({"arm_url": "https://arm.example:x"}, "arm_url is 'https://arm.example:x'; it must be an address"),
         ({"ca_file": "/missing"}, "is not a file"),
         ({"pools": [LB]}, "must be a resource id such as"),
         ({"pools": [POOL + "x"]}, "does not exist"),

@@ -207,6 +207,7 @@ class TestOptions:
         [
             ({"url": "consul:8500"}, "url", "does not begin with http:// or https:// and a host"),
             ({"url": "http://a:b"}, "url", "is no URL"),
+            ({"url": "http://a:0"}, "url", "does not begin with http:// or https:// and a host"),
             ({"url": "http://u:p@a"}, "url", "has more than a host, a port and a path"),
             ({"url": "http://a/?b"}, "url", "has more than a host, a port and a path"),
             ({"client_key": "/k"}, "client_key", "of no use without client_cert"),

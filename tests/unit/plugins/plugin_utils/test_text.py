@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
+
+
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ("http://localhost:8080/health", True),
+        ("https://[::1]:8443/", True),
+        ("HTTPS://example.com", True),
+        ("localhost:8080", False),
+        ("ftp://example.com", False),
+        ("http:///health", False),
+        ("http://a:0/", False),
+        ("http://a:b/", False),
+        ("http://[::1/", False),
+        ("http://a/b c", False),
+        ("http://a/\n", False),
+        (None, False),
+    ],
+)
+def test_the_address_of_something_that_is_asked(address, wanted):
+    assert is_url(address) is wanted
