@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 
 import pytest
-import tree_sitter
 import tree_sitter_powershell
 
+from tests.support import grammar
 from tests.support.checkout import ROOT, checkout_files
 
 SCRIPTS = sorted(path for path in checkout_files() if path.suffix == ".ps1")
-PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_powershell.language()))
+PARSER = grammar.parser(tree_sitter_powershell)
 NEWER = [r"\?\?", r"&&", r"\|\|", r"\?\.", r"\?\[", r"-AsByteStream", r"-Parallel", r"\bclean\b", r"-AsHashtable", r"\$IsWindows"]
 """What Windows PowerShell 5.1 does not know."""
 CODE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|#[^\n]*")
@@ -23,13 +23,7 @@ CODE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|#[^\n]*")
 
 def wrong(text):
     """Where a script does not parse."""
-    found, todo = [], [PARSER.parse(text.encode()).root_node]
-    while todo:
-        node = todo.pop()
-        if node.is_error or node.is_missing:
-            found.append(f"line {node.start_point[0] + 1}: {node.text[:60]!r}")
-        todo.extend(node.children)
-    return found
+    return grammar.wrong(PARSER, text)
 
 
 def parameters(text):
