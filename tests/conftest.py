@@ -2,28 +2,38 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The surroundings of all tests: the set-up's programs and collections, and nothing of the user's."""
+"""The surroundings of all tests: the set-up's programs and collections, and nothing of the user's.
+
+ansible-test runs the tests in tests/unit with surroundings of its own. It reads no pyproject.toml, so what they need of it is set here.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from tests.support.checkout import BUILD, ROOT
+UNDER_ANSIBLE_TEST = __name__.startswith("ansible_collections.")
 
-(BUILD / "module-code").mkdir(parents=True, exist_ok=True)
-os.environ.update(
-    ANSIBLE_COLLECTIONS_PATH=str(BUILD / "collections"),
-    ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
-    ANSIBLE_HOME=str(BUILD / "ansible-home"),
-    HYPOTHESIS_STORAGE_DIRECTORY=str(BUILD / "hypothesis"),
-    MODULE_CODE_CACHE=str(BUILD / "module-code"),
-    PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
-)
+if UNDER_ANSIBLE_TEST:
+    checkout = Path(__file__).resolve().parents[1]
+    sys.path += [str(checkout / folder) for folder in ("roles/event_watcher/files", "roles/imds_simulator/files", ".")]
+else:
+    from tests.support.checkout import BUILD, ROOT
+
+    (BUILD / "module-code").mkdir(parents=True, exist_ok=True)
+    os.environ.update(
+        ANSIBLE_COLLECTIONS_PATH=str(BUILD / "collections"),
+        ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
+        ANSIBLE_HOME=str(BUILD / "ansible-home"),
+        HYPOTHESIS_STORAGE_DIRECTORY=str(BUILD / "hypothesis"),
+        MODULE_CODE_CACHE=str(BUILD / "module-code"),
+        PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
+    )
 
 hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
 # The same cases each time, so that what is found by chance is found by those who look for it.
@@ -31,6 +41,13 @@ hypothesis.settings.register_profile("sample", derandomize=True)
 # What measures coverage slows all tests down.
 hypothesis.settings.register_profile("coverage", derandomize=True, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
+
+
+def pytest_configure(config):
+    if UNDER_ANSIBLE_TEST:
+        for mark in ("long: takes minutes", "timeout: the limit of a test, where pytest-timeout is installed"):
+            config.addinivalue_line("markers", mark)
+        config.option.markexpr = "not long"
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module of the collection as a process of its own, the way a host runs it."""
+"""A module of the collection as a process of its own, the way a host runs it, or in the process of the test."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from unittest import mock
+
+from ansible.module_utils import basic
 
 # Ansible sends a module's arguments on its standard input; core 2.19 and later want to know the profile of serialisation.
 PROGRAM = """
@@ -54,3 +57,10 @@ def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
             raise AssertionError("%s said %r and %r" % (name, said, complained)) from None
 
     return finish() if wait else finish
+
+
+def arguments_are(arguments):
+    """As long as this context lasts, every module that starts in this process takes these arguments."""
+    sent = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
+    # Cores 2.17 and 2.18 have no profile of serialisation, and no ansible.module_utils.testing.
+    return mock.patch.multiple(basic, create=True, _ANSIBLE_ARGS=sent, _ANSIBLE_PROFILE="legacy")

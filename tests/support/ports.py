@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ports for servers that start later."""
+"""Ports for servers that start later, and sockets that listen at once."""
 
 from __future__ import annotations
 
@@ -34,3 +34,18 @@ def free_port():
             counter.write(str(port))
             return port
     raise OSError("no port of 127.0.0.1 from %d to %d is free" % (FIRST, LAST))
+
+
+def listener(address="127.0.0.1", only_ipv6=True):
+    """A socket that listens on a free TCP port of that address, as socket.create_server makes it from Python 3.8 on."""
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listening.family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only_ipv6)
+        listening.bind((address, 0))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening

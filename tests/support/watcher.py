@@ -116,7 +116,12 @@ class Watcher:
 
     def wait_for(self, what, count=1, seconds=15):
         """The lines of that kind, once there are so many."""
-        return until(lambda: len(found := self.lines(what)) >= count and found, seconds, lambda: f"{what} is missing in:\n{self.log.read_text()}")
+
+        def enough():
+            found = self.lines(what)
+            return len(found) >= count and found
+
+        return until(enough, seconds, lambda: f"{what} is missing in:\n{self.log.read_text()}")
 
     def metrics(self):
         rows = [line for line in (self.folder / "watcher.prom").read_text().splitlines() if not line.startswith("#")]

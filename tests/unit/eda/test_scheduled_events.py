@@ -11,19 +11,16 @@ import collections
 import logging
 import os
 import random
-import runpy
 import socketserver
 import threading
 import time
 
 import pytest
 
-from tests.support.checkout import BUILD
+from tests.support.eda import names_in
 from tests.support.simulator import Simulator
 
-# As ansible-rulebook does it.
-COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
-SOURCE = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "scheduled_events.py"))
+SOURCE = names_in("event_source", "scheduled_events")
 ArgumentError, Lanes, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "Lanes", "View", "main", "read_arguments"))
 LANE_SECONDS = SOURCE["LANE_SECONDS"]
 

@@ -7,17 +7,14 @@
 from __future__ import annotations
 
 import logging
-import runpy
 
 import pytest
 from graceful_azure_watcher.actions import document_of
 from graceful_azure_watcher.decision import Task
 
-from tests.support.checkout import BUILD
+from tests.support.eda import names_in
 
-# As ansible-rulebook does it.
-COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
-FILTER = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_filter" / "watcher_reports.py"))
+FILTER = names_in("event_filter", "watcher_reports")
 Reports, main = FILTER["Reports"], FILTER["main"]
 NOTHING = {"change": "nothing"}
 # Of the first report of all.

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_redis
@@ -65,7 +66,7 @@ class Socket:
 
     def recv(self, _number):
         if self.received is None:
-            raise TimeoutError("timed out")
+            raise socket.timeout("timed out")
         piece, self.received = self.received[:7], self.received[7:]
         return piece
 

@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _connections
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address, parse_table
 
+from tests.support.ports import listener
+
 HEADING = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 
@@ -133,7 +135,7 @@ def test_what_is_no_address(given):
 def test_real_connections(family, listen, connect, peer):
     if family == socket.AF_INET6 and not os.path.exists("/proc/net/if_inet6"):
         pytest.skip("no IPv6 on this machine")
-    with socket.create_server((listen, 0), family=family, dualstack_ipv6=listen == "::") as server:
+    with listener(listen, only_ipv6=listen != "::") as server:
         port = server.getsockname()[1]
         assert established([port]) == []
         with socket.create_connection((connect, port)) as client:

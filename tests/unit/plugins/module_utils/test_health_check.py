@@ -15,18 +15,20 @@ import tracemalloc
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url, split_url
 
+from tests.support.ports import listener
+
 
 @contextlib.contextmanager
 def server(*pieces, pause=0.0, address="127.0.0.1"):
     """A server that sends the same bytes to everybody, and the requests that it got."""
-    listener = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    listening = listener(address)
     requests = []
     over = threading.Event()
 
     def serve():
         while True:
             try:
-                connection = listener.accept()[0]
+                connection = listening.accept()[0]
             except OSError:
                 return
             with connection, contextlib.suppress(OSError):
@@ -40,11 +42,11 @@ def server(*pieces, pause=0.0, address="127.0.0.1"):
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield "http://localhost:%d" % listener.getsockname()[1], requests
+        yield "http://localhost:%d" % listening.getsockname()[1], requests
     finally:
         over.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
         thread.join(5)
 
 
@@ -94,7 +96,7 @@ def test_no_proxy_is_asked(monkeypatch):
 
 
 def test_nobody_listens():
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    with listener() as free:
         port = free.getsockname()[1]
     assert ask_url("http://127.0.0.1:%d/" % port, 2, True) == "http://127.0.0.1:%d/: Connection refused" % port
     assert ask_port("127.0.0.1", port, 2) == "port %d of 127.0.0.1: Connection refused" % port

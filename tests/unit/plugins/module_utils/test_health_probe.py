@@ -23,6 +23,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._new_connections im
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
+from tests.support.ports import listener
+
 
 class Killed(BaseException):
     """Stands for SIGKILL: nothing of the code catches it."""
@@ -206,8 +208,8 @@ def test_several_may_only_check(host):
     """Their connections are no requests."""
     host.hold("A")
     sources = ("127.0.0.7", "127.0.0.8", "127.0.0.9")
-    with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as clients:
-        at = listener.getsockname()
+    with listener() as listening, contextlib.ExitStack() as clients:
+        at = listening.getsockname()
         for source in sources:
             clients.enter_context(socket.create_connection(at, source_address=(source, 0)))
         told = host.see(ports=[at[1]], peer=["127.0.0.8", "127.0.0.9"])

@@ -26,7 +26,7 @@ def test_how_many(value, servers, least):
 
 def backend(*states):
     """Servers a, b, ... as they are told: serves, down, or either as backup."""
-    return [{"server": name, "in_service": "serves" in state, "backup": "backup" in state} for name, state in zip("abcdef", states, strict=False)]
+    return [{"server": name, "in_service": "serves" in state, "backup": "backup" in state} for name, state in zip("abcdef", states)]
 
 
 IMPOSSIBLE = "2 of 2 in service in www, 3 must stay: the backend has 2 servers, so this can never be met (graceful_azure_min_in_service)"

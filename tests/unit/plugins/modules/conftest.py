@@ -10,8 +10,9 @@ import json
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.graceful.azure.plugins.module_utils import _imds
+
+from tests.support.module import arguments_are
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def run_module(capsys, monkeypatch):
 
             monkeypatch.setattr(module, "client_from_params", client_from_params)
         warnings.clear()
-        with patch_module_args(dict(args, _ansible_check_mode=check)), pytest.raises(SystemExit) as ended:
+        with arguments_are(dict(args, _ansible_check_mode=check)), pytest.raises(SystemExit) as ended:
             module.main()
         result = json.loads(capsys.readouterr().out)
         assert bool(result.get("failed")) == bool(ended.value.code)

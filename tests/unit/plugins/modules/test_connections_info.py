@@ -8,13 +8,15 @@ import json
 import socket
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.graceful.azure.plugins.modules import connections_info
+
+from tests.support.module import arguments_are
+from tests.support.ports import listener
 
 
 def run(capsys, **args):
     """What the module prints, as Ansible reads it."""
-    with patch_module_args(args), pytest.raises(SystemExit):
+    with arguments_are(args), pytest.raises(SystemExit):
         connections_info.main()
     result = json.loads(capsys.readouterr().out)
     result.pop("invocation", None)  # ansible-core 2.19 still adds it here
@@ -110,7 +112,7 @@ def test_no_kernel_table(capsys, monkeypatch):
 
 
 def test_a_real_connection(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with listener() as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
             result = run(capsys, ports=[port])
@@ -118,7 +120,7 @@ def test_a_real_connection(capsys):
 
 
 def test_a_real_connection_whose_client_has_sent_its_request_and_closed_its_side(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with listener() as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as serving:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.graceful.azure.plugins.modules import wait_for_answer
+
+from tests.support.module import arguments_are
 
 
 def run(capsys, **args):
     """What the module prints, as Ansible reads it."""
-    with patch_module_args(args), pytest.raises(SystemExit):
+    with arguments_are(args), pytest.raises(SystemExit):
         wait_for_answer.main()
     result = json.loads(capsys.readouterr().out)
     result.pop("invocation", None)  # ansible-core 2.19 still adds it here

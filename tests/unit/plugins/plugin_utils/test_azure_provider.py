@@ -113,6 +113,8 @@ def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
     result = {"addresses": [dict(address("b"), ip_address="10.0.0.5"), dict(address("c"), ip_address=None)]}
     (said,) = words.mistakes_in(settings, result)
     assert said.endswith("its addresses are b (10.0.0.5), c (IP address not known)")
+    (said,) = words.mistakes_in(settings, dict(result, unread=["x: refused"]))
+    assert said.endswith("c (IP address not known); a member may be it whose network interface cannot be read: x: refused")
 
 
 @pytest.mark.parametrize("known_by, value", [("azure_address", "a"), ("azure_ip_address", "10.0.0.4")])

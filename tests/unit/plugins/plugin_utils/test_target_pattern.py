@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible import context
 from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -204,3 +205,12 @@ class TestFilter:
             target("VMSS-1.X", GROUPS)
         assert target("VMSS-1.X", GROUPS, VARIABLES) == "web1"
         assert target("web", dict(GROUPS, web=["web1"]), VARIABLES) == "web"
+
+    def test_a_check_of_the_syntax_needs_no_inventory(self, monkeypatch):
+        nobody = {"all": [], "ungrouped": []}
+        with pytest.raises(AnsibleFilterError, match="target all matches no host"):
+            target("all", nobody)
+        monkeypatch.setattr(context, "CLIARGS", {"syntax": True})
+        assert target("all", nobody) == target("web1", nobody) == "all"
+        with pytest.raises(AnsibleFilterError, match="target webb matches no host"):
+            target("webb", GROUPS)

@@ -1211,10 +1211,10 @@ def test_commands_run_with_the_event_and_nobody_waits(tmp_path):
         assert json.loads((tmp_path / "gone").read_text())["EventStatus"] == "Cancelled"
         assert json.loads((tmp_path / "start").read_text())["EventId"] == event_id
         assert time.monotonic() - begun < 2
-        simulator.process.terminate()
-        assert simulator.process.wait(1) == 0
         said = [simulator.process.stderr.readline() for _time in range(3)]
         assert sorted(said) == [b"said as one\n", b"said gone\n", b"said gone\n"]
+        simulator.process.terminate()
+        assert simulator.process.wait(1) == 0
         assert simulator.process.stdout.readline() == b""
         simulator.process.stderr.close()
 

@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import resource
 import socket
 import time
 
@@ -94,7 +95,16 @@ def test_five_hundred_vms_for_a_minute():
     five_hundred(60)
 
 
-def test_a_thousand_idle_connections_do_not_stop_the_next():
+@pytest.fixture
+def many_files():
+    """This process may have as many files open as the kernel lets it. A shell of most systems, and ansible-test, allow 1,024."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+
+
+def test_a_thousand_idle_connections_do_not_stop_the_next(many_files):
     with Simulator(["a"]) as simulator, contextlib.ExitStack() as stack:
         host = address_of(simulator.urls["a"])
         idle = [stack.enter_context(socket.create_connection(host, timeout=5)) for _number in range(1100)]

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import runpy
 import ssl
 import urllib.error
 import urllib.request
@@ -16,14 +15,13 @@ import pytest
 import yaml
 from ansible_rulebook.util import substitute_variables
 
-from tests.support.checkout import BUILD, ROOT
+from tests.support.checkout import ROOT
+from tests.support.eda import names_in
 from tests.support.ports import free_port
 from tests.support.receiver import certificate
 
 RULEBOOKS = ROOT / "extensions" / "eda" / "rulebooks"
-# As ansible-rulebook does it.
-COLLECTION = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
-WEBHOOK = runpy.run_path(str(COLLECTION / "extensions" / "eda" / "plugins" / "event_source" / "watcher_webhook.py"))
+WEBHOOK = names_in("event_source", "watcher_webhook")
 ArgumentError, main, read_arguments = (WEBHOOK[name] for name in ("ArgumentError", "main", "read_arguments"))
 SECRETS = ["a secret", 12345, "12345", "1e5", "None", 'it\'s <odd> & "quoted" \\ {{ é', "[1]"]
 
