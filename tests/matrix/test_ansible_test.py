@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.matrix import environments
-from tests.support.ansible_test import run_targets
+from tests.support.ansible_test import not_run, run_targets
 
 
 @pytest.mark.long
@@ -17,4 +17,4 @@ from tests.support.ansible_test import run_targets
 def test_every_target(tmp_path):
     programs = environments.core(environments.oldest_core())
     said = run_targets(tmp_path, programs=programs, seconds=890)
-    assert said.count(" integration test role\n") >= 9, said
+    assert not_run(said) == [], said

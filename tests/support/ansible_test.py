@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
+TARGETS = sorted(path.name for path in (ROOT / "tests" / "integration" / "targets").iterdir() if not path.name.startswith("setup_"))
+
 
 def copy_checkout(folder):
     """Puts a copy into a folder of collections. Returns the path of the copy, in which ansible-test is to be run."""
@@ -31,6 +33,11 @@ def path_of_real_pythons():
     """The versions that pyenv installed, where they lie: its shims do not run unless a version is switched on."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     return os.pathsep.join([str(path) for path in sorted(versions.glob("3.*/bin"), reverse=True)] + [os.environ["PATH"]])
+
+
+def not_run(said):
+    """The targets of which ansible-test does not say that it ran them."""
+    return [name for name in TARGETS if f"Running {name} integration test role" not in said]
 
 
 def run_targets(folder, *targets, programs=None, seconds=600):
