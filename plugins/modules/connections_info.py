@@ -69,6 +69,21 @@ EXAMPLES = r"""
     timeout: 120
   register: connections
   failed_when: not connections.idle
+
+- name: Show what is left
+  ansible.builtin.debug:
+    var: connections.left
+
+- name: See how many connections come from outside of this machine
+  graceful.azure.connections_info:
+    ports: [5432]
+    ignored_peers: [127.0.0.1, "::1"]
+  register: database
+
+- name: Go on only if there is none
+  ansible.builtin.assert:
+    that: database.count == 0
+    fail_msg: "Still connected: {{ database.connections | rejectattr('ignored') | map(attribute='peer') | join(', ') }}"
 """
 
 RETURN = r"""
