@@ -33,6 +33,19 @@ EXAMPLES = r"""
   loop_control:
     loop_var: event
     label: "{{ event.event_id | graceful.azure.printable }}"
+
+- name: Show a whole list of events
+  ansible.builtin.debug:
+    msg: "{{ scheduled.events | graceful.azure.printable }}"
+
+- name: Write them into a file that people read in a terminal
+  ansible.builtin.copy:
+    content: |
+      {% for event in scheduled.events | graceful.azure.printable %}
+      {{ event.event_type }} of {{ event.resources | join(', ') }}: {{ event.description }}
+      {% endfor %}
+    dest: /root/events.txt
+    mode: "0600"
 """
 
 RETURN = r"""

@@ -59,6 +59,20 @@ EXAMPLES = r"""
     - name: Wait for an event of this VM
       ansible.builtin.set_fact:
         found: "{{ query('graceful.azure.scheduled_events_wait', imds_url='http://169.254.169.254', resource_name=graceful_azure_resource_name, timeout=60) }}"
+
+- name: Ask the simulator, and go on with a warning if nothing is announced within ten seconds
+  hosts: localhost
+  gather_facts: false
+  vars:
+    graceful_azure_imds_url: http://127.0.0.1:8171
+  tasks:
+    - name: Wait for an eviction
+      ansible.builtin.set_fact:
+        found: "{{ query('graceful.azure.scheduled_events_wait', event_types=['Preempt'], timeout=10, errors='warn') }}"
+
+    - name: Say whether there is one
+      ansible.builtin.debug:
+        msg: "{{ found | map(attribute='event_id') | first | default('none is announced') }}"
 """
 
 RETURN = r"""

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
@@ -228,7 +229,8 @@ class Member:
 def check_options(member: type[Member], options: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
     checked = ArgumentSpecValidator(member.options).validate(options)
-    mistakes = [("", message) for message in checked.error_messages]
+    mistakes = [(name, "there is no such option, only %s" % ", ".join(sorted(member.options))) for name in sorted(checked.unsupported_parameters)]
+    mistakes += [("", error.msg.rstrip(".")) for error in checked.errors if not isinstance(error, UnsupportedError)]
     return checked.validated_parameters, mistakes or list(member.mistakes(checked.validated_parameters))
 
 

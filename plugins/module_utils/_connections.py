@@ -81,6 +81,13 @@ def read_table(path: str, optional: bool) -> str:
         raise ConnectionsError("%s cannot be read: %s" % (path, error.strerror)) from error
 
 
+def check_ports(ports: Iterable[int]) -> None:
+    """Raises ValueError if one of the option's ports is none."""
+    for port in ports:
+        if not 1 <= port <= 65535:
+            raise ValueError("ports: %d is not a TCP port, which goes from 1 to 65535" % port)
+
+
 def established(ports: Iterable[int], table_v4: str = TABLE_V4, table_v6: str = TABLE_V6) -> list[dict[str, Any]]:
     """The established and half-closed connections to the local C(ports): a sorted list of {port, peer, count}."""
     wanted = set(ports)

@@ -89,6 +89,26 @@ EXAMPLES = r"""
       602d9444-d2cd-49c7-8624-8643e7171297: {event_type: Reboot}
     reason: Both are out of the load balancer.
     timeout: 20
+
+- name: Look at what happens to this host
+  graceful.azure.scheduled_events_info:
+    affecting_host_only: true
+    event_statuses: [Scheduled]
+  register: upcoming
+
+- name: Approve all of it, if it names no other VM, and record it
+  graceful.azure.approval_hold:
+    event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
+    ready_resources: ["{{ upcoming.resource_name }}"]
+  register: approval
+  when: upcoming.events | length > 0
+
+- name: Show what needed no approval any more, and why
+  ansible.builtin.debug:
+    msg: "{{ item.event_id }}: {{ item.reason }}"
+  loop: "{{ approval.not_approved | default([]) }}"
+  loop_control:
+    label: "{{ item.event_id }}"
 """
 
 RETURN = r"""

@@ -71,6 +71,21 @@ EXAMPLES = r"""
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     ready_until: "{{ now().timestamp() + 30 }}"
   delegate_to: localhost
+
+- name: See on a VM of the same set what is to happen to the one that is silent
+  graceful.azure.scheduled_events_info:
+    event_types: [Redeploy]
+    event_statuses: [Scheduled]
+  delegate_to: web2
+  register: upcoming
+
+- name: Approve it with the managed identity of this machine
+  graceful.azure.azure_event_acknowledge:
+    resource_id: "{{ scale_set_id }}"
+    event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
+    auth_source: msi
+  delegate_to: localhost
+  when: upcoming.events | length > 0
 """
 
 RETURN = r"""

@@ -80,6 +80,29 @@ EXAMPLES = r"""
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
   delegate_to: localhost
+
+- name: Take the host out of two pools, and fail if Azure has not finished after two minutes
+  graceful.azure.azure_load_balancer_hold:
+    pools: ["{{ public_pool_id }}", "{{ internal_pool_id }}"]
+    address: web1
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 120
+  delegate_to: localhost
+  register: taken_out
+  failed_when: taken_out is failed or not taken_out.done
+
+- name: Give the host back, whatever event holds it
+  graceful.azure.azure_load_balancer_hold:
+    pools: ["{{ public_pool_id }}", "{{ internal_pool_id }}"]
+    address: web1
+    state: absent
+  delegate_to: localhost
+  register: given_back
+
+- name: Say where somebody else has acted in the meantime
+  ansible.builtin.debug:
+    var: given_back.conflicts
+  when: given_back.conflicts | length > 0
 """
 
 RETURN = r"""

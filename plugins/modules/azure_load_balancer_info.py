@@ -76,6 +76,15 @@ EXAMPLES = r"""
     - name: Name the addresses that an event holds
       ansible.builtin.debug:
         msg: "{{ pool.addresses | selectattr('held_by') | map(attribute='name') }}"
+
+- name: Wait until an operator has let another host serve again
+  graceful.azure.azure_load_balancer_info:
+    pools: ["{{ pool_id }}"]
+  delegate_to: localhost
+  register: pool
+  until: pool.addresses | rejectattr('admin_state', 'equalto', 'Down') | length >= 2
+  retries: 30
+  delay: 10
 """
 
 RETURN = r"""

@@ -76,6 +76,35 @@ EXAMPLES = r"""
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     timeout: 60
+
+- name: Let another Redis server become the master, and fail if none has after a minute
+  graceful.azure.cluster_hold:
+    type: redis
+    name: cache
+    options:
+      master: shop
+      password_file: /etc/redis/password
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 60
+  register: handed_over
+  failed_when: handed_over is failed or not handed_over.done
+
+- name: See whether Consul could do without this node now
+  graceful.azure.cluster_hold:
+    type: consul
+    name: services
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  check_mode: true
+  register: predicted
+
+- name: Show what it would have to wait for
+  ansible.builtin.debug:
+    var: predicted.waiting_for
+
+- name: Let the host serve again in all its clusters, whatever event holds it
+  graceful.azure.cluster_hold:
+    state: absent
+    timeout: 60
 """
 
 RETURN = r"""

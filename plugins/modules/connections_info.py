@@ -69,6 +69,21 @@ EXAMPLES = r"""
     timeout: 120
   register: connections
   failed_when: not connections.idle
+
+- name: Show what is left
+  ansible.builtin.debug:
+    var: connections.left
+
+- name: See how many connections come from outside of this machine
+  graceful.azure.connections_info:
+    ports: [5432]
+    ignored_peers: [127.0.0.1, "::1"]
+  register: database
+
+- name: Go on only if there is none
+  ansible.builtin.assert:
+    that: database.count == 0
+    fail_msg: "Still connected: {{ database.connections | rejectattr('ignored') | map(attribute='peer') | join(', ') }}"
 """
 
 RETURN = r"""
@@ -123,7 +138,7 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 
 LOOK_SECONDS = 0.5
@@ -133,9 +148,7 @@ def check(params):
     """The addresses of the ignored peers; raises where an option's value cannot be right."""
     if not params["ports"]:
         raise ValueError("ports is empty: name at least one local TCP port")
-    for port in params["ports"]:
-        if not 1 <= port <= 65535:
-            raise ValueError("ports: %d is not a TCP port, which goes from 1 to 65535" % port)
+    check_ports(params["ports"])
     check_seconds("timeout", params["timeout"])
     try:
         return {parse_address(peer) for peer in params["ignored_peers"]}

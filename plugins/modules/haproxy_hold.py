@@ -144,6 +144,32 @@ EXAMPLES = r"""
   delegate_to: lb1
   register: given_back
   failed_when: given_back is failed or given_back.waiting_for
+
+- name: Take web1 out as soon as half of the servers of each backend stay in service
+  graceful.azure.haproxy_hold:
+    server: web1
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    min_in_service: "50%"
+  delegate_to: lb1
+  register: taken_out
+  until: not taken_out.refused
+  retries: 30
+  delay: 10
+
+- name: Take web1 out on both machines of a pair, of which one has no HAProxy running
+  graceful.azure.haproxy_hold:
+    server: web1
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    absent: no_traffic
+  delegate_to: "{{ item }}"
+  loop: [lb1, lb2]
+
+- name: Release every hold on a server whose machine is gone for good
+  graceful.azure.haproxy_hold:
+    server: web1
+    state: absent
+    await_checks: false
+  delegate_to: lb1
 """
 
 RETURN = r"""

@@ -100,6 +100,27 @@ EXAMPLES = r"""
 - name: Go on only when it is idle
   ansible.builtin.assert:
     that: balancer.idle
+
+- name: Look at all servers of all backends
+  graceful.azure.haproxy_info:
+  delegate_to: lb1
+  register: everything
+
+- name: Show which of them are held, and for which events
+  ansible.builtin.debug:
+    msg: "{{ item.backend }}/{{ item.server }}: {{ item.held_by | join(', ') }}"
+  loop: "{{ everything.servers | selectattr('held_by') }}"
+  loop_control:
+    label: "{{ item.server }}"
+
+- name: Wait until web1 serves again
+  graceful.azure.haproxy_info:
+    servers: [web1]
+  delegate_to: lb1
+  register: returned
+  until: returned.servers | selectattr('server', 'equalto', 'web1') | rejectattr('in_service') | length == 0
+  retries: 30
+  delay: 2
 """
 
 RETURN = r"""

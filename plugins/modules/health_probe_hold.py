@@ -46,6 +46,24 @@ EXAMPLES = r"""
   graceful.azure.health_probe_hold:
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+
+- name: Let the answer fail by stopping the unit that gives it
+  graceful.azure.health_probe_hold:
+    action: service
+    service: health-answer.service
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+
+- name: Let the answer fail by commands of your own
+  graceful.azure.health_probe_hold:
+    action: command
+    command_out: /usr/local/bin/serve off
+    command_in: /usr/local/bin/serve on
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  register: hold
+
+- name: Go on only if the host is out for this event, and not because an operator took it out
+  ansible.builtin.assert:
+    that: hold.answers[0].condition == 'held'
 """
 
 RETURN = r"""

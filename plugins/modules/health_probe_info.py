@@ -180,7 +180,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, subject_of
@@ -261,7 +261,10 @@ class Look:
         self._store = store
         self._boot_id = boot_id
         self._out_since = None
-        self._peers = {parse_address(peer) for peer in params["peer"]}
+        try:
+            self._peers = {parse_address(peer) for peer in params["peer"]}
+        except ConnectionsError as error:
+            raise ValueError("peer: %s" % error) from None
 
     def begin(self, monotonic):
         self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
@@ -332,6 +335,7 @@ def run(params, run_command=None, check_mode=False, monotonic=time.monotonic, sl
     machine = machine or LookedAt(run_command)
     timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
     check_seconds("notice", params["notice"])
+    check_ports(params["ports"])
     if params["action"] is None:
         raise ValueError("action is required: say how the health answer is made to fail.")
     action = problem = None

@@ -44,6 +44,16 @@ EXAMPLES = r"""
 - name: Tell what is to be put back by hand
   ansible.builtin.debug:
     msg: "{{ repair.put_aside }}"
+
+- name: See what would be put aside
+  graceful.azure.hold_repair:
+  check_mode: true
+  register: damaged
+
+- name: Fail if there is a record that only another user or a newer release can read
+  ansible.builtin.assert:
+    that: damaged.left | length == 0
+    fail_msg: "{{ damaged.left | join(' ') }}"
 """
 
 RETURN = r"""

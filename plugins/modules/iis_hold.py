@@ -60,6 +60,18 @@ EXAMPLES = r"""
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     timeout: 60
+
+- name: See what would be stopped
+  graceful.azure.iis_hold:
+    sites: [Shop]
+    pools: [ShopPool]
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  check_mode: true
+  register: predicted
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ predicted.things | selectattr('condition', 'equalto', 'held') | map(attribute='name') }}"
 """
 
 RETURN = r"""

@@ -79,6 +79,28 @@ EXAMPLES = r"""
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
   delegate_to: lb1
   become: true
+
+- name: Take web1 out as soon as another server of each upstream stays in service
+  graceful.azure.nginx_hold:
+    server: 10.0.0.4:8080
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    min_in_service: "1"
+  delegate_to: lb1
+  become: true
+  register: taken_out
+  until: not taken_out.refused
+  retries: 30
+  delay: 10
+
+- name: Show which lines would be changed, and change none
+  graceful.azure.nginx_hold:
+    server: 10.0.0.4:8080
+    files: [/etc/nginx/conf.d/shop.conf]
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  delegate_to: lb1
+  become: true
+  check_mode: true
+  diff: true
 """
 
 RETURN = r"""

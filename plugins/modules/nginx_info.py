@@ -81,6 +81,25 @@ EXAMPLES = r"""
 - name: Go on only when it is idle
   ansible.builtin.assert:
     that: balancer.idle
+
+- name: Look at all upstreams before a change
+  graceful.azure.nginx_info:
+  delegate_to: lb1
+  become: true
+  register: everything
+
+- name: Go on only if nginx accepts its configuration and may be reloaded
+  ansible.builtin.assert:
+    that:
+      - everything.configuration_problem is none
+      - everything.rights_problem is none
+
+- name: Show which servers are held, and for which events
+  ansible.builtin.debug:
+    msg: "{{ item.upstream }}/{{ item.server }}: {{ item.held_by | join(', ') }}"
+  loop: "{{ everything.servers | selectattr('held_by') }}"
+  loop_control:
+    label: "{{ item.server }}"
 """
 
 RETURN = r"""

@@ -62,6 +62,19 @@ EXAMPLES = r"""
   graceful.azure.scheduled_events_approve:
     event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
   when: upcoming.events | length > 0
+
+- name: Approve an event of two VMs, because both are ready
+  graceful.azure.scheduled_events_approve:
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    ready_resources: [web_1, web_2]
+  register: approval
+
+- name: Show what needed no approval any more, and why
+  ansible.builtin.debug:
+    msg: "{{ item.event_id }}: {{ item.reason }}"
+  loop: "{{ approval.not_approved }}"
+  loop_control:
+    label: "{{ item.event_id }}"
 """
 
 RETURN = r"""

@@ -52,6 +52,19 @@ EXAMPLES = r"""
   graceful.azure.scheduled_events_info:
     api_version: "2020-07-01"
     query: "[?event_type == 'Freeze' && duration_in_seconds >= `0` && duration_in_seconds < `5`]"
+
+- name: Say once, for all modules that ask the metadata service, where the simulator is
+  module_defaults:
+    group/graceful.azure.imds:
+      imds_url: http://127.0.0.1:8171
+  block:
+    - name: Read its events
+      graceful.azure.scheduled_events_info:
+      register: simulated
+
+    - name: Go on only if one of them has started
+      ansible.builtin.assert:
+        that: "'Started' in simulated.events | map(attribute='event_status')"
 """
 
 RETURN = r"""

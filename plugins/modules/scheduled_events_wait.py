@@ -65,6 +65,18 @@ EXAMPLES = r"""
     state: absent
     timeout: 1200
   when: waited.outcome == 'started'
+
+- name: Wait a minute for the eviction of a spot VM, and go on if none is announced
+  graceful.azure.scheduled_events_wait:
+    event_types: [Preempt]
+    timeout: 60
+  register: eviction
+  failed_when: eviction is failed and eviction.outcome != 'timeout'
+
+- name: Say when it comes
+  ansible.builtin.debug:
+    msg: "Evicted in {{ eviction.events[0].seconds_until_not_before }} s"
+  when: eviction.outcome == 'present'
 """
 
 RETURN = r"""

@@ -54,6 +54,30 @@ EXAMPLES = r"""
     state: absent
     event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
     timeout: 60
+
+- name: Stop the queue worker, and fail if it is not down after two minutes
+  graceful.azure.service_hold:
+    services: [worker]
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+    timeout: 120
+  register: stopped
+  failed_when: stopped is failed or not stopped.done
+
+- name: See what would stop along with the database
+  graceful.azure.service_hold:
+    services: [postgresql]
+    event_ids: [602d9444-d2cd-49c7-8624-8643e7171297]
+  check_mode: true
+  register: predicted
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ predicted.services | map(attribute='name') }}"
+
+- name: Start everything that is held, whatever event holds it
+  graceful.azure.service_hold:
+    state: absent
+    timeout: 60
 """
 
 RETURN = r"""

@@ -73,6 +73,18 @@ EXAMPLES = r"""
   graceful.azure.wait_for_answer:
     port: 5432
   register: database
+
+- name: Go on only if it does
+  ansible.builtin.assert:
+    that: database.answered
+    fail_msg: "{{ database.reason }}"
+
+- name: Wait for a page with a certificate of its own, which takes up to ten seconds
+  graceful.azure.wait_for_answer:
+    url: https://localhost/health
+    validate_certs: false
+    request_timeout: 10
+    timeout: 120
 """
 
 RETURN = r"""

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from tests.support.checkout import ROOT, checkout_files, must_pass
 
+TARGETS = sorted(path.name for path in (ROOT / "tests" / "integration" / "targets").iterdir() if not path.name.startswith("setup_"))
+
 # Where ansible-test itself keeps its virtual environments, for every checkout of this user.
 CACHE = Path.home() / ".ansible" / "test"
 
@@ -78,6 +80,11 @@ def run_units(folder, programs, python, seconds):
     said = must_pass(*command, cwd=copy, env={"PATH": path}, timeout=seconds)
     parts = re.split(r"^Unit test (\w+) with Python .*\n", said, flags=re.MULTILINE)[1:]
     return {part: int(re.search(r"^=+ (\d+) passed", told, re.MULTILINE).group(1)) for part, told in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def not_run(said):
+    """The targets of which ansible-test does not say that it ran them."""
+    return [name for name in TARGETS if f"Running {name} integration test role" not in said]
 
 
 def run_targets(folder, *targets, programs=None, seconds=600):

@@ -204,6 +204,14 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("port", [0, 65536])
+def test_a_port_that_is_none_is_refused(host, port):
+    """Nothing is ever connected there, so the host would count as idle."""
+    with pytest.raises(ValueError, match=f"ports: {port} is not a TCP port, which goes from 1 to 65535"):
+        host.see(ports=[80, port])
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
 def test_several_may_only_check(host):
     """Their connections are no requests."""
     host.hold("A")
