@@ -181,7 +181,7 @@ def test_mail_slack_and_teams(site, receiver, tmp_path, monkeypatch, look_at_car
     text = f"{forged} {event_id}: web1 goes out of service"
     (first,), (second,) = mail.messages, closed.messages
     assert first["To"] == "ops@example.com" and first["From"] == "azure@example.com" and text in first["Subject"] and text in first.get_body().get_content()
-    assert mail.envelopes == [{"from": "azure@example.com", "to": ["ops@example.com"], "tls": False, "user": False}]
+    assert mail.envelopes == [{"from": "azure@example.com", "to": ["ops@example.com"], "tls": False, "user": None}]
     assert second["To"] == "boss@example.com" and text in second.get_body().get_content() and second.get_body().get_content().strip().endswith("!")
     assert closed.envelopes == [{"from": "root", "to": ["boss@example.com"], "tls": True, "user": True}]
     by_bot, by_webhook = slack.messages
