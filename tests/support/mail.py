@@ -2,58 +2,52 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A mail server at a free port of 127.0.0.1, which keeps what it gets."""
+"""A mail server at a free port of 127.0.0.1, which keeps what it gets. It offers STARTTLS, and takes mail from known users only where it is told to."""
 
 from __future__ import annotations
 
 import email
 import email.policy
-import socketserver
-import threading
+import ssl
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
+
+from tests.support.ports import free_port
 
 
 class MailServer:
-    """C(messages): what came, as parsed messages."""
+    """C(messages): what came, as parsed messages. C(users): the password of each user who may send, and then only over TLS.
 
-    def __init__(self):
+    C(certificate): the file with certificate and key for STARTTLS.
+    """
+
+    def __init__(self, certificate=None, users=None):
         self.messages = []
-        server = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self):
-                self.wfile.write(b"220 here\r\n")
-                for line in self.rfile:
-                    word = line.strip().upper()
-                    if word.startswith(b"EHLO"):
-                        self.wfile.write(b"250-here\r\n250 8BITMIME\r\n")
-                    elif word == b"DATA":
-                        self.wfile.write(b"354 go on\r\n")
-                        self.take()
-                    elif word == b"QUIT":
-                        self.wfile.write(b"221 bye\r\n")
-                        return
-                    else:
-                        self.wfile.write(b"250 ok\r\n")
-
-            def take(self):
-                lines = []
-                for line in self.rfile:
-                    if line == b".\r\n":
-                        break
-                    lines.append(line)
-                server.messages.append(email.message_from_bytes(b"".join(lines), policy=email.policy.default))
-                self.wfile.write(b"250 kept\r\n")
-
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        # Who has left without a word is no error.
-        self._server.handle_error = lambda *_arguments: None
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        self.envelopes = []
+        options = {"hostname": "127.0.0.1", "port": free_port()}
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            options["tls_context"] = context
+        if users:
+            self._users = {(name.encode(), password.encode()) for name, password in users.items()}
+            options.update(auth_required=True, authenticator=self._authenticate)
+        self._controller = Controller(self, **options)
+        self.port = options["port"]
 
     def __enter__(self):
+        self._controller.start()
         return self
 
     def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
+        self._controller.stop()
+
+    def _authenticate(self, _server, _session, _envelope, _mechanism, given):
+        return AuthResult(success=(given.login, given.password) in self._users, handled=False)
+
+    # The name is aiosmtpd's.
+    async def handle_DATA(self, _server, session, envelope):
+        self.messages.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
+        self.envelopes.append({"from": envelope.mail_from, "to": envelope.rcpt_tos, "tls": session.ssl is not None, "user": session.authenticated})
+        return "250 kept"

@@ -21,12 +21,21 @@ TOKEN = "t0ken"
 KEY = "h0st-config-key"
 
 
-def certificate(folder, name):
-    """A certificate for that name, and its key, in one file."""
+def certificate(folder, name, *others):
+    """A certificate for that name and perhaps others, and its key, in one file."""
     path = folder / f"{name}.pem"
     key = folder / f"{name}.key"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-keyout", str(key), "-out", str(path)]
+    command += [
+        "-subj",
+        f"/CN={name}",
+        "-addext",
+        "subjectAltName=" + ",".join(f"DNS:{one}" for one in (name, *others)),
+        "-keyout",
+        str(key),
+        "-out",
+        str(path),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with path.open("a") as stream:
         stream.write(key.read_text())

@@ -23,18 +23,25 @@ OF_TEMPLATES = "graceful_azure_notification"
 """The variable that templates of the user read."""
 COLLECTION = "community.general"
 COMMON = ("type", "states", "template")
-WEBHOOK = "webhook"
-REQUIRED = {WEBHOOK: "url", "mail": "to", "slack": "token", "teams": "webhook"}
+WEBHOOK, TEAMS = "webhook", "teams"
+REQUIRED = {WEBHOOK: "url", "mail": "to", "slack": "token", TEAMS: "webhook"}
 """Per type the option that must be given."""
 OPTIONS: dict[str, tuple[str, ...]] = {
     WEBHOOK: ("url", "headers"),
     "mail": ("to", "cc", "sender", "host", "port", "username", "password", "secure"),
     "slack": ("token", "channel", "domain"),
-    "teams": ("webhook",),
+    TEAMS: ("webhook",),
 }
-"""Per type its own options. But for those of a webhook, they are options of the module below."""
-MODULES = {"mail": "mail", "slack": "slack", "teams": "office_365_connector_card"}
+"""Per type its own options. Those of mail and Slack are options of the module below."""
+MODULES = {"mail": "mail", "slack": "slack"}
 JSON = "application/json"
+ADAPTIVE_CARD = "application/vnd.microsoft.card.adaptive"
+CARD_VERSION = "1.2"
+"""The first version of cards that has all that is used here. Teams takes it everywhere."""
+MOST_BYTES = 20_000
+"""How long the texts of a card may be. Teams takes messages up to 28 KB."""
+ALARMING = ("needs_person", "failed")
+"""The states whose changes a card shows in red."""
 
 
 def mistakes_in(entries: Any, is_installed: bool) -> list[str]:
@@ -95,6 +102,8 @@ def message(entry: Entry, notification: Notification) -> Json:
     """What is sent for an entry whose templates saw this notification, as C(send.py) takes it."""
     kind = entry["type"]
     about = {"label": _label(entry)}
+    if kind == TEAMS:
+        return dict(about, url=str(entry["webhook"]), headers={"Content-Type": JSON}, body=json.dumps(_teams_message(entry, notification)))
     text = _text(entry["template"]) if "template" in entry else notification["text"]
     if kind == WEBHOOK:
         body = text if "template" in entry else json.dumps({"source": "graceful.azure", **notification})
@@ -104,11 +113,51 @@ def message(entry: Entry, notification: Notification) -> Json:
     options = {key: value for key, value in entry.items() if key not in COMMON}
     if kind == "mail":
         options.update(subject=" ".join(notification["title"].split()), body=text)
-    elif kind == "slack":
-        options.update(msg=text)
     else:
-        options.update(title=notification["title"], text=text, summary=notification["title"])
+        options.update(msg=text if "template" in entry else _literal_for_slack(text))
     return dict(about, module=f"{COLLECTION}.{MODULES[kind]}", options=options)
+
+
+def _literal_for_slack(text: str) -> str:
+    """The text as Slack shows it as it is. Else a text like <!channel> would call everybody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _teams_message(entry: Entry, notification: Notification) -> Json:
+    """An Adaptive Card, as the webhook of a workflow in Teams takes it. Teams formats what a template of the user yields, but no text of ours."""
+    if "template" in entry:
+        body: list[Json] = [{"type": "TextBlock", "wrap": True, "text": _cut(_text(entry["template"]), MOST_BYTES)}]
+    else:
+        body = list(_paragraphs(notification))
+    card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": CARD_VERSION, "body": body}
+    return {"type": "message", "attachments": [{"contentType": ADAPTIVE_CARD, "contentUrl": None, "content": card}]}
+
+
+def _paragraphs(notification: Notification) -> Iterator[Json]:
+    """One for each line of each change, as many as a card may have."""
+    left = MOST_BYTES
+    for number, change in enumerate(notification["changes"]):
+        for line in filter(None, _cut(change["text"], MOST_BYTES // 2).split("\n")):
+            paragraph = _paragraph(line, alarming=change["state"] in ALARMING)
+            left -= _bytes(paragraph)
+            if left < 0:
+                yield _paragraph(f"... and {len(notification['changes']) - number} more", alarming=False)
+                return
+            yield paragraph
+
+
+def _paragraph(text: str, alarming: bool) -> Json:
+    run = {"type": "TextRun", "text": text, **({"color": "attention"} if alarming else {})}
+    return {"type": "RichTextBlock", "inlines": [run]}
+
+
+def _cut(text: str, most: int) -> str:
+    # In JSON, a character is twelve bytes long at most.
+    return text if _bytes(text) <= most else f"{text[: most // 12]} ..."
+
+
+def _bytes(value: Any) -> int:
+    return len(json.dumps(value))
 
 
 def _label(entry: Entry) -> str:
@@ -117,7 +166,7 @@ def _label(entry: Entry) -> str:
         WEBHOOK: lambda: _host(entry["url"]),
         "mail": lambda: entry["to"],
         "slack": lambda: entry.get("channel"),
-        "teams": lambda: None,
+        TEAMS: lambda: _host(entry["webhook"]),
     }
     where = told[entry["type"]]()
     return f"{entry['type']} to {', '.join(where) if isinstance(where, list) else where}" if where else str(entry["type"])

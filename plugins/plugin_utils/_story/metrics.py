@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
 STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
+OUTCOMES = ("completed", "cancelled", "not_approved")
 SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}) (-?[0-9.]+)")
 ANSWERED = "host_last_answer_timestamp_seconds"
 FAILED = "last_run_failed"
@@ -81,7 +82,9 @@ def _add_events(families: Families, story: Story, passed: Pass, events: dict[str
         "events", "gauge", "Events that stand and name a target", [({"status": status, "type": kind}, count) for (kind, status), count in kinds.items()]
     )
     over = Counter((event["event_type"] or "", event["outcome"]) for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED))
-    counted = [({"outcome": outcome, "type": kind}, count) for (kind, outcome), count in over.items()]
+    # They begin at 0 while the event stands. Prometheus counts no increase where a series begins.
+    kinds_seen = {event["event_type"] or "" for event in story["events"].values()}
+    counted = [({"outcome": outcome, "type": kind}, over[kind, outcome]) for kind in kinds_seen for outcome in OUTCOMES]
     families.count("events_over_total", "Events that are over, by what became of them", counted)
     begins: dict[str, float] = {}
     for event in standing:

@@ -80,6 +80,8 @@ def test_a_run_with_an_event():
     site = whole_life()
     assert site.value("events", type="Reboot", status="Scheduled") == 1
     assert site.value("host_not_before_timestamp_seconds", host="web1") == site.memory["events"]["e1"]["not_before_at"]
+    # From 0 on, or Prometheus would not see the first one.
+    assert [site.value("events_over_total", type="Reboot", outcome=outcome) for outcome in ("completed", "cancelled", "not_approved")] == [0, 0, 0]
     assert site.value("hosts_out") == 1 and site.value("holds") == 1
     assert site.value("host_held_since_timestamp_seconds", host="web1") == site.memory["hosts"]["web1"]["held_since"]["e1"]
     assert site.value("host_held_since_timestamp_seconds", host="web2") is None

@@ -21,6 +21,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
+from tests.support.chats import MOST_BYTES, TeamsWorkflow
+from tests.support.chats import mistakes_in as teams_refuses
 from tests.support.model import Model
 from tests.support.receiver import Receiver
 
@@ -172,8 +174,8 @@ def test_what_is_right_has_no_mistake():
     assert mistakes_in([MAIL, *others, text], True) == []
 
 
-def test_without_the_collection_a_webhook_is_all_there_is():
-    (mistake,) = mistakes_in([{"type": "webhook", "url": "https://x"}, MAIL], False)
+def test_without_the_collection_there_is_no_mail():
+    (mistake,) = mistakes_in([{"type": "webhook", "url": "https://x"}, MAIL, {"type": "teams", "webhook": "https://x"}], False)
     assert mistake.startswith("handle_events_notify[1]: mail needs the collection community.general on the controller")
 
 
@@ -190,7 +192,45 @@ def test_what_is_sent():
     assert mail["module"] == "community.general.mail"
     assert mail["options"] == {"to": ["ops@example.com"], "host": "smtp", "subject": told["title"], "body": told["text"]}
     assert message({"type": "slack", "token": "x", "channel": "#ops"}, told)["options"] == {"token": "x", "channel": "#ops", "msg": told["text"]}
-    assert message({"type": "teams", "webhook": "https://x", "template": "t"}, told)["options"]["text"] == "t"
+
+
+def test_slack_takes_no_text_for_a_command():
+    told = notification([dict(CHANGE, text="<!channel> & all")])
+    options = message({"type": "slack", "token": "x"}, told)["options"]
+    assert options["msg"] == "&lt;!channel&gt; &amp; all"
+    # A template of the user may have them.
+    options = message({"type": "slack", "token": "x", "template": "<https://x|look>"}, told)["options"]
+    assert options["msg"] == "<https://x|look>"
+
+
+def card(*changes, **options):
+    """The card of a message for Teams. The workflow takes it, or the test fails."""
+    sent_as = message({"type": "teams", "webhook": "https://example.com/workflows/1?sig=s3cr3t", **options}, notification(list(changes)))
+    assert sent_as["url"] == "https://example.com/workflows/1?sig=s3cr3t" and sent_as["label"] == "teams to example.com"
+    assert sent_as["headers"] == {"Content-Type": "application/json"} and len(sent_as["body"]) < MOST_BYTES
+    document = json.loads(sent_as["body"])
+    assert teams_refuses(document) == ""
+    (attachment,) = document["attachments"]
+    return attachment["content"]
+
+
+def test_a_card_has_each_line_as_it_is():
+    failed = dict(CHANGE, state="failed", text="The run failed: [x](https://x)\n\n**a** <b>")
+    runs = [paragraph["inlines"][0] for paragraph in card(CHANGE, failed)["body"]]
+    assert [run["text"] for run in runs] == [CHANGE["text"], "The run failed: [x](https://x)", "**a** <b>"]
+    assert [run.get("color") for run in runs] == [None, "attention", "attention"]
+
+
+def test_a_card_may_be_formatted_by_a_template():
+    assert card(CHANGE, template="**Azure**")["body"] == [{"type": "TextBlock", "wrap": True, "text": "**Azure**"}]
+
+
+def test_a_card_is_not_longer_than_teams_takes():
+    body = card(*[dict(CHANGE, text=f"{number} {'ö' * 200}") for number in range(500)])["body"]
+    assert body[-1]["inlines"][0]["text"] == f"... and {500 - len(body) + 1} more" and body[0]["inlines"][0]["text"].startswith("0 ")
+    for long in ("\U0001f600" * 100_000, "x" * 100_000):
+        assert card(dict(CHANGE, text=long))["body"][0]["inlines"][0]["text"].endswith(" ...")
+        assert card(CHANGE, template=long)["body"][0]["text"].endswith(" ...")
 
 
 @pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "größe \U0001f600", "a\nb: [c]\t'\"\\", "\x7f\x85\u2028", "\ud800"])
@@ -220,6 +260,13 @@ def test_a_webhook(tmp_path):
         assert sent(tmp_path, hook(receiver.url)) == []
         (request,) = receiver.posted()
     assert request["headers"]["X-Token"] == "s" and json.loads(request["body"]) == {"text": "größe"}
+
+
+def test_teams_gets_each_message_once(tmp_path):
+    """Its workflows answer 202, not 200."""
+    with TeamsWorkflow() as teams:
+        assert sent(tmp_path, message({"type": "teams", "webhook": teams.url}, notification([CHANGE]))) == []
+        assert len(teams.seen) == len(teams.cards) == 1 and teams.failed == []
 
 
 def test_a_webhook_that_refuses_is_asked_twice_and_does_not_stop_the_next(tmp_path):
