@@ -52,6 +52,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
+html_use_index = False  # it would have a few variables of the environment and nothing else
 html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": ""}
 
 CHILDREN = {
@@ -117,8 +118,22 @@ def without_source(app, pagename, templatename, context, doctree):
         context["theme_source_repository"] = ""
 
 
+def mark_breaks(app, pagename, templatename, context, doctree):
+    """Marks where a long name may be broken, which is after a sign that joins its words, and where an option must not be. site.css does the rest."""
+
+    def marked(name):
+        option, rest = re.match(r"(-+\w+)?(.*)", name[0], re.DOTALL).groups()
+        rest = re.sub(r"(?<=\w[_:=-])(?=\w)|(?<=\w\.)(?=\d|\w{4})", "<wbr>", rest)  # not before the end of a file's name
+        rest = re.sub(r"(?<=\w/)(?=\w)", '<wbr class="path">', rest)
+        return f'<span class="option">{option}</span>{rest}' if option else rest
+
+    if "body" in context:
+        context["body"] = re.sub(r'(?:(?<=<span class="pre">)|(?<=<h1>))[^<]+', marked, context["body"])
+
+
 def setup(app):
     app.connect("source-read", add_children)
     app.connect("html-page-context", without_source)
+    app.connect("html-page-context", mark_breaks)
     app.connect("missing-reference", ansible_page)
     app.add_directive("mermaid", Mermaid)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import shutil
 import urllib.parse
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from tests.support import browser
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
 
 SITE = BUILD / "site"
@@ -21,11 +23,15 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Page(HTMLParser):
-    """C(ids): the anchors. C(links): where it leads. C(loads): what a browser fetches to show it. C(text): what a reader sees."""
+    """C(ids): the anchors. C(links): where it leads. C(loads): what a browser fetches to show it. C(text): what a reader sees.
+
+    C(headings): their levels, from above to below. C(mute): pictures without words for those who cannot see them.
+    """
 
     def __init__(self, path):
         super().__init__()
         self.ids, self.links, self.loads, self.text, self.title = set(), [], [], [], ""
+        self.headings, self.mute = [], []
         self._within = []
         self.feed(path.read_text(encoding="utf-8"))
         self.text = "".join(self.text)
@@ -34,6 +40,10 @@ class Page(HTMLParser):
         given = dict(attrs)
         self._within = [*self._within, tag] if tag in ("script", "style", "title") else self._within
         self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+            self.headings.append(int(tag[1]))
+        elif tag == "img" and not given.get("alt"):
+            self.mute.append(given.get("src"))
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         elif tag == "link" and set(given["rel"].split()) & {"stylesheet", "icon", "preload", "prefetch"}:
@@ -122,3 +132,22 @@ def test_no_title_is_that_of_another_page(pages):
     for page, found in pages.items():
         titles.setdefault(found.title.strip(), []).append(str(page.relative_to(SITE)))
     assert {title: found for title, found in titles.items() if len(found) > 1} == {}
+
+
+def test_headings_leave_out_no_level_and_pictures_have_words(pages):
+    for page, found in pages.items():
+        steps = list(zip([0, *found.headings], found.headings))
+        assert all(later <= former + 1 for former, later in steps) and found.headings.count(1) <= 1, (page, found.headings)
+        assert found.mute == [], page
+
+
+@pytest.mark.skipif(not browser.program(), reason="no browser: apt-get install chromium")
+def test_on_a_phone_nothing_is_cut_off_and_all_text_can_be_read_light_and_dark(pages):
+    script = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
+    wrong = []
+    with browser.Browser() as chromium:
+        for page in pages:
+            for dark in (False, True):
+                chromium.open(page.as_uri(), browser.PHONE, dark)
+                wrong += [(str(page.relative_to(SITE)), "dark" if dark else "light", what) for what in chromium.run(script)]
+    assert wrong == []

@@ -192,8 +192,8 @@ class HostObservation:
         return not (self.ended or self.rested)
 
     def seen_at(self, now: float) -> float:
-        """When the host's clock showed C(time)."""
-        return now if self.is_new or self.at is None else self.at + self.age
+        """When the host's clock showed C(time): in an earlier pass, if acts have completed a look of that pass."""
+        return now if self.at is None else self.at + self.age
 
     @property
     def is_silent(self) -> bool:
@@ -216,8 +216,7 @@ class MachineObservation:
 
     def seen_at(self, now: float) -> float:
         """When the machine's clock showed the time that the look returned."""
-        at: float = self.result.get("at", now)
-        return now if self.is_new else at
+        return float(self.result.get("at", now))
 
     @property
     def looked_at(self) -> float | None:

@@ -84,8 +84,12 @@ def end(story: Story, finished: bool, failed: bool, messages: Iterable[str]) -> 
 
 
 def held_since(name: str, passed: Pass, memory: Json) -> dict[str, float]:
-    """Per event for which a host is out, since when it is. The plan also remembers the events that are over."""
-    unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED and name in told["hosts"]}
+    """Per event for which a host is out, since when it is. The plan also remembers the events that are over, and an event lasts until its last host is back."""
+    unfinished = {
+        told["event_id"].lower()
+        for told in passed["events"]
+        if told["outcome"] == UNFINISHED and told["hosts"].get(name, {}).get("state", "restored") not in SERVING
+    }
     known = ((memory.get("hosts") or {}).get(name) or {}).get("held_since") or {}
     return {key: since for key, since in known.items() if key in unfinished}
 

@@ -81,6 +81,24 @@ def test_the_whole_life_of_an_event():
     assert report["run"]["finished"] and not report["run"]["failed"]
 
 
+def test_a_host_that_is_back_before_the_others_of_its_event_is_out_no_more():
+    site = Told(hosts=2, min_in_service=0)
+    site.announce("e1", "web1", "web2")
+    site.until(lambda _outcome: site.posted)
+    site.start("e1")
+    site.go()
+    site.go()
+    site.over("e1")
+    site.refuse["web2", "restore_service"] = "the balancer does not answer"
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restored")
+    site.announce("e2", "web1")
+    site.until(lambda _outcome: len(site.posted) == 2)
+    web1, web2 = site.report()["hosts"]
+    first, second = web1["out"]
+    assert first["until"] < second["from"] and second["until"] is None
+    assert [span["until"] for span in web2["out"]] == [None]
+
+
 def test_a_reason_that_differs_only_in_numbers_is_told_once():
     site = Told()
     site.announce("e1", "web1")
