@@ -11,7 +11,6 @@ beside each change.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -22,9 +21,8 @@ import pytest
 
 from tests.chaos import killer
 from tests.chaos.stage import read_trace
-from tests.support import consul, redis_sentinel
+from tests.support.cluster_members import KINDS
 from tests.support.cluster_site import NEEDED, ClusterSite
-from tests.support.site import wait_until
 
 KILLS = 26
 # Seconds for all runs of a case, and for one of them.
@@ -35,82 +33,7 @@ pytestmark = [*NEEDED, pytest.mark.long, pytest.mark.timeout(3 * CASE_LIMIT + 12
 SEED = os.environ.get("CHAOS_SEED", "1")
 
 
-class OfRedis:
-    needed = redis_sentinel.NEEDED
-    step = {"name": "cache", "type": "redis"}
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-        self.nodes = cluster.nodes
-
-    @staticmethod
-    def started(folder):
-        return contextlib.closing(redis_sentinel.Sentinels(folder))
-
-    def chosen(self):
-        """The master, which has a role to hand over."""
-        return self.cluster.master().name
-
-    def state(self):
-        self.cluster.await_whole()
-        return {name: node.priority for name, node in self.nodes.items()}
-
-    @staticmethod
-    def reboot(site, name):
-        site.reboot(name)
-
-    @contextlib.contextmanager
-    def clients(self):
-        # The numbers begin anew in each case.
-        self.cluster.master().ask("DEL", "written")
-        writers = redis_sentinel.Writers(self.cluster, pause=0.03)
-        try:
-            yield
-            before = len(writers.acknowledged)
-            wait_until(lambda: len(writers.acknowledged) > before + 50, 30, "writes are acknowledged")
-        finally:
-            writers.stop()
-        assert writers.lost() == []
-
-
-class OfConsul:
-    needed = consul.NEEDS
-    step = {"name": "discovery", "type": "consul"}
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-        self.nodes = {name: cluster[name] for name in ("web1", "web2")}
-
-    @staticmethod
-    def started(folder):
-        return consul.Consul(folder)
-
-    @staticmethod
-    def chosen():
-        return "web1"
-
-    def state(self):
-        self.cluster.settled()
-        return {agent.name: agent.reason() for agent in self.cluster}
-
-    def reboot(self, site, name):
-        web = self.cluster[name].web
-        web.status = 500
-        site.reboot(name)
-        self.cluster.settled(set(self.cluster.agents) - {name})
-        web.status = 200
-
-    @contextlib.contextmanager
-    def clients(self):
-        with consul.Clients(self.cluster, "web3") as clients:
-            yield
-        assert clients.failed == [] and clients.answered
-
-
-KINDS = {"redis": OfRedis, "consul": OfConsul}
-
-
-@pytest.fixture(name="members", scope="module", params=[pytest.param(name, marks=kind.needed) for name, kind in KINDS.items()])
+@pytest.fixture(name="members", scope="module", params=[pytest.param(name, marks=list(kind.needed)) for name, kind in KINDS.items()])
 def start_members(request, tmp_path_factory):
     kind = KINDS[request.param]
     with kind.started(tmp_path_factory.mktemp(request.param)) as cluster:
