@@ -23,6 +23,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
+import time
 
 from tests.support import consul, kubernetes, pacemaker, patroni, rabbitmq, redis_sentinel, slurm
 from tests.support.nodes import NODES, until
@@ -253,6 +254,14 @@ class OfPatroni(Members):
         self.cluster.await_whole()
         return self.cluster.settings()
 
+    def reboot(self, site, name):
+        """Its power is lost. A leader that is shut down in an orderly way would hand over by itself."""
+        assert self.cluster.leader() != name, f"{name} goes down, and it is the leader"
+        self.nodes[name].end()
+        site.boot(name)
+        time.sleep(1)
+        self.nodes[name].start()
+
     @contextlib.contextmanager
     def clients(self):
         writers = patroni.Writers(self.cluster)
@@ -283,6 +292,10 @@ class OfRabbitMQ(Members):
     def state(self):
         self.cluster.settled(120)
         return {name: (node.is_out(), node.queues()) for name, node in self.nodes.items()}
+
+    def reboot(self, site, name):
+        assert self.nodes[name].leads() == 0, f"{name} goes down, and it leads queues"
+        super().reboot(site, name)
 
     @contextlib.contextmanager
     def clients(self):
@@ -349,6 +362,11 @@ class OfKubernetes(Members):
         until(lambda: (self.cluster.ready("cart"), self.cluster.ready("db")) == (3, 2))
         nodes = {name: self.cluster.node(name) for name in self.cluster.nodes}
         return {name: (node["spec"], node["metadata"]["annotations"], node["metadata"]["labels"]) for name, node in nodes.items()}
+
+    def reboot(self, site, name):
+        left = [pod for pod in self.cluster.pods_on(name) if pod.startswith(("cart", "db"))]
+        assert left == [], f"{name} goes down, and these pods run there: {left}"
+        super().reboot(site, name)
 
     @contextlib.contextmanager
     def clients(self):
