@@ -4,7 +4,8 @@
 
 """Plays one case again and says what the observer finds: python -m tests.chaos.replay '{"scenario": "reboot", ...}'.
 
-With a file's name instead it judges the record in that file once more. Everything is kept in build/chaos/replay.
+With a file's name instead it judges the record in that file once more. Everything is kept in build/chaos/replay. A case of a member of a cluster has no record:
+it says what was lost or left behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.chaos import clusters
 from tests.chaos.killer import FOLDER, Case
 from tests.chaos.observer import judge
 from tests.chaos.stage import play
@@ -26,7 +28,11 @@ def main():
         os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin", "/sbin"])
         folder = FOLDER / "replay"
         shutil.rmtree(folder, ignore_errors=True)
-        record = play(Case(**json.loads(told)), folder)
+        case = Case(**json.loads(told))
+        if clusters.kind_of(case.scenario):
+            print("the run was killed" if clusters.replay(case, folder) else "the run was over before the kill", "nothing is lost or left behind", sep="\n")
+            return 0
+        record = play(case, folder)
         (folder / "record.json").write_text(json.dumps(record), encoding="utf-8")
     else:
         record = json.loads(Path(told).read_text(encoding="utf-8"))

@@ -27,8 +27,7 @@ class SlurmBed(Bed):
 
     def shown(self, name="web1"):
         """State and reason, as the controller keeps them."""
-        said = self.cluster["ctl"].must("scontrol", "show", "node", name, "--oneliner")
-        return self.cluster.state(name), said.partition(" Reason=")[2].partition(" [")[0].strip()
+        return self.cluster.state(name), self.cluster.reason(name)
 
 
 @pytest.fixture(name="cluster", scope="module")

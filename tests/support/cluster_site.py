@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ NEEDED = [
 # Python as it runs on a host whose boot id is in a file.
 INTERPRETER = """\
 #!/bin/sh
-exec unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"' {boot} {python} "$@"
+exec env {surroundings} unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"' {boot} {python} "$@"
 """
 # A call within the collection kills the process. What is left is what a SIGKILL there leaves.
 KILLED = """
@@ -67,7 +68,10 @@ def run_killed(name, arguments, module, method, text="", after=False):
 
 
 class ClusterSite(Site):
-    """``nodes`` are the members of the cluster by the names of the hosts: each can ``stop`` and ``start``. ``step`` are the options that all share."""
+    """``nodes`` are the members of the cluster by the names of the hosts: each can ``stop`` and ``start``. ``step`` are the options that all share.
+
+    A node may have ``surroundings``, the environment of whatever runs on its host, and ``booted``, which is told the boot id at each boot.
+    """
 
     def __init__(self, folder, nodes, variables=None, **step):
         super().__init__(folder, names=tuple(nodes))
@@ -75,7 +79,8 @@ class ClusterSite(Site):
         hosts = {}
         for name, node in nodes.items():
             interpreter = folder / f"python-{name}"
-            interpreter.write_text(INTERPRETER.format(boot=self._boot(name), python=sys.executable))
+            surroundings = " ".join(shlex.quote(f"{key}={value}") for key, value in getattr(node, "surroundings", {}).items())
+            interpreter.write_text(INTERPRETER.format(surroundings=surroundings, boot=self._boot(name), python=sys.executable))
             interpreter.chmod(0o755)
             self.boot(name)
             hosts[name] = {"ansible_python_interpreter": str(interpreter), "drain_host_steps": [dict(step, **node.options)]}
@@ -87,7 +92,10 @@ class ClusterSite(Site):
 
     def boot(self, name):
         """The host has another boot from now on."""
-        self._boot(name).write_text(f"{uuid.uuid4()}\n")
+        boot_id = str(uuid.uuid4())
+        self._boot(name).write_text(boot_id + "\n")
+        if hasattr(self.nodes[name], "booted"):
+            self.nodes[name].booted(boot_id)
 
     def reboot(self, name):
         """A host goes down in an orderly way, as when Azure reboots it, and comes up again."""

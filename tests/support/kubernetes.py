@@ -130,6 +130,12 @@ class Cluster:
             self.nodes[name]["spec"].pop("unschedulable", None)
             self.touch(name)
 
+    def booted(self, name, boot_id):
+        """Its kubelet reports another boot."""
+        with self._lock:
+            self.nodes[name]["status"]["nodeInfo"]["bootID"] = boot_id
+            self.touch(name)
+
     def set_ready(self, name, ready):
         with self._lock:
             self.nodes[name]["status"]["conditions"][1]["status"] = "True" if ready else "Unknown"
@@ -210,9 +216,12 @@ class Cluster:
     def _of(self, namespace, app):
         return [made for (place, _name), made in self.pods.items() if place == namespace and made["object"]["metadata"]["labels"]["app"] == app]
 
-    @staticmethod
-    def _is_ready(made):
-        return made["gone_at"] is None and made["object"]["status"]["phase"] == "Running" and made["ready_at"] <= time.monotonic()
+    def _is_ready(self, made):
+        if made["gone_at"] is not None or made["object"]["status"]["phase"] != "Running" or made["ready_at"] > time.monotonic():
+            return False
+        # If a node is not ready, none of its pods is.
+        node = self.nodes.get(made["object"]["spec"].get("nodeName"))
+        return node is None or _is_node_ready(node)
 
     def _advance(self):
         now = time.monotonic()
@@ -229,7 +238,7 @@ class Cluster:
                 made["object"]["status"]["phase"], made["ready_at"] = "Running", now + self.starting
 
     def _free_node(self):
-        takes = [name for name, node in self.nodes.items() if not node["spec"].get("unschedulable") and node["status"]["conditions"][1]["status"] == "True"]
+        takes = [name for name, node in self.nodes.items() if not node["spec"].get("unschedulable") and _is_node_ready(node)]
         return min(takes, key=lambda name: len([1 for made in self.pods.values() if made["object"]["spec"].get("nodeName") == name]), default=None)
 
     def _replace(self, namespace, name, on=None, ready_at=None):
@@ -394,6 +403,10 @@ class Cluster:
                 raise Refusal(429, "TooManyRequests", message, [("DisruptionBudget", cause)], {"Retry-After": "10"})
 
 
+def _is_node_ready(node):
+    return node["status"]["conditions"][1]["status"] == "True"
+
+
 def _json_object(body):
     try:
         found = json.loads(body)
@@ -402,6 +415,34 @@ def _json_object(body):
     if not isinstance(found, dict):
         raise Refusal(400, "BadRequest", "the object provided is unrecognized")
     return found
+
+
+class Watch:
+    """How few pods of each workload that has a budget were ready at once, of all looks: one every C(pause) seconds."""
+
+    def __init__(self, cluster, pause=0.02):
+        self.least = {}
+        self._cluster, self._pause = cluster, pause
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self._ends.set()
+        self._thread.join(10)
+
+    def _run(self):
+        while not self._ends.wait(self._pause):
+            for (namespace, name), budget in self._cluster.budgets.items():
+                ready = self._cluster.ready(budget["app"], namespace)
+                self.least[name] = min(ready, self.least.get(name, ready))
+
+    def broken(self):
+        """The budgets that were not honoured."""
+        return [name for (_namespace, name), budget in self._cluster.budgets.items() if self.least[name] < budget["min_available"]]
 
 
 class _Server(http.server.ThreadingHTTPServer):

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from xml.etree import ElementTree
 
 from tests.support.nodes import Nodes, needs, until
@@ -77,6 +79,51 @@ class Cluster(Nodes):
         """How many resources run on each node, as that node says."""
         return {found.get("name"): int(found.get("resources_running")) for found in self.status(node).findall("./nodes/node")}
 
+    def places(self, node):
+        """The nodes on which each resource runs, as that node says."""
+        found = self.status(node).findall("./resources//resource")
+        return {resource.get("id"): [on.get("name") for on in resource.findall("node")] for resource in found}
+
+    def failures(self, node):
+        """What went wrong with resources, as the cluster remembers it."""
+        return [dict(failure.attrib) for failure in self.status(node).findall("./failures/failure")]
+
+    def settings(self, node):
+        """What the configuration says of the cluster, its nodes and their resources, as that node keeps it. What a node in standby has is here, too."""
+        return {scope: node.run("cibadmin", "--query", "--scope", scope).stdout for scope in ("crm_config", "nodes", "resources", "constraints")}
+
     def constraints(self, node):
         """The whole section of constraints, as the cluster keeps it."""
         return node.run("cibadmin", "--query", "--scope", "constraints").stdout
+
+
+class Watch:
+    """Where resources run, looked at again and again from a node of which others leave the power on."""
+
+    def __init__(self, cluster, node, pause=0.2):
+        self.looks = 0
+        self.twice = []
+        self.longest_gap = 0.0
+        self._cluster, self._node, self._pause = cluster, node, pause
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self._ends.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "crm_mon hangs"
+
+    def _run(self):
+        ran = {}
+        while not self._ends.wait(self._pause):
+            places, now = self._cluster.places(self._node), time.monotonic()
+            self.looks += bool(places)
+            self.twice += [(resource, nodes) for resource, nodes in places.items() if len(nodes) > 1]
+            for resource, nodes in places.items():
+                before = ran.setdefault(resource, now)
+                if nodes:
+                    self.longest_gap, ran[resource] = max(self.longest_gap, now - before), now

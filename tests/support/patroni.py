@@ -201,6 +201,13 @@ class Cluster:
     def leader(self):
         return next((name for name, member in self.members().items() if member["role"] == "leader"), None)
 
+    def settings(self):
+        """What an operator may have set: for all members, for each of them, and a switchover that is planned."""
+        first = next(iter(self.nodes.values()))
+        whole = json.loads(first.read("/cluster")[1])
+        tags = {member["name"]: member.get("tags") for member in whole["members"]}
+        return json.loads(first.read("/config")[1]), tags, whole.get("pause", False), whole.get("scheduled_switchover")
+
     def await_whole(self):
         """Until there is a leader, and every other member gets what is written there."""
         self._await(self._is_whole, "every member runs")

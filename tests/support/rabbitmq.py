@@ -47,6 +47,8 @@ class Node:
         self.name = name
         self.node = f"{name}@localhost"
         self.options = {"node": self.node}
+        # How the command line tools find it.
+        self.surroundings = cluster.environment
         self.port, self._between = free_port(), free_port()
         self.process = None
 
@@ -104,6 +106,10 @@ class Node:
 
     def is_out(self):
         return "true" in self.must("rabbitmqctl", "eval", "rabbit_maintenance:is_being_drained_local_read(node()).")
+
+    def queues(self):
+        """The names of all queues that it knows."""
+        return sorted(self.must("rabbitmqctl", "--quiet", "list_queues", "--no-table-headers", "name").split())
 
     def leads(self):
         """How many queues with a majority it leads."""
@@ -169,6 +175,14 @@ class RabbitMQ:
             if number == 0:
                 channel.queue_declare(PLAIN, durable=True)
             connection.close()
+
+    def empty(self):
+        """Throw all messages away."""
+        connection = next(iter(self)).connect()
+        channel = connection.channel()
+        for queue in QUORUM:
+            channel.queue_purge(queue)
+        connection.close()
 
     def settled(self, seconds=60):
         """Wait until all nodes serve, and all copies of the queues are there."""

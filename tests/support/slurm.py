@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from tests.support.nodes import Nodes, needs, until
 
 PROGRAMS = ("scontrol", "squeue")
@@ -72,6 +74,11 @@ class Cluster(Nodes):
         said = self["ctl"].run("scontrol", "show", "node", name, "--oneliner").stdout
         return said.partition(" State=")[2].split(" ")[0]
 
+    def reason(self, name):
+        """Why a node is drained or down, as the controller says; empty if nobody gave a reason."""
+        said = self["ctl"].must("scontrol", "show", "node", name, "--oneliner")
+        return said.partition(" Reason=")[2].partition(" [")[0].strip()
+
     def submit(self, seconds, name=None, *options):
         """Start a job that lasts. Returns its number."""
         words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, *([f"--nodelist={name}"] if name else [])]
@@ -81,3 +88,43 @@ class Cluster(Nodes):
         """Per job its state and its node."""
         lines = self["ctl"].must("squeue", "--noheader", "--format=%A %T %N", *options).splitlines()
         return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+class Submitter:
+    """A user who submits one short job after the other. Each writes into a file of its own when it begins and when it ends, with the name of its node."""
+
+    def __init__(self, cluster, folder, pause=0.7):
+        self.numbers = []
+        self._cluster, self._folder, self._pause = cluster, folder, pause
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        folder.mkdir()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self._ends.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "submitting hangs"
+
+    def submit(self, seconds, *options):
+        file = f"{self._folder}/$SLURM_JOB_ID"
+        script = f"echo begins on $(hostname) >> {file}; sleep {seconds}; echo ends on $(hostname) >> {file}"
+        words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, "--wrap", script]
+        self.numbers.append(self._cluster["ctl"].must(*words).strip())
+
+    def _run(self):
+        while not self._ends.wait(self._pause):
+            self.submit(1)
+
+    def not_done_once(self):
+        """What the jobs wrote that were not done exactly once, by their numbers. It waits until no job is left."""
+        until(lambda: self._cluster.jobs() == {}, 90)
+        written = {number: self._written(number) for number in self.numbers}
+        return {number: lines for number, lines in written.items() if [line.split()[0] for line in lines] != ["begins", "ends"]}
+
+    def _written(self, number):
+        path = self._folder / number
+        return path.read_text().splitlines() if path.exists() else []
