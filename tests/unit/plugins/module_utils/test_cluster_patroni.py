@@ -308,7 +308,7 @@ def test_a_refusal_is_told(answer, message):
         ({"username": "me"}, "password_file", "it is missing, and username needs it"),
         ({"password_file": "/etc/secret"}, "username", "it is missing, and password_file needs it"),
         ({"client_key": "/etc/key"}, "client_cert", "it is missing, and client_key needs it"),
-        ({"node": "db1"}, "", "node"),
+        ({"node": "db1"}, "node", "there is no such option, only "),
     ],
 )
 def test_a_mistake_in_the_options(options, option, problem):
