@@ -72,14 +72,14 @@ EXAMPLES = r"""
     ready_until: "{{ now().timestamp() + 30 }}"
   delegate_to: localhost
 
-- name: See on a VM of the same set what is to happen to the one that is silent
+- name: Ask another VM of the set which redeploy is announced for web_1 alone, which is silent
   graceful.azure.scheduled_events_info:
-    event_types: [Redeploy]
     event_statuses: [Scheduled]
+    query: "[?event_type == 'Redeploy' && resources == ['web_1']]"
   delegate_to: web2
   register: upcoming
 
-- name: Approve it with the managed identity of this machine
+- name: Approve that with the managed identity of this machine
   graceful.azure.azure_event_acknowledge:
     resource_id: "{{ scale_set_id }}"
     event_ids: "{{ upcoming.events | map(attribute='event_id') }}"
