@@ -50,6 +50,13 @@ def pytest_configure(config):
         config.option.markexpr = "not long"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    # ansible-test forks for every test. If it knew the next one, it would leave behind what a fixture has started for the whole file.
+    forked = item.config.pluginmanager.get_plugin("ansible_forked")
+    return forked and forked.pytest_runtest_protocol(item, None)
+
+
 @pytest.fixture
 def tmp_path(request, tmp_path):
     """Pytest's own, or one beside it where a module says OPEN_TO_ALL: every new session closes pytest's to other users."""

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.support.checkout import ROOT, checkout_files, must_pass
+from tests.support.processes import marked
 
 TARGETS = sorted(path.name for path in (ROOT / "tests" / "integration" / "targets").iterdir() if not path.name.startswith("setup_"))
 
@@ -78,6 +79,8 @@ def run_units(folder, programs, python, seconds):
     command = [programs / "ansible-test", "units", "--venv", "--requirements", "--python", python, "--color", "no"]
     path = os.pathsep.join([str(programs), path_of_real_pythons()])
     said = must_pass(*command, cwd=copy, env={"PATH": path}, timeout=seconds)
+    left = list(marked(str(folder)))
+    assert left == [], f"left behind: {left}"
     parts = re.split(r"^Unit test (\w+) with Python .*\n", said, flags=re.MULTILINE)[1:]
     return {part: int(re.search(r"^=+ (\d+) passed", told, re.MULTILINE).group(1)) for part, told in zip(parts[::2], parts[1::2], strict=True)}
 
