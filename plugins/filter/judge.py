@@ -20,12 +20,13 @@ options:
   _input:
     description:
       - What is judged. This is the name of a role, or one of V(approval_from_outside) (an approval without the host), V(drain_steps) (what is taken out
-        of duty, and in which order), V(events) (for which events a role acts), V(deadline) (until when) and V(rounds) (how a wait goes on).
+        of duty, and in which order), V(event_watcher) (what is wrong with the variables of that role), V(events) (for which events a role acts),
+        V(deadline) (until when) and V(rounds) (how a wait goes on).
       - The other arguments and the result depend on it. For a role, they are described in the file of that name in C(plugins/plugin_utils/_steps), those of
-        V(approval_from_outside) in C(approve_event.py) there. For V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), and for the others
-        C(plugins/plugin_utils/_steps/events.py).
+        V(approval_from_outside) in C(approve_event.py) there. For V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), for V(event_watcher)
+        C(plugins/plugin_utils/_watcher_setup.py), and for the others C(plugins/plugin_utils/_steps/events.py).
     type: str
-    choices: [load_balancer, drain_host, approve_event, approval_from_outside, restore_service, drain_steps, events, deadline, rounds]
+    choices: [load_balancer, drain_host, approve_event, approval_from_outside, restore_service, drain_steps, event_watcher, events, deadline, rounds]
     required: true
 """
 
@@ -49,6 +50,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
 
+
+def _event_watcher(given):
+    # No pass asks for it, so no pass loads it.
+    from ansible_collections.graceful.azure.plugins.plugin_utils._watcher_setup import mistakes
+
+    return mistakes(given)
+
+
 STEPS = {
     "load_balancer": load_balancer.progress,
     "drain_host": drain_host.progress,
@@ -56,6 +65,7 @@ STEPS = {
     "approval_from_outside": approve_event.progress_outside,
     "restore_service": restore_service.progress,
     "drain_steps": drain_steps,
+    "event_watcher": _event_watcher,
     "events": events_of_hold,
 }
 TIMES = {"deadline": deadline, "rounds": rounds}

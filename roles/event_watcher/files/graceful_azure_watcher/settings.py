@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import stat
-from urllib.parse import urlsplit
+
+from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AUTHS, TOKEN, mistakes_in
 
 from . import system
 
-RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
-TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
-TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
-AUTHS = {AWX: (TOKEN, HOST_CONFIG_KEY), EDA: (TOKEN, HMAC)}
 # Of a secret file: where the service manager puts credentials.
 CREDENTIAL = "credential:"
 SECRET_LIMIT = 4096
@@ -89,24 +85,9 @@ def find_mistakes(settings):
     mistakes = _text_mistakes(settings)
     if mistakes:
         return mistakes
-    if settings.action not in ACTIONS:
-        given = "is not given" if not settings.action else f"is {settings.action!r}"
-        mistakes.append(f"action {given}: it must be one of {', '.join(ACTIONS)}.")
-    for name in ("command", "fast_path", "fast_path_undo"):
-        if not _is_command(getattr(settings, name)):
-            mistakes.append(f"{name} must be a list of strings: a program and its arguments.")
-    if not _is_command(settings.fast_path_types) or set(settings.fast_path_types) - set(TYPES):
-        mistakes.append(f"fast_path_types must be a list of {', '.join(TYPES)}.")
-    if settings.action == RUN and not settings.command:
-        mistakes.append("action run needs command.")
-    if settings.fast_path_undo and not settings.fast_path:
-        mistakes.append("fast_path_undo is given, but no fast_path that it undoes.")
-    for name in ("command_timeout", "repeat"):
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 1:
-            mistakes.append(f"{name} must be a number of seconds from 1 up, not {value!r}.")
-    if settings.action in AUTHS:
-        mistakes += _network_mistakes(settings)
+    mistakes = mistakes_in(vars(settings))
+    if settings.action in AUTHS and settings.auth in AUTHS[settings.action]:
+        mistakes += _file_mistakes(settings)
     return mistakes
 
 
@@ -120,15 +101,9 @@ def _text_mistakes(settings):
     return mistakes
 
 
-def _is_command(value):
-    return isinstance(value, list) and all(isinstance(word, str) and word and "\0" not in word for word in value)
-
-
-def _network_mistakes(settings):
-    auths = AUTHS[settings.action]
-    if settings.auth not in auths:
-        return [f"auth is {settings.auth!r}: with action {settings.action} it must be one of {', '.join(auths)}."]
-    mistakes = url_mistakes(settings.action, settings.auth, settings.url)
+def _file_mistakes(settings):
+    """What is wrong with the files that an action over the network needs."""
+    mistakes = []
     if not settings.secret_file:
         mistakes.append(f"action {settings.action} needs secret_file, the file with its {settings.auth}.")
     elif settings.in_unit or not settings.secret_file.startswith(CREDENTIAL):
@@ -140,30 +115,6 @@ def _network_mistakes(settings):
     if settings.ca_file and not (os.access(settings.ca_file, os.R_OK) and os.path.isfile(settings.ca_file)):
         mistakes.append(f"ca_file {settings.ca_file} cannot be read.")
     return mistakes
-
-
-def url_mistakes(action, auth, url):
-    if not isinstance(url, str) or not url:
-        return [f"action {action} needs url."]
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        return [f"url {url!r} cannot be understood: {error}."]
-    if parts.username is not None or parts.password is not None:
-        # The URL itself is not shown: it has a password in it.
-        return ["url must not carry a user name or password."]
-    if parts.scheme not in ("https", "http") or not parts.hostname or port == 0 or not re.match(r"[!-~]+\Z", url) or parts.fragment:
-        return [f"url must be like https://awx.example.com/..., not {url!r}."]
-    if parts.scheme == "http" and auth != HMAC and not _is_loopback(parts.hostname):
-        return [f"url {url!r} would send the {auth} unencrypted: it must begin with https://."]
-    if action == AWX and (parts.query or not re.search(r"/job_templates/[^/]+/?\Z", parts.path)):
-        return [f"url must be that of a job template, like https://awx.example.com/api/v2/job_templates/7/, not {url!r}."]
-    return []
-
-
-def _is_loopback(host):
-    return host in ("localhost", "::1") or bool(re.match(r"127\.[0-9.]+\Z", host))
 
 
 def read_secret(path):
