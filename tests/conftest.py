@@ -52,7 +52,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    # ansible-test forks for every test. If it knew the next one, it would leave behind what a fixture has started for the whole file.
+    # ansible-test forks for each test. Unless each is the last one, a fork ends without stopping what a fixture has started for the whole file.
     forked = item.config.pluginmanager.get_plugin("ansible_forked")
     return forked and forked.pytest_runtest_protocol(item, None)
 

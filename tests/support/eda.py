@@ -10,7 +10,6 @@ import importlib.util
 
 from tests.support.checkout import BUILD, ROOT
 
-
 # Under ansible-test, the checkout itself lies in a folder of collections, where the plugins look for the collection.
 LINKED = BUILD / "collections" / "ansible_collections" / "graceful" / "azure"
 COLLECTION = LINKED if LINKED.exists() else ROOT

@@ -237,3 +237,34 @@ def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(
     told = PROVIDER.traffic(balancer, host, {}, {next_look.key: MachineObservation(next_look.key, result, None)}, None)
     assert (told.serves, told.places, told.helpless) == (False, (), helpless)
     assert told.unread[0].endswith(f": {next(iter(result.values()))}")
+
+
+def test_a_release_has_no_options_because_the_record_knows_what_was_changed():
+    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    (balancer,) = settings["web1"]["load_balancers"]
+    held = {"event_ids": ["E1"], "state": "present"}
+    (out,) = PROVIDER.acts(balancer, "out", held, {})
+    assert out == ("web1", "health_probe_hold", {"action": "file", "file": "/run/maintenance", "file_means": "out", **held})
+    released = {"event_ids": ["E1"], "state": "absent"}
+    (back,) = PROVIDER.acts(balancer, "in", released, {})
+    assert back == ("web1", "health_probe_hold", released)
+
+
+@pytest.mark.parametrize(
+    ("seen", "acted", "shows"),
+    [
+        ({"held_by": ["e1"]}, [{"held_by": ["E1"]}], True),
+        ({"held_by": []}, [{"held_by": ["E1"]}], False),
+        ({"held_by": ["e1", "e2"]}, [{"held_by": ["E1"]}], False),
+        # There is nothing to compare.
+        (None, [{"held_by": ["E1"]}], False),
+        ({"held_by": []}, [], False),
+    ],
+)
+def test_whether_a_look_shows_what_was_done(seen, acted, shows):
+    assert PROVIDER.shows({"answer": seen}, {"answers": acted}) is shows
+
+
+def test_how_a_record_is_shown():
+    record = {"subject": {"action": "file", "on": "/run/maintenance"}}
+    assert PROVIDER.shown(record)["held"] == "health_probe file /run/maintenance"
