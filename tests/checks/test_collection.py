@@ -63,7 +63,7 @@ def test_the_next_release_lists_what_is_new():
     assert len(claimed) > 40
     assert sorted(name for name, version in claimed if version > next_release) == []
     released = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text(encoding="utf-8"))["releases"]
-    assert released or {version for _, version in claimed} == {next_release}
+    assert released or {version for _name, version in claimed} == {next_release}
 
 
 def test_package(tmp_path):
