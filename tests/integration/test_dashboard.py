@@ -85,7 +85,8 @@ def test_no_panel_is_empty(site, watcher, tmp_path):
     ((row, _value),) = shown["Hosts that are out or wait"]["A"]
     assert row["host"] == "web1" and row["state"] in ("draining", "ready", "approved", "started", "restoring")
     states = {labels["state"]: max(values) for labels, values in shown["Hosts by state"]["A"]}
-    assert states["restored"] == 1 and states["needs_person"] == 0 and "in_service" not in states
+    # One host of each group.
+    assert states["restored"] == 2 and states["needs_person"] == 0 and "in_service" not in states
     over = {(labels["type"], labels["outcome"]): values[-1] for labels, values in shown["Events that are over, per day"]["A"]}
     # The first of its kind counts, too.
     assert over["Reboot", "completed"] == pytest.approx(RUNS, rel=0.2) and over["Reboot", "cancelled"] == 0
