@@ -41,8 +41,13 @@ IIS = {"sites": {"Shop": {"state": "Started"}, "Health": {"state": "Started"}}, 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _collections():
-    fetch_collections()
+def _collections(request):
+    try:
+        fetch_collections()
+    except PermissionError:
+        if not request.config.pluginmanager.has_plugin("ansible_forked"):
+            raise
+        pytest.skip("in a container of ansible-test, nothing can be written beside the tests, and nothing can be fetched")
 
 
 @pytest.fixture(autouse=True)
