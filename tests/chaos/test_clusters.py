@@ -19,7 +19,7 @@ import pytest
 from tests.chaos import killer
 from tests.chaos.clusters import CASE_LIMIT, play, scenario_of
 from tests.chaos.stage import read_trace
-from tests.support.cluster_members import KINDS
+from tests.support.cluster_members import KINDS, Lost
 from tests.support.cluster_site import NEEDED
 
 # There are 11 tasks to kill at, counting first and last occurrences; the others are turns. RabbitMQ has fewer, as each of its runs takes four times as long.
@@ -62,6 +62,13 @@ def start_one_after_the_other(tmp_path_factory):
     started = Started(tmp_path_factory.mktemp)
     yield started
     started.close()
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=KINDS[kind].needed) for kind in KINDS])
+def test_without_the_step_clients_lose_something(started, kind, tmp_path):
+    """Otherwise the cases below prove nothing."""
+    with pytest.raises(Lost), started.lent(kind) as members:
+        play(members, tmp_path / "0", graceful_azure_rules=[{"name": "at once", "action": "approve"}])
 
 
 @pytest.mark.parametrize(("kind", "number"), CASES)
