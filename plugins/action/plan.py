@@ -200,20 +200,22 @@ class ActionModule(ActionBase):
     @classmethod
     def _add_restored(cls, known, last, seen, acted):
         """Add observations of the hosts that were brought back. They were not looked at after that, but their acts returned the same."""
+        # Several hosts may have come back at the same balancer.
+        not_looked_at = {key for key, look in seen["balancers"].items() if look.get("rested") and look.get("holds") is not None}
         for name, facts in known.items():
             step = (last.get("hosts") or {}).get(name, {}).get("step")
             look = seen["hosts"][name]
             if not look.get("rested") or not acted.get(name, {}).get("restore_service", {}).get("done"):
                 continue
-            seen["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False)
+            seen["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False, by_acts=True)
             balancers = last["settings"][name]["load_balancers"]
             for act in (act for act in cls._acts(facts) if act["part"] == "balancer"):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, former in seen["balancers"].items():
-                    is_there = former.get("machine") == act["item"] and former.get("rested") and former.get("holds") is not None
+                    is_there = former.get("machine") == act["item"] and key in not_looked_at
                     now = provider.after_release(former, act, step["event_ids"]) if is_there else None
                     if now:
-                        seen["balancers"][key] = dict(now, rested=False)
+                        seen["balancers"][key] = dict(now, rested=False, by_acts=True)
 
     @staticmethod
     def _acts(facts):

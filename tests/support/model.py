@@ -273,7 +273,7 @@ class Model:
             if turn.get("unless_back") and (self.results[name].get("restore_service") or {}).get("done"):
                 # The modules that brought it back have told what a look would tell.
                 step = self.outcome["hosts"][name]["step"]
-                self.seen[name] = after_release(last, step["event_ids"], step["records"])
+                self.seen[name] = dict(after_release(last, step["event_ids"], step["records"]), by_acts=True)
                 return copy.deepcopy(self.seen[name])
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
                 return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])

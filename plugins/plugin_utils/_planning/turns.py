@@ -236,12 +236,13 @@ def _host_turns(
 def _told_by_acts(decided: Decided, acts: dict[str, Acts], machines: Machines) -> tuple[set[str], set[str]]:
     """The hosts that are brought back, and the machines of their balancers, that need no look: their acts return what a look would return.
 
-    This completes the look of this pass, so it needs one. If an act fails, the host is looked at all the same, and its balancers in the next pass.
+    This completes the look of this pass, so it needs one: otherwise a mistake in what the acts tell would never be seen. If an act fails, the host is
+    looked at all the same, and its balancers in the next pass.
     """
     hosts = decided.observed.hosts
-    back = {name for name in acts if decided.steps[name].role == "restore_service" and hosts[name].observation.is_new}
+    back = {name for name in acts if decided.steps[name].role == "restore_service" and hosts[name].observation.was_looked_at}
     on = {machine for name in back for machine, _todo in acts[name] if machine}
-    new = {machine: [known.is_new for known in machines.values() if known.result.get("machine") == machine] for machine in on}
+    new = {machine: [known.was_looked_at for known in machines.values() if known.result.get("machine") == machine] for machine in on}
     return back, {machine for machine in on if new[machine] and all(new[machine])}
 
 

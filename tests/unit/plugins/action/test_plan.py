@@ -212,6 +212,24 @@ class TestBroughtBack:
         ActionModule._add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
         return seen["hosts"]["web0"], seen["balancers"][machine + " /s"]
 
+    def test_two_at_the_same_balancer(self):
+        names = ["web0", "web1"]
+        told = {"backend": "www", "admin_state": "ready", "held_by": [], "condition": "none"}
+        told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
+        acts = {name: {"part": "balancer", "balancer": 0, "item": "lb1", "process": self.PROCESS, "servers": [dict(told, server=name)]} for name in names}
+        holds = [{"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": {"E1": {}}} for name in names]
+        servers = [dict(told, server=name, admin_state="drain", held_by=["E1"], condition="held") for name in names]
+        seen = {
+            "hosts": {name: {"rested": True, "at": 5.0, "holds": []} for name in names},
+            "balancers": {"lb1 /s": {"machine": "lb1", "rested": True, "process": self.PROCESS, "servers": servers, "holds": holds}},
+        }
+        known = {name: {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1"}, "acts": [acts[name]]}]}} for name in names}
+        step = {"role": "restore_service", "event_ids": ["E1"], "records": []}
+        last = {"hosts": {name: {"step": step} for name in names}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in names}}
+        ActionModule._add_restored(known, last, seen, {name: {"restore_service": {"done": True}} for name in names})
+        balancer = seen["balancers"]["lb1 /s"]
+        assert balancer["holds"] == [] and [server["admin_state"] for server in balancer["servers"]] == ["ready", "ready"]
+
     @pytest.mark.parametrize("machine", ["lb1", "lb 1"])
     def test_what_the_acts_tell_is_a_look(self, machine):
         host, balancer = self.seen(machine=machine)

@@ -109,6 +109,24 @@ def test_what_was_seen_of_a_host_that_came_back_does_not_become_newer_while_anot
     assert set(states) == {"restored"} and model.outcome["hosts"]["web2"]["state"] == "restoring"
 
 
+def test_acts_complete_a_look_and_not_what_other_acts_have_told():
+    """Otherwise nobody looks any more at what the first acts told wrongly."""
+    model = Model(hosts=2)
+    model.run.update(forks=5, sleep=1.0)
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    model.go()
+    model.over("e1")
+    model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+    assert model.turn("web1")["unless_back"]
+    look = model._look
+    model._look = lambda name: dict(copy.deepcopy(model.seen[name]), by_acts=True) if name == "web1" else look(name)
+    model.decide()
+    assert model.outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and "unless_back" not in model.turn("web1")
+
+
 def test_clients_that_came_while_a_look_was_ended_are_seen():
     """No balancer, a port that is counted, and a rule that begins late. News of another host end the look in which the client came."""
     model = Model(hosts=2, drain_host={"ports": [5432]}, load_balancer={"provider": "none"}, rules=[{"name": "late", "lead_time": 300.0}])
