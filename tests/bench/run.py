@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures, providers, responder, scale, watcher  # noqa: E402
+from tests.bench import cases, figures, providers, responder, scale, steps, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
@@ -65,6 +65,7 @@ PARTS = {
     **cases.CASES,
     "responder": responder.responder,
     "providers": providers.providers,
+    "steps": steps.steps,
 }
 
 
