@@ -107,11 +107,11 @@ def test_each_type_has_a_sight_and_a_peer():
 @pytest.mark.parametrize("path", sorted(steps.PEERS.glob("*.yml")), ids=lambda path: path.stem)
 def test_a_peer_uses_nothing_of_the_collection(path):
     (play,) = yaml.safe_load(path.read_text())
-    text = path.read_text() + "".join((steps.PEERS / "tasks" / name).read_text() for name in ("wait.yml", "approve.yml"))
+    text = path.read_text() + "".join((steps.PEERS.parent / "tasks" / name).read_text() for name in ("wait_for_event.yml", "approve_and_wait.yml"))
     assert not re.search(r"graceful\.azure\.", text)
     # It waits for its event first, and approves once.
-    assert play["tasks"][0]["ansible.builtin.import_tasks"] == "tasks/wait.yml"
-    assert [task for task in play["tasks"] if task.get("ansible.builtin.import_tasks") == "tasks/approve.yml"]
+    assert play["tasks"][0]["ansible.builtin.import_tasks"] == "../tasks/wait_for_event.yml"
+    assert [task for task in play["tasks"] if task.get("ansible.builtin.import_tasks") == "../tasks/approve_and_wait.yml"]
 
 
 def test_what_is_missing_for_a_type_is_told(monkeypatch):
