@@ -58,6 +58,14 @@ class TestTheList:
         assert groups_in([], []) == [] and [group["type"] for group in groups_in([], None)] == ["service"]
         assert "cluster_hold" not in modules_of([])
 
+    def test_its_module_is_packed_before_there_is_an_event(self):
+        model = model_of(hosts=3, watch=True)
+        model.go()
+        packed = [module for turns in model.outcome["turns"].values() for turn in turns for module in turn.get("prepare", ())]
+        assert packed.count("cluster_hold") == 1
+        # The former modules are still among them, each once.
+        assert set(modules_of([])) < set(packed) and len(set(packed)) == len(packed)
+
     @pytest.mark.parametrize(
         ("entry", "said"),
         [
@@ -200,7 +208,7 @@ class TestOneAfterTheOther:
         model.until(lambda outcome: out(model) == ["web1", "web2"])
 
     def test_hosts_without_a_cluster_do_not_wait(self):
-        model = model_of(hosts=3)
+        model = model_of(hosts=3, watch=True)
         model.settings["web3"]["drain_host"]["steps"] = []
         model.announce("e1", "web1")
         model.announce("e2", "web3")
