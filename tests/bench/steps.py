@@ -36,6 +36,8 @@ PEERS = HERE / "playbooks" / "steps"
 WATCHING = 2.0
 # Seconds after the start of the event in which the member must be seen drained: whoever approves is to have waited for it.
 EARLY = 2.0
+# Seconds for which the event stands when the member is up again. Azure's are minutes.
+SETTLED = 5.0
 
 
 def visible_at(simulator, event_id):
@@ -64,6 +66,7 @@ class Run:
                 self._until(process, lambda: sight.when("out", visible_at(simulator, event_id)), f"{name} is {sight.drained}", EARLY)
                 members.reboot(self.site, name)
                 sight.await_up()
+                time.sleep(SETTLED)
                 simulator.complete(event_id)
                 self._until(process, lambda: process.poll() is not None, "the playbook ends")
                 ended = time.time()
