@@ -116,6 +116,18 @@ class TestOut:
         assert bed.out(timeout=2.0, waiting=ring)["waiting_for"] == "it rings 1 more times"
         assert bed.out(timeout=2.0, waiting=ring)["done"]
 
+    def test_in_a_short_wait_it_asks_more_often(self, bed):
+        Bell.rings = 9
+
+        def ring():
+            Bell.rings -= 1
+
+        assert bed.out(timeout=1.0, waiting=ring)["waiting_for"] == "it rings 5 more times"
+        Bell.rings = 0
+        assert bed.out(timeout=1.0)["done"]
+        Bell.rings = 1
+        assert not bed.out(timeout=0.0, waiting=ring)["done"] and Bell.rings == 1
+
     def test_what_somebody_else_took_out_is_left_to_them(self, bed):
         Bell.flag, Bell.rings = "Quasimodo", 1
         result = bed.out()

@@ -47,10 +47,10 @@ class TestTheList:
             (["other"], False, "cluster"),
             (["shop"], True, "service"),
         ]
-        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 0, **hold}
+        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
         comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
-        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 0, **release}, {"type": "pacemaker", "timeout": 0, **release}]
+        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 1.0, **release}, {"type": "pacemaker", "timeout": 1.0, **release}]
 
     def test_of_a_type_that_the_settings_have_no_more(self):
         (group,) = groups_in([], ["cluster_pacemaker"])
