@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tests.bench import sights, steps
+from tests.bench import proven, sights, steps
 from tests.support.cluster_members import KINDS
 
 
@@ -120,3 +120,25 @@ def test_what_is_missing_for_a_type_is_told(monkeypatch):
     monkeypatch.setattr(steps, "NEEDED", [])
     rows = steps.steps(SimpleNamespace(folder=None), ("consul",))
     assert [(row["what"], row["ours"]) for row in rows[1:]] == [("consul", "not run: no consul: apt-get install consul")]
+
+
+def told_rows(kind, told):
+    return [dict(row, part="steps", at="2026-11-25T10:00:00Z") for row in steps.rows_of(kind, told)]
+
+
+def test_the_page_has_a_line_for_each_type():
+    rows = [{"part": "steps", "what": "the machine", "ours": "2 cores", "peer": "", "figures": {"machine": "2 cores"}, "at": "2026-11-24T10:00:00Z"}]
+    rows += told_rows("redis", {"ours": [run(1.0), run(2.0, longest_gap=1.5)], "peer": [run(4.0), run(5.0, lost=3)]})
+    rows += told_rows("consul", {"ours": [run(), run()], "peer": [run(), run()]})
+    rows += [{"part": "steps", "what": "slurm", "ours": "not run: no slurmctld", "peer": "", "at": "2026-11-25T10:00:00Z"}]
+    rows += [{"part": "reboot", "what": "other", "ours": "", "ok": False}]
+    text = proven.render_steps(rows)
+    assert text.startswith("Measured from 2026-11-24 to 2026-11-25 on 2 cores. Each figure is the median of 2 runs, with the range.")
+    assert "| `redis` | 1.5 s (1.0-2.0) | 4.5 s (4.0-5.0) | 1.0 s (1.0-1.0) |" in text
+    assert "| `redis` | writes | 0 of 200 | 3 of 200 | 1.5 s (1.5-1.5) |  |" in text
+    assert text.count("| `consul` |") == 2 and "other" not in text
+    assert text.endswith("- slurm: not run: no slurmctld")
+
+
+def test_the_page_has_its_marks():
+    assert proven.written_into(proven.STEPS_PAGE.read_text(), "new").count("new\n") == 1
