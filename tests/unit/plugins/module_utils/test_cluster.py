@@ -374,6 +374,14 @@ class TestTools:
         with pytest.raises(MemberError, match="The program no-such-program is not installed, or not in the PATH."):
             Tools().run(["no-such-program", "x"])
 
+    def test_programs_run_side_by_side(self, tmp_path):
+        # Each waits until the other one has begun.
+        script = "touch $0; for _try in $(seq 200); do [ -e $1 ] && echo there && exit 3; sleep 0.05; done"
+        first, second = str(tmp_path / "first"), str(tmp_path / "second")
+        outcomes = Tools().run_all([["sh", "-c", script, first, second], ["sh", "-c", script, second, first], ["no-such-program"]], 20)
+        assert outcomes[:2] == [(3, "there\n", "")] * 2
+        assert isinstance(outcomes[2], MemberError) and "no-such-program is not installed" in str(outcomes[2])
+
     def test_a_program_that_hangs_ends_with_all_that_it_started(self, tmp_path):
         began = time.monotonic()
         with pytest.raises(MemberError, match="`sh -c .*` did not end within 0.3 seconds."):
