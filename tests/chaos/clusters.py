@@ -30,10 +30,10 @@ def kind_of(scenario):
     return next((kind for kind in KINDS if scenario_of(kind) == scenario), None)
 
 
-def play(members, folder, case=None):
-    """See a Reboot through. Returns whether the first run was killed; fails if anything is lost, or left behind."""
+def play(members, folder, case=None, **variables):
+    """See a Reboot through. Returns whether the first run was killed; fails if anything is lost, or left behind. C(variables): more of all hosts."""
     folder.mkdir()
-    site = ClusterSite(folder, members.nodes, **members.step)
+    site = ClusterSite(folder, members.nodes, variables, **members.step)
     kill = {"task": case.task, "occurrence": case.occurrence, "delay": case.delay, "who": case.who} if case else None
     environment = {
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "plugins" / "callback"),
