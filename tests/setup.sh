@@ -200,7 +200,7 @@ case ${1:-} in
     demo) needed=("${demo[@]}") ;;
     bench)
         needed=("${demo[@]}" ssh=openssh-client sshd=openssh-server nginx=nginx-light)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}")
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" redis-server=redis-server redis-sentinel=redis-sentinel redis-cli=redis-tools)
         ;;
     test | long)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
@@ -213,10 +213,14 @@ case ${1:-} in
         ;;
     *) die "unknown part '$1': give none, demo, bench, test or long" ;;
 esac
-if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
+with_clusters=
+case ${1:-} in bench | long) with_clusters=yes ;; esac
+if [ $with_clusters ] && [ "$(id -u)" = 0 ]; then
     # The clusters of the drain steps.
     needed+=(patroni=patroni etcd=etcd-server corosync=corosync pacemakerd=pacemaker crm_mon=pacemaker-cli-utils)
     needed+=(slurmctld=slurmctld slurmd=slurmd scontrol=slurm-client munged=munge)
+fi
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # They read the metrics, evaluate the alerts and send them.
     needed+=(prometheus=prometheus prometheus-alertmanager=prometheus-alertmanager prometheus-node-exporter=prometheus-node-exporter)
     # A program of docs/your-own-drain-step.md. It does not start without a configuration.
@@ -229,7 +233,7 @@ case ${1:-} in
         [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || packages+=(libnginx-mod-stream)
         ;;
 esac
-if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
+if [ $with_clusters ] && [ "$(id -u)" = 0 ]; then
     # The same is true of these.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
     [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
@@ -240,7 +244,7 @@ if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
 fi
 install_packages "${packages[@]}"
 case ${1:-} in test | long) fetch_promtool ;; esac
-[ "${1:-}" != long ] || unpack_servers
+[ ! $with_clusters ] || unpack_servers
 case ${1:-} in
     demo) make_venv $for_demo ;;
     *) make_venv tests/requirements.txt ;;

@@ -40,9 +40,10 @@ class ActionModule(LookAction):
             for module in () if is_windows(self, task_vars) else turn.get("prepare", ()):
                 self._configure_module(f"graceful.azure.{module}", {}, task_vars)
         acts = self._act(turn, task_vars) if turn.get("acts") else []
-        failed = any(act.get("failed") or act.get("unreachable") for act in acts)
+        # If an act failed, or the last thing that was left on the host is done, there is nothing to wait for: the host was idle before its last steps.
+        at_once = any(act.get("failed") or act.get("unreachable") or act["part"] == "drained" for act in acts)
         is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)
-        result = self._look(turn, task_vars, failed) if "options" in turn and not is_back else {"changed": False}
+        result = self._look(turn, task_vars, at_once) if "options" in turn and not is_back else {"changed": False}
         if acts:
             result.update(acts=acts, changed=any(act.get("changed") for act in acts))
             for key in PASSED_ON:
@@ -76,19 +77,19 @@ class ActionModule(LookAction):
         done.extend(told)
         return told
 
-    def _look(self, turn, task_vars, failed):
+    def _look(self, turn, task_vars, at_once):
         args = self._task.args
         news = News(args["news"], args.get("known") or ()) if args.get("news") else None
         if "module" in turn:
             return self.look_at_balancer(PROVIDERS[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
         interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
         options = self._with_own("host_observation", turn["options"])
-        at_once = dict(options, wait=0.0)
-        result = self.look_at_host(at_once if failed else options, task_vars, news, turn, interval)
+        without_wait = dict(options, wait=0.0)
+        result = self.look_at_host(without_wait if at_once else options, task_vars, news, turn, interval)
         if not (result.get("ended") and turn.get("again")):
             return result
         # The look that was ended has written it.
-        return self.look_at_host(dict(at_once, journal={}), task_vars, news)
+        return self.look_at_host(dict(without_wait, journal={}), task_vars, news)
 
     def _with_own(self, module, args):
         """The options of a module, with the options that each machine has of its own."""

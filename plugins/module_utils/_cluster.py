@@ -104,6 +104,23 @@ class Tools:
                 _end(process)
             return code, _text(out), _text(err)
 
+    def run_all(self, commands: list[list[str]], seconds: float = CALL_SECONDS) -> list[tuple[int, str, str] | MemberError]:
+        """Run several programs side by side. Returns for each what ``run`` returns, or the error that it would raise."""
+        outcomes: list[tuple[int, str, str] | MemberError] = [MemberError("`%s` was not run." % argv[0]) for argv in commands]
+
+        def run_one(number: int) -> None:
+            try:
+                outcomes[number] = self.run(commands[number], seconds)
+            except MemberError as error:
+                outcomes[number] = error
+
+        threads = [threading.Thread(target=run_one, args=(number,)) for number in range(len(commands))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return outcomes
+
     def request(
         self, method: str, url: str, body: Any = None, headers: dict[str, str] | None = None, seconds: float = CALL_SECONDS, tls: ssl.SSLContext | None = None
     ) -> tuple[int, str]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    # Of a program: its exit code, its output and its errors; or why there is none.
+    Outcome = tuple[int, str, str] | MemberError
+
 # What the command line tools exit with: they do not know the command, or a check failed.
 USAGE, CHECK_FAILED = 64, 69
 # Counts the queues that the node leads, in all virtual hosts: those that the maintenance mode hands over. RabbitMQ itself finds them like this.
@@ -31,6 +34,11 @@ LEADERS = "length(rabbit_amqqueue:list_local_leaders())."
 BETWEEN_NODES = ("clustering", "clustering/ssl")
 # Where a listener of all addresses is found on the host itself.
 ANY = {"::": "::1", "0.0.0.0": "127.0.0.1"}
+# RabbitMQ's own checks, and what would become of the queues that they name.
+CHECKS = (
+    ("check_if_node_is_quorum_critical", "would lose their majority"),
+    ("check_if_node_is_mirror_sync_critical", "have no other mirror in sync"),
+)
 # Seconds for a command. Each starts a virtual machine of Erlang.
 SECONDS = 20.0
 
@@ -75,7 +83,10 @@ class RabbitMQ(Member):
         return "%s, process %s" % (boot_id, self._process)
 
     def spare(self, seen: Seen) -> str | None:
-        return self._others_stay(seen.member) or self._needed_for_queues(seen.member)
+        # Side by side: each command takes about a second until it asks.
+        asked = ("rabbitmqctl", "cluster_status"), *(("rabbitmq-diagnostics", check) for check, _why in CHECKS)
+        told = self.tools.run_all([[program, *self._node(), "--formatter", "json", command] for program, command in asked], SECONDS)
+        return self._others_stay(seen.member, told[0]) or self._needed_for_queues(seen.member, told[1:])
 
     def out(self, seen: Seen) -> None:
         self._run("rabbitmq-upgrade", "drain")
@@ -95,9 +106,9 @@ class RabbitMQ(Member):
             raise _nonsense("rabbitmqctl eval", "it is not the number of queues, but %r" % out[:80])
         return None if out == "0" else "%s quorum queue%s still led by %s" % (out, " is" if out == "1" else "s are", node)
 
-    def _others_stay(self, node: str) -> str | None:
-        """Whether enough other nodes run and are in no maintenance mode."""
-        status = self._json("rabbitmqctl", "cluster_status")
+    def _others_stay(self, node: str, told: Outcome) -> str | None:
+        """Whether enough other nodes run and are in no maintenance mode. ``told``: the state of the cluster."""
+        status = _object(_said(told, "rabbitmqctl", "cluster_status"), "rabbitmqctl cluster_status")
         try:
             nodes = [*status["disk_nodes"], *status.get("ram_nodes", ())]
             running, partitions = list(status["running_nodes"]), dict(status["partitions"])
@@ -117,14 +128,12 @@ class RabbitMQ(Member):
             return None
         return "without %s, %d of the %d nodes of the cluster would serve, and %d are needed" % (node, len(stay), len(nodes), needed)
 
-    def _needed_for_queues(self, node: str) -> str | None:
-        """Whether queues would be lost or stop without this node. RabbitMQ's own checks tell."""
-        for check, why in (
-            ("check_if_node_is_quorum_critical", "would lose their majority"),
-            ("check_if_node_is_mirror_sync_critical", "have no other mirror in sync"),
-        ):
-            command = ["rabbitmq-diagnostics", "--formatter", "json", *self._node(), check]
-            code, out, err = self.tools.run(command, SECONDS)
+    def _needed_for_queues(self, node: str, told: list[Outcome]) -> str | None:
+        """Whether queues would be lost or stop without this node. ``told``: what RabbitMQ's own checks said."""
+        for (check, why), outcome in zip(CHECKS, told):
+            if isinstance(outcome, MemberError):
+                raise outcome
+            code, out, err = outcome
             if code == 0 or code == USAGE and "mirror" in check:
                 # RabbitMQ has no mirrors from 4.0 on.
                 continue
@@ -137,16 +146,11 @@ class RabbitMQ(Member):
         return None
 
     def _json(self, program: str, command: str) -> dict[str, Any]:
-        found = _parsed(self._run(program, "--formatter", "json", command))
-        if not found:
-            raise _nonsense("%s %s" % (program, command), "it is no JSON object")
-        return found
+        return _object(self._run(program, "--formatter", "json", command), "%s %s" % (program, command))
 
     def _run(self, program: str, *words: str) -> str:
-        code, out, err = self.tools.run([program, *self._node(), *words], SECONDS)
-        if code:
-            raise MemberError("`%s %s` failed: %s." % (program, words[-1] if words[0] != "eval" else "eval", _told(err or out, code)))
-        return out
+        told = self.tools.run([program, *self._node(), *words], SECONDS)
+        return _said(told, program, words[-1] if words[0] != "eval" else "eval")
 
     def _node(self) -> list[str]:
         node = self.options.get("node")
@@ -163,6 +167,24 @@ def _parsed(out: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _said(told: Outcome, program: str, command: str) -> str:
+    """What a command printed. Raises an error if it failed."""
+    if isinstance(told, MemberError):
+        raise told
+    code, out, err = told
+    if code:
+        raise MemberError("`%s %s` failed: %s." % (program, command, _told(err or out, code)))
+    return out
+
+
+def _object(out: str, command: str) -> dict[str, Any]:
+    """The JSON object that a command printed. Raises an error if it is none."""
+    found = _parsed(out)
+    if not found:
+        raise _nonsense(command, "it is no JSON object")
+    return found
 
 
 def _nonsense(command: str, why: str) -> MemberError:

@@ -209,6 +209,8 @@ def argument_spec():
     )
 
 
+# How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
+LOOKS = 4
 REQUIRED_IF = [("state", "present", ("event_ids", "type", "name"))]
 
 
@@ -236,6 +238,8 @@ def run(params, check_mode, tools=None, store=None, types=None, clock=None):
         member = types[type_name](options, tools)
         member = DryMember(member) if check_mode else member
         driver = Members(member, store, request, type_name, name, options, tools.boot_id(), params["force"])
+        if params["timeout"] <= driver.pause:
+            driver.pause = params["timeout"] / LOOKS
         results.append(_continue(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
     waiting_for = [waiting for _engine, waiting in results if waiting]
     engines = [engine for engine, _waiting in results]

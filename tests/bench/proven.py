@@ -2,21 +2,23 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes the last run of the benchmark "providers" into docs/proven.md, between its two marks.
+"""Writes the last run of the benchmark "providers" into docs/proven.md, and that of "steps" into docs/drain-steps.md, each between two marks.
 
-make bench                                      or only  build/venv/bin/python tests/bench/run.py providers
+make bench                                      or only  build/venv/bin/python tests/bench/run.py providers steps
 build/venv/bin/python tests/bench/proven.py
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "bench" / "result.json"
 PAGE = ROOT / "docs" / "proven.md"
+STEPS_PAGE = ROOT / "docs" / "drain-steps.md"
 BEGIN, END = "<!-- begin of what tests/bench/proven.py writes -->", "<!-- end of what tests/bench/proven.py writes -->"
 HEAD = ("event", "requests", "failed", "longest pause", "out of service", "last new one", "without: requests", "failed", "longest pause", "out of service")
 # The provider that forwards connections counts these, the others requests.
@@ -49,8 +51,8 @@ def cells(row):
     return [*line, f"{control['requests']:,}", failed(control, apart), seconds(control["longest_pause"]), seconds(control["out"])]
 
 
-def table(lines):
-    return "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *lines])
+def table(lines, head=HEAD):
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])
 
 
 def render(rows):
@@ -71,12 +73,51 @@ def render(rows):
     return "\n\n".join(parts)
 
 
+TIMES = (("drained", "visible to drained"), ("back", "gone to back"), ("ended", "gone to the end"))
+STEPS_HEAD = ("type", *(f"{words}: {who}" for _figure, words in TIMES for who in ("the step", "by hand")))
+LOST_HEAD = ("type", "what clients count", "lost: the step", "by hand", "longest pause: the step", "by hand")
+
+
+def spread(values):
+    """The middle one and the range."""
+    return f"{statistics.median(values):.1f} s ({min(values):.1f}-{max(values):.1f})"
+
+
+def render_steps(rows):
+    """The part of the page on drain steps that the rows of a run make."""
+    rows = [row for row in rows if row["part"] == "steps"]
+    machines = {row["figures"]["machine"] for row in rows if "machine" in (row.get("figures") or {})}
+    figures = {(row["figures"]["type"], row["figures"]["figure"]): row["figures"] for row in rows if "type" in (row.get("figures") or {})}
+    kinds = list(dict.fromkeys(kind for kind, _figure in figures))
+    days = sorted({row["at"][:10] for row in rows})
+    rounds = sorted({len(found["ours"]) for (_kind, figure), found in figures.items() if figure == "drained"})
+    said = f"Measured {days[0] if days[0] == days[-1] else f'from {days[0]} to {days[-1]}'} on {', '.join(sorted(machines))}."
+    said += f" Each figure is the median of {' or '.join(map(str, rounds))} runs, with the range."
+    times = [[f"`{kind}`", *(spread(figures[kind, figure][who]) for figure, _words in TIMES for who in ("ours", "peer"))] for kind in kinds]
+    lost = [[f"`{kind}`", *lost_cells(figures[kind, "lost"]["runs"])] for kind in kinds]
+    parts = [said, table(times, STEPS_HEAD), table(lost, LOST_HEAD)]
+    missing = [f"- {row['what']}: {row['ours']}" for row in rows if row.get("ok") is False or "figures" not in row]
+    if missing:
+        parts += ["What is missing or was not as it should be:", "\n".join(missing)]
+    return "\n\n".join(parts)
+
+
+def lost_cells(runs):
+    """What was counted, what was lost of it, and for how long clients waited at most."""
+    cells = [runs["ours"][0]["what"]]
+    cells += [f"{sum(run['lost'] for run in runs[who])} of {sum(run['done'] for run in runs[who]):,}" for who in ("ours", "peer")]
+    for who in ("ours", "peer"):
+        gaps = [run["longest_gap"] for run in runs[who] if run["longest_gap"] is not None]
+        cells.append(spread(gaps) if gaps else "")
+    return cells
+
+
 def written_into(page, text):
     """The page with this text between its marks."""
     before, begin, rest = page.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{PAGE.name} lacks the marks {BEGIN!r} and {END!r}")
+        raise ValueError(f"the page lacks the marks {BEGIN!r} and {END!r}")
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 
@@ -85,10 +126,12 @@ def main():
         rows = json.loads(RESULT.read_text(encoding="utf-8"))["rows"]
     except FileNotFoundError:
         sys.exit("there is no build/bench/result.json: run make bench first")
-    if not any(row["part"] == "providers" for row in rows):
-        sys.exit("the last runs had no part 'providers': run  build/venv/bin/python tests/bench/run.py providers")
-    PAGE.write_text(written_into(PAGE.read_text(encoding="utf-8"), render(rows)), encoding="utf-8")
-    print("docs/proven.md")
+    for part, page, text_of in (("providers", PAGE, render), ("steps", STEPS_PAGE, render_steps)):
+        if any(row["part"] == part for row in rows):
+            page.write_text(written_into(page.read_text(encoding="utf-8"), text_of(rows)), encoding="utf-8")
+            print(page.relative_to(ROOT))
+        else:
+            print(f"the last runs had no part {part!r}: run  build/venv/bin/python tests/bench/run.py {part}", file=sys.stderr)
 
 
 if __name__ == "__main__":

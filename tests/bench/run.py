@@ -6,7 +6,7 @@
 
 Writes build/bench/result.json and a table. Parts can be named on the command line; without names all run, some
 fifty minutes, but for two that boot guests and last long: "kinds" takes an hour, "fast_path" twenty minutes.
-"providers" boots guests, too, for which it needs root; it takes half an hour.
+"providers" boots guests and "steps" starts clusters, for which they need root; each takes half an hour.
 What an earlier run wrote of other parts stays in the file.
 The peer is playbooks/handwritten.yml with community.general from the Python package "ansible".
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench import cases, figures, providers, responder, scale, watcher  # noqa: E402
+from tests.bench import cases, figures, providers, responder, scale, steps, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
@@ -65,6 +65,7 @@ PARTS = {
     **cases.CASES,
     "responder": responder.responder,
     "providers": providers.providers,
+    "steps": steps.steps,
 }
 
 

@@ -23,6 +23,15 @@ class ScriptedTools:
     def run(self, argv, seconds=10.0, env=None):
         return self._answer(" ".join(argv), (0, "", ""))
 
+    def run_all(self, commands, seconds=10.0):
+        outcomes = []
+        for argv in commands:
+            try:
+                outcomes.append(self.run(argv, seconds))
+            except MemberError as error:
+                outcomes.append(error)
+        return outcomes
+
     def request(self, method, url, body=None, headers=None, seconds=10.0, tls=None):
         self.bodies = [*getattr(self, "bodies", []), body]
         return self._answer(f"{method} {url}", None)

@@ -40,6 +40,14 @@ def _nothing(lost):
         raise Lost(lost)
 
 
+class Got:
+    """What clients got. C(what) they count, how many of these were C(done), which of them were C(lost), and for how many seconds at most they got nothing."""
+
+    def __init__(self, what):
+        self.what = what
+        self.done, self.lost, self.longest_gap = 0, [], None
+
+
 class Members(abc.ABC):
     """The members of one cluster that runs. C(cluster): what C(started) gave.
 
@@ -76,9 +84,16 @@ class Members(abc.ABC):
         """
         site.reboot(name)
 
-    @abc.abstractmethod
+    @contextlib.contextmanager
     def clients(self):
         """A context in which clients use the cluster. When it is left, it waits until they are served, and raises ``Lost`` if they have lost anything."""
+        with self.use() as got:
+            yield got
+        _nothing(got.lost)
+
+    @abc.abstractmethod
+    def use(self):
+        """The same, but it raises nothing: it gives a ``Got``, which is filled in when the context is left."""
 
 
 class OfRedis(Members):
@@ -100,17 +115,17 @@ class OfRedis(Members):
         return {name: node.priority for name, node in self.nodes.items()}
 
     @contextlib.contextmanager
-    def clients(self):
+    def use(self):
         # The numbers begin anew each time.
         self.cluster.master().ask("DEL", "written")
-        writers = redis_sentinel.Writers(self.cluster, pause=0.03)
+        writers, got = redis_sentinel.Writers(self.cluster, pause=0.03), Got("writes")
         try:
-            yield
+            yield got
             before = len(writers.acknowledged)
             wait_until(lambda: len(writers.acknowledged) > before + 50, 30, "writes are acknowledged")
         finally:
             writers.stop()
-        _nothing(writers.lost())
+        got.done, got.lost, got.longest_gap = len(writers.acknowledged), writers.lost(), writers.longest_gap
 
 
 class OfConsul(Members):
@@ -143,11 +158,12 @@ class OfConsul(Members):
         web.status = 200
 
     @contextlib.contextmanager
-    def clients(self):
+    def use(self):
+        got = Got("requests")
         with consul.Clients(self.cluster, "web3") as clients:
-            yield
-        _nothing(clients.failed)
+            yield got
         assert clients.answered
+        got.done, got.lost = sum(clients.answered.values()), clients.failed
 
 
 class _Apart:
@@ -206,14 +222,16 @@ class OfPacemaker(Members):
         super().reboot(site, name)
 
     @contextlib.contextmanager
-    def clients(self):
+    def use(self):
+        got = Got("looks at the resources")
         (other,) = set(self.nodes) - {self.chosen()}
         with pacemaker.Watch(self.cluster, self.cluster[other]) as watch:
-            yield
+            yield got
             looks = watch.looks
             until(lambda: watch.looks > looks + 1, 30)
-        _nothing(watch.twice + self.cluster.failures(self.cluster[other]))
-        assert watch.longest_gap < self.LONGEST_GAP
+        got.done, got.lost, got.longest_gap = watch.looks, watch.twice + self.cluster.failures(self.cluster[other]), watch.longest_gap
+        if got.longest_gap >= self.LONGEST_GAP:
+            got.lost.append(f"a resource ran nowhere for {got.longest_gap:.1f} s")
 
 
 class OfSlurm(Members):
@@ -243,14 +261,15 @@ class OfSlurm(Members):
         return {name: self.cluster.reason(name) for name in self.nodes}
 
     @contextlib.contextmanager
-    def clients(self):
+    def use(self):
         self._count += 1
+        got = Got("jobs")
         with slurm.Submitter(self.cluster, self._folder / f"jobs-{self._count}") as user:
             user.submit(self.LONG, f"--nodelist={self.chosen()}")
-            yield
+            yield got
             # The node gets jobs again.
             user.submit(1, f"--nodelist={self.chosen()}")
-        _nothing(user.not_done_once())
+        got.lost, got.done = list(user.not_done_once().items()), len(user.numbers)
 
 
 class OfPatroni(Members):
@@ -281,16 +300,16 @@ class OfPatroni(Members):
         self.nodes[name].start()
 
     @contextlib.contextmanager
-    def clients(self):
-        writers = patroni.Writers(self.cluster)
+    def use(self):
+        writers, got = patroni.Writers(self.cluster), Got("rows")
         try:
             wait_until(lambda: len(writers.acknowledged()) > 50, 60, "the writers write")
-            yield
+            yield got
             before = len(writers.acknowledged())
             wait_until(lambda: len(writers.acknowledged()) > before + 50, 60, "writes are acknowledged")
         finally:
             writers.stop()
-        _nothing(writers.lost())
+        got.done, got.lost, got.longest_gap = len(writers.acknowledged()), writers.lost(), writers.longest_gap()
 
 
 class OfRabbitMQ(Members):
@@ -316,13 +335,14 @@ class OfRabbitMQ(Members):
         super().reboot(site, name)
 
     @contextlib.contextmanager
-    def clients(self):
+    def use(self):
         self.cluster.empty()
+        got = Got("messages")
         with rabbitmq.Publisher(self.cluster) as publisher:
-            yield
+            yield got
             before = len(publisher.confirmed)
             wait_until(lambda: len(publisher.confirmed) > before + 50, 60, "messages are confirmed")
-        _nothing(publisher.missing())
+        got.done, got.lost, got.longest_gap = len(publisher.confirmed), sorted(publisher.missing()), publisher.longest_gap
 
 
 class _Kubelet:
@@ -386,11 +406,11 @@ class OfKubernetes(Members):
         super().reboot(site, name)
 
     @contextlib.contextmanager
-    def clients(self):
-        asked = len(self.cluster.requests)
+    def use(self):
+        asked, got = len(self.cluster.requests), Got("budgets")
         with kubernetes.Watch(self.cluster) as watch:
-            yield
-        _nothing(watch.broken())
+            yield got
+        got.done, got.lost = len(watch.least), watch.broken()
         assert {status for _method, _path, status in self.cluster.requests[asked:]} <= self.ANSWERS
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from tests.support.nodes import Nodes, needs, until
 
-PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "corosync-quorumtool")
+PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "crm_attribute", "corosync-quorumtool")
 NEEDS = needs("corosync", "pacemakerd", *PROGRAMS, packages="pacemaker pacemaker-cli-utils corosync")
 FOLDERS = ("/etc/corosync", "/var/lib/corosync", "/var/lib/pacemaker", "/var/log")
 # The cluster begins with it. Otherwise its first node would wait for 20 s before it leads.

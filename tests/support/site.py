@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -68,13 +69,14 @@ class Site:
         everybody = {**LOCAL, "ansible_python_interpreter": self.python}
         write_inventory(self.inventory, hosts, self.haproxy.socket, machines, variables, everybody)
 
-    def start(self, playbook, *arguments, **variables):
-        command = [self.program, "-i", str(self.inventory), f"graceful.azure.{playbook}", *arguments]
+    def start(self, playbook, *arguments, log=None, **variables):
+        """Start a playbook of the collection, or that of a path. C(log): a file for what it prints, which is kept for ``finish`` otherwise."""
+        name = playbook if os.sep in playbook else f"graceful.azure.{playbook}"
+        command = [self.program, "-i", str(self.inventory), name, *arguments]
         command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": 60}, **variables))]
         environment = dict(os.environ, ANSIBLE_SHOW_CUSTOM_STATS="1", **ansible_settings(self.folder))
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True
-        )
+        with log.open("w", encoding="utf-8") if log else contextlib.nullcontext(subprocess.PIPE) as stdout:
+            process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True)
         self.processes.append(process)
         return process
 

@@ -12,6 +12,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIN
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
+FOLLOWED = 1.0
+"""Seconds for which a step of a pass follows what it began. A cluster often needs no longer, and the next pass comes later. All hosts wait for it."""
+
 
 class Cluster(Kind):
     module = "cluster_hold"
@@ -43,7 +46,7 @@ class Cluster(Kind):
 
     def acts(self, group: StepGroup, hold: Options) -> Options:
         (step,) = group["steps"] or [None]
-        args = dict({"type": self.name, "timeout": 0}, **hold)
+        args = dict({"type": self.name, "timeout": FOLLOWED}, **hold)
         if group["names"]:
             args["name"] = step["name"]
         if hold.get("state") == "present":

@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.approve_event import act_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ended
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Acts, Json, Options, StepGroup, StepJson
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Acts, DrainStep, Json, Options, StepGroup, StepJson
 
 APPROVING = 5.0
 """Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
@@ -54,10 +54,11 @@ def _needs_role(values: Json) -> bool:
     return of_balancers or bool(restore.get("before") or restore.get("after")) or _of_steps([*groups_out(steps), *groups_in(steps)], {}) is None
 
 
-def modules_of(balancers: Iterable[Balancer]) -> list[str]:
-    """The modules that most steps run. C(balancers): pairs of a provider and its settings."""
+def modules_of(balancers: Iterable[Balancer], steps: Iterable[DrainStep] = ()) -> list[str]:
+    """The modules that most steps run. C(balancers): pairs of a provider and its settings. C(steps): the drain steps of the hosts."""
     found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {}) or ()}
-    return sorted(found | {kind.module for kind in KINDS.values() if kind.common} | {"approval_hold", "task_hold", "wait_for_answer"})
+    found |= {KINDS[step["type"]].module for step in steps} | {kind.module for kind in KINDS.values() if kind.common}
+    return sorted(found | {"approval_hold", "task_hold", "wait_for_answer"})
 
 
 def _act(part: str, module: str, **args: Any) -> Act:

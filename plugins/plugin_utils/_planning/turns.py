@@ -151,7 +151,8 @@ def _prepared(observed: Observed, groups: _Groups) -> dict[str, list[str]]:
         return {}
     # For a host that was never reached, Ansible would first connect to find its Python.
     hosts = [host for host in observed.hosts.values() if host.observation.reached]
-    modules = modules_of([balancer for host in hosts for balancer in host.balancers])
+    steps = [step for host in hosts for step in host.settings.drain_host.steps]
+    modules = modules_of([balancer for host in hosts for balancer in host.balancers], steps)
     return {host.name: modules[number :: len(hosts)] for number, host in enumerate(hosts)}
 
 

@@ -116,6 +116,18 @@ class TestOut:
         assert bed.out(timeout=2.0, waiting=ring)["waiting_for"] == "it rings 1 more times"
         assert bed.out(timeout=2.0, waiting=ring)["done"]
 
+    def test_in_a_short_wait_it_asks_more_often(self, bed):
+        Bell.rings = 9
+
+        def ring():
+            Bell.rings -= 1
+
+        assert bed.out(timeout=1.0, waiting=ring)["waiting_for"] == "it rings 5 more times"
+        Bell.rings = 0
+        assert bed.out(timeout=1.0)["done"]
+        Bell.rings = 1
+        assert not bed.out(timeout=0.0, waiting=ring)["done"] and Bell.rings == 1
+
     def test_what_somebody_else_took_out_is_left_to_them(self, bed):
         Bell.flag, Bell.rings = "Quasimodo", 1
         result = bed.out()
@@ -361,6 +373,14 @@ class TestTools:
     def test_a_missing_program(self):
         with pytest.raises(MemberError, match="The program no-such-program is not installed, or not in the PATH."):
             Tools().run(["no-such-program", "x"])
+
+    def test_programs_run_side_by_side(self, tmp_path):
+        # Each waits until the other one has begun.
+        script = "touch $0; for _try in $(seq 200); do [ -e $1 ] && echo there && exit 3; sleep 0.05; done"
+        first, second = str(tmp_path / "first"), str(tmp_path / "second")
+        outcomes = Tools().run_all([["sh", "-c", script, first, second], ["sh", "-c", script, second, first], ["no-such-program"]], 20)
+        assert outcomes[:2] == [(3, "there\n", "")] * 2
+        assert isinstance(outcomes[2], MemberError) and "no-such-program is not installed" in str(outcomes[2])
 
     def test_a_program_that_hangs_ends_with_all_that_it_started(self, tmp_path):
         began = time.monotonic()

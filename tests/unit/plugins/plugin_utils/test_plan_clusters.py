@@ -47,16 +47,24 @@ class TestTheList:
             (["other"], False, "cluster"),
             (["shop"], True, "service"),
         ]
-        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 0, **hold}
+        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
         comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
-        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 0, **release}, {"type": "pacemaker", "timeout": 0, **release}]
+        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 1.0, **release}, {"type": "pacemaker", "timeout": 1.0, **release}]
 
     def test_of_a_type_that_the_settings_have_no_more(self):
         (group,) = groups_in([], ["cluster_pacemaker"])
         assert (group["type"], group["files"], group["names"]) == ("pacemaker", "cluster", [])
         assert groups_in([], []) == [] and [group["type"] for group in groups_in([], None)] == ["service"]
         assert "cluster_hold" not in modules_of([])
+
+    def test_its_module_is_packed_before_there_is_an_event(self):
+        model = model_of(hosts=3, watch=True)
+        model.go()
+        packed = [module for turns in model.outcome["turns"].values() for turn in turns for module in turn.get("prepare", ())]
+        assert packed.count("cluster_hold") == 1
+        # The former modules are still among them, each once.
+        assert set(modules_of([])) < set(packed) and len(set(packed)) == len(packed)
 
     @pytest.mark.parametrize(
         ("entry", "said"),
@@ -200,7 +208,7 @@ class TestOneAfterTheOther:
         model.until(lambda outcome: out(model) == ["web1", "web2"])
 
     def test_hosts_without_a_cluster_do_not_wait(self):
-        model = model_of(hosts=3)
+        model = model_of(hosts=3, watch=True)
         model.settings["web3"]["drain_host"]["steps"] = []
         model.announce("e1", "web1")
         model.announce("e2", "web3")

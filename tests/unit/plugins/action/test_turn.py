@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long a host is looked at after its acts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.graceful.azure.plugins.action import turn as turn_action
+
+ACTS = [
+    {"part": "steps", "module": "cluster_hold", "args": {"type": "pacemaker"}},
+    {"part": "drained", "module": "task_hold", "args": {"name": ["drained"]}},
+]
+
+
+@pytest.fixture(name="take")
+def taking(monkeypatch):
+    """Take a turn with these acts, whose modules return this. Returns the options of the look."""
+    monkeypatch.setattr(turn_action, "_done", {})
+    monkeypatch.setattr(turn_action.LookAction, "run", lambda self, tmp=None, task_vars=None: {})
+
+    def take(acts, **results):
+        looks = []
+        action = turn_action.ActionModule.__new__(turn_action.ActionModule)
+        turn = {"name": "web1", "acts": acts, "balancers": [], "options": {"wait": 2.0, "await_idle": True}}
+        action._task = SimpleNamespace(args={"turn": turn, "number": 3, "state_dir": "/state"})
+        action._connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
+        monkeypatch.setattr(turn_action, "run_module", lambda _action, module, _args, _vars: dict(results.get(module, {"changed": False})))
+        action.look_at_host = lambda options, *_more: looks.append(options) or {"changed": False}
+        action.run(task_vars={"inventory_hostname": "web1"})
+        return looks
+
+    return take
+
+
+def waits(looks):
+    return [options["wait"] for options in looks]
+
+
+def test_while_something_is_left_on_the_host_the_look_waits(take):
+    assert waits(take(ACTS, cluster_hold={"done": False, "waiting_for": "2 resources run on web1"})) == [2.0]
+
+
+def test_when_the_last_step_is_done_nothing_is_waited_for(take):
+    assert waits(take(ACTS, cluster_hold={"done": True})) == [0.0]
+
+
+def test_steps_before_the_host_is_idle_do_not_say_that_it_is(take):
+    assert waits(take(ACTS[:1], cluster_hold={"done": True})) == [2.0]
+
+
+@pytest.mark.parametrize("failure", [{"failed": True, "msg": "no"}, {"unreachable": True, "msg": "no route"}])
+def test_nor_after_a_failure(take, failure):
+    assert waits(take(ACTS, cluster_hold=failure)) == [0.0]
