@@ -237,6 +237,8 @@ if [ $with_clusters ] && [ "$(id -u)" = 0 ]; then
     # The same is true of these.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || packages+=(postgresql)
     [ -e /usr/lib/python3/dist-packages/etcd/__init__.py ] || packages+=(python3-etcd)
+fi
+if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # The browser that looks at the site. Ubuntu has no such package, and the test is skipped if there is none.
     if ! command -v chromium chromium-browser google-chrome > /dev/null && apt-cache show chromium > /dev/null 2>&1; then
         packages+=(chromium)
