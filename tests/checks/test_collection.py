@@ -23,7 +23,7 @@ INTERNAL = "Internal to the playbooks of this collection. Options and results ma
 
 # Galaxy runs ansible-lint on the package, so the settings of that are in it.
 FOR_DEVELOPERS = re.compile(
-    r"\.(?!ansible-lint$)|(tests|extensions/molecule|docs/pictures|docs/site)/|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$"
+    r"\.(?!ansible-lint$)|(tests|extensions/molecule|docs/site)/|docs/pictures/site-|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$"
 )
 
 # A plugin's documentation is in its Python file, or in a file .yml beside it.

@@ -90,7 +90,8 @@ class Playbook:
         self.process = None
         self.failed = False
         self.configuration = write_configuration(folder)
-        self.command = [program(), "-i", inventory_path, PLAYBOOK, "-e", "target=web", "-e", "handle_events_journal=" + str(self.journal.file.path)]
+        written = ("-e", "handle_events_journal=" + str(self.journal.file.path), "-e", "handle_events_report=" + str(folder / "reports"))
+        self.command = [program(), "-i", inventory_path, PLAYBOOK, "-e", "target=web", *written]
 
     @property
     def running(self):

@@ -247,7 +247,7 @@ def demo(folder, screen, name):
     screen.plain()
     screen.plain(table(rows, told["requests_total"], told["requests_failed"], told["control"]["requests_total"], told["control"]["requests_failed"]))
     screen.plain()
-    for file in ("timeline.svg", "result.json"):
+    for file in ("timeline.svg", "result.json", "reports"):
         screen.plain("{0:<13} {1}".format(file, os.path.relpath(folder / file)))
     screen.plain("{0:<13} {1:.0f} s".format("took", time.monotonic() - begun))
     verdicts = [recorded["trouble"]]

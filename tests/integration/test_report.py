@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT
-from tests.support.site import wait_until
+from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -78,6 +79,41 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     assert told.status == 0 and "1 event in the reports of 2 runs" in told.output and "1 (1 completed)" in told.output, told.output
     assert "report-none.json is no report" in " ".join(told.output.split())
     assert "1 (1 completed)" in (site.folder / "history.html").read_text()
+
+
+@pytest.mark.long
+def test_a_run_in_which_not_all_goes_well(tmp_path):
+    """docs/report.md shows pictures of this report."""
+    site = Site(tmp_path, ("web1", "web2", "web3", "web4"), {"drain_host_timeout": 12, "restore_service_timeout": 15})
+    try:
+        lasts = {"ImpactSeconds": 6, "SettleSeconds": 3}
+        well = site.simulator.post_event(EventType="Reboot", Resources=["web1"], Description="Virtual machine is going to be restarted.", **lasts)
+        # A client of web2 never ends, and the event comes at NotBefore.
+        client = socket.create_connection(("127.0.0.1", site.listeners["web2"].port))
+        busy = site.simulator.post_event(EventType="Freeze", Resources=["web2"], NoticeSeconds=45, **lasts)
+        process = site.start("handle_events", handle_events_report=str(site.folder / "reports"), handle_events_timeout=120)
+        wait_until(lambda: site.simulator.event(well)["Approvals"], 60, "web1 approved")
+        broken = site.simulator.post_event(EventType="Redeploy", Resources=["web3"], **lasts)
+        wait_until(lambda: site.simulator.event(broken)["Approvals"], 60, "web3 approved")
+        site.listeners["web3"].status = 503  # it does not survive the move
+        wait_until(lambda: site.simulator.event(busy)["History"][-1]["Status"] == "Started", 60, "web2 is hit")
+        client.close()
+        run = site.finish(process)
+        assert run.status != 0, run.output
+        (report,) = reports(site.folder / "reports")
+        outcomes = {event["event_id"]: event["outcome"] for event in report["events"]}
+        assert outcomes == {well: "completed", busy: "not_approved", broken: "completed"}
+        hosts = {host["name"]: host["states"] for host in report["hosts"]}
+        assert {name: states[-1]["state"] for name, states in hosts.items()} == {
+            "web1": "restored",
+            "web2": "restored",
+            "web3": "needs_person",
+            "web4": "in_service",
+        }
+        said = {name: " ".join(told["reason"] for state in states for told in state["reasons"]) for name, states in hosts.items()}
+        assert "not drained in time (hold): 1 connection" in said["web2"] and "not restored within 15 s" in said["web3"], said
+    finally:
+        site.close()
 
 
 @pytest.mark.parametrize(

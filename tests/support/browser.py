@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 WIDE, PHONE = (1280, 800), (390, 844)
 FLAGS = (
@@ -115,10 +116,14 @@ class Browser:
             raise BrowserError(answer["exceptionDetails"]["exception"]["description"])
         return answer["result"].get("value")
 
-    def picture(self, whole=False, height=None):
-        """What is seen now, or the whole page, or its first pixels down to a height, as PNG."""
-        options = {}
-        if whole or height:
-            size = self._ask("Page.getLayoutMetrics")["cssContentSize"]
-            options = {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}}
-        return base64.b64decode(self._ask("Page.captureScreenshot", format="png", **options)["data"])
+    def until(self, condition, seconds=10.0):
+        """Waits until an expression of JavaScript is true."""
+        deadline = time.monotonic() + seconds
+        while not self.run(condition):
+            if time.monotonic() > deadline:
+                raise BrowserError("not within {0:g} s: {1}".format(seconds, condition))
+            time.sleep(0.05)
+
+    def picture(self):
+        """What is seen, as PNG."""
+        return base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"])
