@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Story = Json
@@ -45,17 +46,59 @@ TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "g
 DIGITS = re.compile(r"\d+")
 
 
-def begin(run: Json, names: Iterable[str]) -> Story:
-    """A story in which nothing has happened yet. C(run): the settings of the run, as the document of a pass has them."""
+def begin(run: Json, names: Iterable[str], continues: Json | None = None) -> Story:
+    """A story in which nothing has happened yet.
+
+    C(run): the settings of the run, as the document of a pass has them. C(continues): see C(continued).
+    """
     return {
         "version": VERSION,
         "run": {"started": run["started"], "updated": run["started"], "passes": 0, "check": bool(run.get("check")), "finished": False, "failed": False,
-                "messages": []},
-        "hosts": {name: {"resource_name": None, "states": [], "out": []} for name in names},
+                "messages": [], "continues": continues},
+        "hosts": {name: _no_host() for name in names},
         "events": {},
         "entries": [],
         "steps": {},
     }  # fmt: skip
+
+
+def _no_host() -> Json:
+    return {"resource_name": None, "drain_limit": None, "states": [], "out": []}
+
+
+def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
+    """What a run that begins takes over from a report: nothing if that run has finished, or if none of its events was in progress.
+
+    C(name): of the page of the report. C(names): the targets of the new run. Raises C(KeyError), C(TypeError), C(ValueError), C(IndexError) or
+    C(AttributeError) if this is no report.
+    """
+    if report["version"] != VERSION:
+        raise ValueError(f"it has version {report['version']!r}, and this release reads {VERSION}")
+    run, targets = report["run"], set(names)
+    events = [event for event in report["events"] if event["outcome"] == UNFINISHED and targets.intersection(event["hosts"])]
+    if run["finished"] or not events:
+        return None
+    out = [host["name"] for host in report["hosts"] if host["name"] in targets and host["out"] and host["out"][-1]["until"] is None]
+    return {
+        "report": name,
+        "started": _moment(run["started"]),
+        "updated": _moment(run["updated"]),
+        "out": out,
+        "events": [
+            {
+                "event_id": str(event["event_id"]),
+                **{field: None if event[field] is None else _moment(event[field]) for field in ("seen", "approved", "started")},
+                "not_before": event["not_before"] if isinstance(event["not_before"], str) and seconds(event["not_before"]) is not None else None,
+            }
+            for event in events
+        ],
+    }
+
+
+def _moment(found: object) -> float:
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LAST_SECOND:
+        raise ValueError(f"{found!r} is no time in Unix seconds")
+    return float(found)
 
 
 def add(story: Story, passed: Pass, memory: Json) -> bool:
@@ -67,14 +110,21 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
     run.update(updated=now, passes=passed["pass"])
     before = len(story["entries"])
     results = passed["world"].get("results") or {}
+    settings = passed["world"].get("settings") or {}
+    remembered = memory.get("events") or {}
+    # The cause stands before what follows from it: what was done, what is known of the events, and the states that follow.
     for name, decision in passed["hosts"].items():
-        host = story["hosts"].setdefault(name, {"resource_name": None, "states": [], "out": []})
+        host = story["hosts"].setdefault(name, _no_host())
         of_host = (memory.get("hosts") or {}).get(name) or {}
         host["resource_name"] = of_host.get("resource_name") or host["resource_name"]
-        _add_act(story, name, results.get(name) or {}, passed)
-        _add_state(story, name, host, decision, now)
-        _add_out(host, decision, held_since(name, passed, memory), now)
-    _add_events(story, passed, memory.get("events") or {})
+        host["drain_limit"] = ((settings.get(name) or {}).get("drain_host") or {}).get("timeout")
+        held = held_since(name, passed, memory)
+        _add_act(story, name, results.get(name) or {}, passed, held, remembered)
+        _add_out(host, decision, held, now)
+    _add_events(story, passed, remembered)
+    for name, decision in passed["hosts"].items():
+        _add_state(story, name, story["hosts"][name], decision, now)
+    _add_outcomes(story, passed)
     return len(story["entries"]) > before
 
 
@@ -98,7 +148,7 @@ def _entry(story: Story, at: float, kind: str, text: str, host: str | None = Non
     story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text})
 
 
-def _add_act(story: Story, name: str, results: Json, passed: Pass) -> None:
+def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[str, float], remembered: dict[str, Json]) -> None:
     """The step that was decided in the former pass, with the result that this pass was planned from."""
     step = story["steps"].pop(name, None)
     if passed["hosts"][name].get("step"):
@@ -116,12 +166,33 @@ def _add_act(story: Story, name: str, results: Json, passed: Pass) -> None:
             text = f"{words}{reason}"
             known = [entry["text"] for entry in story["entries"] if entry["kind"] == "act" and (entry["host"], entry["event_id"]) == (name, event_id)]
             if text not in known[-1:]:
-                _entry(story, passed["time"], "act", text, name, event_id)
+                _entry(story, _done_at(story, step, event_id, passed["time"], held, remembered), "act", text, name, event_id)
+
+
+def _done_at(story: Story, step: Json, event_id: str | None, now: float, held: dict[str, float], remembered: dict[str, Json]) -> float:
+    """When a step was done: before this pass began, and where the plan knows it better, at that time."""
+    key = (event_id or "").lower()
+    if (step["role"], step["state"]) == ("load_balancer", "out"):
+        since = held.get(key, now)
+        return since if story["run"]["started"] <= since <= now else now
+    if step["role"] == "approve_event":
+        return _not_after_start(now, remembered.get(key) or {})
+    return now
+
+
+def _not_after_start(approved: float, of_memory: Json) -> float:
+    """What has started can no longer be approved, so an approval that a pass learns of together with the start was not later than that."""
+    started = of_memory.get("seen_started")
+    return approved if started is None else min(approved, started)
 
 
 def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) -> None:
     states, event_id = host["states"], (decision.get("events") or [None])[0]
     last = states[-1] if states else None
+    started = (story["events"].get(event_id) or {}).get("started") if decision["state"] == "started" else None
+    if last and started is not None:
+        # The look saw the start before this pass was planned.
+        now = min(now, max(started, last["from"]))
     if last is None or (last["state"], last["event_id"]) != (decision["state"], event_id):
         if last:
             last["until"] = now
@@ -155,17 +226,39 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
     for told in passed["events"]:
         event_id = told["event_id"]
         of_memory = remembered.get(event_id.lower()) or {}
-        event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, **dict.fromkeys(OF_MEMORY)})
+        event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, "before_run": [], **dict.fromkeys(OF_MEMORY)})
         known = {field: event[field] for field in TOLD}
-        event.update({field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None})
+        found = {field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None}
+        if passed["pass"] == 1 or event["seen"] is None and of_memory.get("recalled"):
+            event["before_run"] += [field for field in ("seen", "started") if found.get(field) is not None]
+        _take_approval(event, found, of_memory, now)
+        event.update(found)
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
         if event["gone"] is None and told["outcome"] != UNFINISHED:
             event["gone"] = now
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
                 _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {words}", None, event_id)
+
+
+def _take_approval(event: Json, found: Json, of_memory: Json, now: float) -> None:
+    """Only what this run itself approves has a time, which is that of the pass. Otherwise the plan knows it from a record, and the time in its memory
+    says when it may be approved again."""
+    at = found.pop("approved", None)
+    if at is None or event["approved"] is not None or "approved" in event["before_run"]:
+        return
+    if at == now:
+        found["approved"] = _not_after_start(at, of_memory)
+    else:
+        event["before_run"].append("approved")
+
+
+def _add_outcomes(story: Story, passed: Pass) -> None:
+    for told in passed["events"]:
+        event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
-            _entry(story, now, "outcome", f"{event['event_type'] or 'event'} {event_id}: {told['outcome']}", None, event_id)
+            text = f"{event['event_type'] or 'event'} {told['event_id']}: {told['outcome']}"
+            _entry(story, passed["time"], "outcome", text, None, told["event_id"])
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 
 

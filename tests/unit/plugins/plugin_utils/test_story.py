@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -149,6 +150,153 @@ def test_several_runs_in_one_journal():
     site.whole_life("e2")
     found = [told for told, _sentence in stories(first + site.journal)]
     assert [list(told["events"]) for told in found] == [["e1"], ["e2"]]
+
+
+def killed_after_approval(hosts=2, passes=0):
+    """A run that is killed when it has approved e1, as far as it told, and the run after it, which has not begun."""
+    site = Told(hosts=hosts)
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted)
+    for _pass in range(passes):
+        site.go()
+    before = site.report()
+    site.killed()
+    site.now += 30
+    site.run["started"] = site.now
+    site.story, site.journal = story.begin(site.run, site.names), []
+    return site, before
+
+
+def test_the_time_of_an_approval_by_an_earlier_run_is_unknown():
+    site, _before = killed_after_approval(passes=1)
+    site.go()
+    report = site.report()
+    (event,) = report["events"]
+    assert event["approved"] is None and event["before_run"] == ["seen", "approved"]
+    assert texts(report, "event") == ["Reboot e1 appeared"]
+    site.start("e1")
+    site.go()
+    site.over("e1")
+    site.finish()
+    report = site.report()
+    (event,) = report["events"]
+    assert event["approved"] is None and event["outcome"] == "completed" and event["before_run"] == ["seen", "approved"]
+    assert texts(report, "event") == ["Reboot e1 appeared", "Reboot e1 started", "Reboot e1 is over"]
+    assert all(entry["time"] >= report["run"]["started"] for entry in report["entries"])
+
+
+def test_what_had_started_before_the_run_is_told_so():
+    site, _before = killed_after_approval(passes=1)
+    site.start("e1")
+    site.go()
+    (event,) = site.report()["events"]
+    assert sorted(event["before_run"]) == ["approved", "seen", "started"]
+    assert event["approved"] is None
+
+
+def test_what_appears_during_the_run_was_not_there_before():
+    (event,) = Told(hosts=2).whole_life()["events"]
+    assert event["before_run"] == []
+
+
+def test_the_cause_stands_before_what_follows_and_approved_before_started():
+    site = Told(hosts=2)
+    site.go()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted)
+    site.start("e1")  # before the pass that learns of the approval
+    site.go()
+    site.over("e1")
+    site.finish()
+    report = site.report()
+    (event,) = report["events"]
+    assert event["approved"] <= event["started"]
+    times = [entry["time"] for entry in report["entries"]]
+    assert times == sorted(times)
+    order = [(entry["kind"], entry["text"].split(":")[0]) for entry in report["entries"]]
+    assert order.index(("event", "Reboot e1 appeared")) < order.index(("state", "draining")) < order.index(("act", "goes out of its balancer"))
+    assert order.index(("act", "approves")) < order.index(("event", "Reboot e1 was approved")) < order.index(("event", "Reboot e1 started"))
+    assert order.index(("event", "Reboot e1 started")) < order.index(("state", "started"))
+    assert order.index(("event", "Reboot e1 is over")) < order.index(("state", "restoring")) < order.index(("outcome", "Reboot e1"))
+    web1 = report["hosts"][0]
+    (went_out,) = [entry["time"] for entry in report["entries"] if entry["text"].startswith("goes out of its balancer")]
+    assert went_out == web1["out"][0]["from"]
+    (started,) = [state["from"] for state in web1["states"] if state["state"] == "started"]
+    assert started == event["started"] and web1["drain_limit"] == 120
+
+
+def names_of(taken_over):
+    return taken_over and (taken_over["report"], taken_over["out"])
+
+
+def test_a_run_continues_one_that_did_not_finish(tmp_path):
+    site, before = killed_after_approval(hosts=3, passes=1)
+    killed_at = before["run"]["started"]
+    path, _is_new = files.write(str(tmp_path), {**before, "events": {e["event_id"]: e for e in before["events"]}, "hosts": told_hosts(before), "steps": {}})
+    found = files.unfinished(str(tmp_path), site.now, site.names)
+    assert names_of(found) == (Path(path).name, ["web1"])
+    assert found["started"] == killed_at and found["updated"] == before["run"]["updated"]
+    (event,) = found["events"]
+    assert event == {"event_id": "e1", **{field: before["events"][0][field] for field in ("seen", "approved", "started", "not_before")}}
+    site.story = story.begin(site.run, site.names, found)
+    site.go()
+    assert site.report()["run"]["continues"] == found
+    # Not for other hosts, nor for a run that began earlier, nor after a run of these hosts that finished.
+    assert files.unfinished(str(tmp_path), site.now, ["db1"]) is None and files.unfinished(str(tmp_path), killed_at, site.names) is None
+    assert files.unfinished(str(tmp_path / "none"), site.now, site.names) is None
+    site.start("e1")
+    site.go()
+    site.over("e1")
+    site.finish()
+    files.write(str(tmp_path), site.story)
+    assert files.unfinished(str(tmp_path), site.now + 60, site.names) is None
+
+
+def told_hosts(report):
+    return {host["name"]: {key: value for key, value in host.items() if key not in ("name", "seconds_out")} for host in report["hosts"]}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[" * 100000,
+        lambda text: "[]",
+        lambda text: text.replace('"version": 1', '"version": 2'),
+        lambda text: json.dumps(dict(json.loads(text), hosts=[{"name": ["web1"]}])),
+        lambda text: json.dumps(dict(json.loads(text), run=dict(json.loads(text)["run"], updated=float("nan")))),
+        lambda text: json.dumps(dict(json.loads(text), run=dict(json.loads(text)["run"], started=True))),
+        lambda text: json.dumps(dict(json.loads(text), events=[dict(json.loads(text)["events"][0], seen=1e300)])),
+    ],
+)
+def test_a_damaged_report_is_ignored(tmp_path, damage):
+    site, _before = killed_after_approval()
+    first = Told(hosts=2)
+    first.announce("e1", "web1")
+    for _pass in range(3):
+        first.go()
+    path = Path(files.write(str(tmp_path), first.story)[0]).with_suffix(".json")
+    assert files.unfinished(str(tmp_path), site.now, site.names)
+    path.write_text(damage(path.read_text()))
+    assert files.unfinished(str(tmp_path), site.now, site.names) is None
+
+
+def test_what_could_hold_up_a_run_that_begins_is_not_read(tmp_path, monkeypatch):
+    site = Told(hosts=2)
+    site.announce("e1", "web1")
+    for _pass in range(3):
+        site.go()
+    later = site.now + 1000
+    files.write(str(tmp_path), site.story)
+    os.mkfifo(tmp_path / "report-20270115T080001.000Z.json")  # newer, and nobody writes into it
+    (tmp_path / "report-20270115T080002.000Z.json").mkdir()
+    assert files.unfinished(str(tmp_path), later, site.names)
+    size = max(path.stat().st_size for path in tmp_path.glob("*.json") if path.is_file())
+    monkeypatch.setattr(files, "MOST_BYTES", size - 1)
+    assert files.unfinished(str(tmp_path), later, site.names) is None
+    monkeypatch.setattr(files, "MOST_BYTES", size)
+    monkeypatch.setattr(files, "MOST_REPORTS", 2)
+    assert files.unfinished(str(tmp_path), later, site.names) is None
 
 
 class Page(HTMLParser):
