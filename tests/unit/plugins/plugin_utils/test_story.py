@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_lines, history_page, page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import MEANINGS, exact, history_lines, history_page, page
 
 from tests.support.model import Model
 
@@ -316,15 +318,117 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
+def words_of(report):
+    """The text of the page, without its style."""
+    return " ".join(" ".join(Page(page(report)).words).partition("Scheduled events:")[2].split())
+
+
 def test_the_page_needs_nothing_else_and_shows_every_entry():
     site = Told(hosts=3)
     report = site.whole_life()
-    shown = Page(page(report))
-    text = " ".join(" ".join(shown.words).split())
+    shown, text = Page(page(report)), words_of(report)
     assert shown.loads == []
     for entry in report["entries"]:
-        assert entry["text"] in text
+        said = entry["text"].replace("Reboot e1", "Reboot of vm_web1")
+        assert (said.partition(": ")[2] if entry["kind"] == "state" else said) in text
     assert "Outcome: completed." in text and "2 more hosts were in service all the time: web2, web3." in text
+    assert "Nothing to do: every event is over, and every host is in service." in text
+    assert "At any time at least 2 of 3 hosts were not out of service (fewest at 08:00:" in text and "The collection sees no requests" in text
+    assert "15 min before its NotBefore" in text and "source: Platform; expected duration not told" in text
+    assert "in_progress" not in text and "by us" not in text
+
+
+def test_durations_on_the_page_agree_with_its_times():
+    site = Told(hosts=2)
+    report = site.whole_life()
+    report["hosts"][0]["out"] = [{"from": 1_800_000_000.97, "until": 1_800_000_017.02}]
+    assert "08:00:00 to 08:00:17" in words_of(report) and "web1 for 17 s" in words_of(report)
+    assert [exact(seconds) for seconds in (0, 119, 120, 200, 7199, 7200, 90000, 172800, 190800)] == [
+        "0 s", "119 s", "2 min", "3 min 20 s", "119 min 59 s", "2 h", "25 h", "2 days", "2 days 5 h",
+    ]  # fmt: skip
+
+
+def test_the_page_of_a_run_that_continues_another():
+    site, before = killed_after_approval(passes=1)
+    site.start("e1")
+    site.go()
+    text = words_of(site.report())
+    assert "it was there already when this run first looked at 08:00:" in text and "approved before this run began" in text
+    assert "(began before this run)" in text and "not back yet: the event has started" in text and "-" not in text.partition("What happened")[2].split(". ")[0]
+    site.story["run"]["continues"] = found = story.continued("report-20270115T080000.000Z.html", before, site.names)
+    site.over("e1")
+    site.finish()
+    report = site.report()
+    (event,) = before["events"]
+    seen, approved = (time.strftime("%H:%M:%S", time.localtime(event[field])) for field in ("seen", "approved"))
+    text, shown = words_of(report), Page(page(report))
+    assert [given["href"] for _tag, given in shown.loads] == [found["report"]]
+    assert "Continues a run that did not finish: report-20270115T080000.000Z.html , last written 2027-01-15" in text
+    assert "It took over what was out of service then: web1." in text
+    assert f"an earlier run saw it at {seen}; approved at {approved} by the earlier run" in text and "15 min before its NotBefore" in text
+
+
+def test_the_page_of_a_run_that_was_killed_says_what_to_do():
+    site, before = killed_after_approval(passes=1)
+    text = words_of(before)
+    assert "it still goes on, or it was killed" in text and "If there is a later report of these hosts, read that one." in text
+    assert "Until then web1 may still be out of service." in text and "not over yet" in text
+    assert "Nothing to do" not in text and "Nothing to do" not in words_of(site.report())
+
+
+def test_the_page_says_who_needs_a_person():
+    site = Told()
+    site.announce("e1", "web1")
+    site.refuse["web1", "load_balancer"] = "the socket refused"
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "needs_person")
+    text = words_of(site.report())
+    assert "To do: web1 needs a person: the socket refused" in text
+
+
+def test_the_page_says_when_the_time_to_drain_was_over():
+    site = Told(hosts=2, drain_host={"timeout": 6.0})
+    site.announce("e1", "web1")
+    site.servers["lb1"]["web1"]["sessions"] = 1
+    for _pass in range(8):
+        site.go()
+    assert "; it was not drained." in words_of(site.report())
+    site.servers["lb1"]["web1"]["sessions"] = 0
+    site.until(lambda _outcome: site.posted)
+    report = site.report()
+    late = next(said["at"] for state in report["hosts"][0]["states"] for said in state["reasons"] if "not drained in time" in said["reason"])
+    ready = next(state["from"] for state in report["hosts"][0]["states"] if state["state"] == "ready")
+    at, drained = (time.strftime("%H:%M:%S", time.localtime(moment)) for moment in (late, ready))
+    assert f"web1 had not drained when its limit of 6 s passed at {at}; it was drained at {drained}." in words_of(report)
+
+
+def test_an_event_that_azure_withdraws():
+    site = Told(hosts=2)
+    site.announce("e1", "web1")
+    site.servers["lb1"]["web1"]["sessions"] = 1
+    for _pass in range(3):
+        site.go()
+    site.over("e1")
+    site.finish()
+    text = words_of(site.report())
+    assert "withdrawn by Azure before it was approved, noticed at 08:00:" in text and "Outcome: cancelled." in text
+
+
+def test_two_events_of_one_kind_keep_the_beginning_of_their_ids():
+    site = Told(hosts=2)
+    for event_id in ("E5E7C050-1F21", "1E5331C7-7310"):
+        site.announce(event_id, "web1")
+    site.go()
+    text = words_of(site.report())
+    assert "Reboot of vm_web1 (E5E7C050) appeared" in text and "Reboot of vm_web1 (1E5331C7) appeared" in text
+
+
+def test_the_picture_has_a_sample_of_each_line_in_its_legend():
+    text = page(Told(hosts=2).whole_life())
+    legend = text.partition('class="legend')[2].partition("</p>")[0]
+    for kind in ("out", "event", "event start", "event over"):
+        assert f'class="{kind}"' in legend and f'class="{kind.replace("event", "event seen") if kind == "event" else kind}"' in text
+    colours = dict(re.findall(r"--([a-z_]+): (#[0-9a-f]{6})", text.partition("@media")[0]))
+    assert len({colours[state] for state in MEANINGS}) == len(MEANINGS)
 
 
 @pytest.mark.parametrize("evil", ["<script>alert(1)</script>", "{{ 7 * 7 }}", '" onload="x', "a\x1b[31mb"])
