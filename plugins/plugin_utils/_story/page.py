@@ -93,7 +93,7 @@ def page(report: Report) -> str:
     named = _Named(report["events"], labels)
     earlier = {event["event_id"].lower(): event for event in (run.get("continues") or {}).get("events", ())}
     events = [_Event(event, labels[event["event_id"]], earlier.get(event["event_id"].lower()) or {}, hosts) for event in report["events"]]
-    heading = _several(list(labels.values())) or "no event"
+    heading = _heading(report["events"], labels)
     status, is_bad, to_do = _status(run, report["events"], hosts, labels)
     return _template("page.html.j2").render(
         heading=f"Scheduled events: {heading}",
@@ -108,17 +108,9 @@ def page(report: Report) -> str:
         taken_over=_several((run.get("continues") or {}).get("out", ())),
         messages=[named(message) for message in run["messages"]],
         events=[{"sentence": event.sentence(), **event.cells()} for event in events],
+        most=MOST_SENTENCES,
         at_the_top=list(_of_all(hosts, run)),
-        entries=[
-            {
-                "time": entry["time"],
-                "host": entry["host"] or "",
-                "text": named(_entry_words(entry)),
-                "event": labels.get(entry["event_id"], ""),
-                "is_bad": entry["kind"] in ("person", "failure"),
-            }
-            for entry in report["entries"]
-        ],
+        entries=[_entry(entry, named(_entry_words(entry)), labels.get(entry["event_id"], "")) for entry in report["entries"]],
         involved=[_row(host, run, named) for host in involved],
         quiet=[host["name"] for host in hosts if host not in involved],
         lanes=[_lane(axis, number, host, run["updated"], events) for number, host in enumerate(involved)],
@@ -130,6 +122,13 @@ def page(report: Report) -> str:
         height=TOP + LANE * len(involved) + 4,
         left=LEFT,
     )
+
+
+def _heading(events: Sequence[Json], labels: dict[str, str]) -> str:
+    if len(events) <= MOST_NAMES:
+        return ", ".join(labels.values()) or "no event"
+    kinds = Counter(event["event_type"] or "event" for event in events)
+    return ", ".join(f"{number} x {kind}" for kind, number in kinds.items())
 
 
 def _several(names: Sequence[str]) -> str:
@@ -155,6 +154,12 @@ class _Named:
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub(lambda found: self._labels[found[1].lower()], text) if self._pattern else text
+
+
+def _entry(entry: Json, text: str, label: str) -> Json:
+    """A row of what happened in order. An event is not named twice."""
+    is_bad = entry["kind"] in ("person", "failure")
+    return {"time": entry["time"], "host": entry["host"] or "", "text": text, "event": "" if label in text else label, "is_bad": is_bad}
 
 
 def _entry_words(entry: Json) -> str:
@@ -211,7 +216,7 @@ def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
         verb = "was" if left == 1 else "were"
         yield f"At any time at least {left} of {len(hosts)} hosts {verb} not out of service (fewest at {Times.at(since)})."
     elif most > 1:
-        yield f"All {most} hosts were out of service at the same time, first at {Times.at(since)}."
+        yield f"{'Both' if most == 2 else f'All {most}'} hosts were out of service at the same time, first at {Times.at(since)}."
     else:
         yield "The only host was out of service."
     begin, end = min(span["from"] for span in spans), max(span["until"] or run["updated"] for span in spans)
@@ -335,7 +340,9 @@ class _Event:
                 return "approved before this run began"
             if event["outcome"] == "cancelled":
                 return f"withdrawn by Azure before it was approved, noticed at {Times.at(event['gone'])}"
-            return "not approved by us" if event["outcome"] not in (None, UNFINISHED) else "not approved yet"
+            if event["outcome"] in (None, UNFINISHED):
+                return "not approved yet"
+            return "not approved by us" if event["outcome"] == "not_approved" else "this run knows of no approval"
         words = f"approved at {Times.at(at)}" + (" by the earlier run" if self._earlier.get("approved") is not None else "")
         is_whole = seen is not None and at >= seen and ("seen" not in self._before or self._earlier.get("seen") is not None)
         words += f", {Times.between(seen, at)} later" if is_whole and seen is not None else ""

@@ -59,6 +59,7 @@ def begin(run: Json, names: Iterable[str], continues: Json | None = None) -> Sto
         "events": {},
         "entries": [],
         "steps": {},
+        "tried": [],
     }  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
     _add_events(story, passed, remembered)
     for name, decision in passed["hosts"].items():
         _add_state(story, name, story["hosts"][name], decision, now)
-    _add_outcomes(story, passed)
+    _add_outcomes(story, passed, remembered)
     return len(story["entries"]) > before
 
 
@@ -153,6 +154,8 @@ def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[st
     step = story["steps"].pop(name, None)
     if passed["hosts"][name].get("step"):
         story["steps"][name] = passed["hosts"][name]["step"]
+        if story["steps"][name]["role"] == "approve_event":
+            story["tried"] = sorted({*story["tried"], *story["steps"][name]["event_ids"]})
     if not step:
         return
     failure = results.get("failure") or {}
@@ -253,12 +256,16 @@ def _take_approval(event: Json, found: Json, of_memory: Json, now: float) -> Non
         event["before_run"].append("approved")
 
 
-def _add_outcomes(story: Story, passed: Pass) -> None:
+def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
             text = f"{event['event_type'] or 'event'} {told['event_id']}: {told['outcome']}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"])
+            # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
+            began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
+            if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
+                event["before_run"].append("approved")
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 
 
@@ -270,7 +277,7 @@ def _service_ahead(of_memory: Json, known: float | None) -> float | None:
 
 def as_report(story: Story) -> Report:
     """What is written for people and programs: the entries in the order of time, and for how long each host was out."""
-    found = {key: value for key, value in story.items() if key not in ("steps", "events", "hosts")}
+    found = {key: value for key, value in story.items() if key not in ("steps", "tried", "events", "hosts")}
     found["entries"] = sorted(story["entries"], key=lambda entry: entry["time"])
     found["events"] = sorted(story["events"].values(), key=lambda event: (event["seen"] is None, event["seen"]))
     found["hosts"] = [

@@ -301,6 +301,18 @@ def test_what_could_hold_up_a_run_that_begins_is_not_read(tmp_path, monkeypatch)
     assert files.unfinished(str(tmp_path), later, site.names) is None
 
 
+def test_an_approval_whose_end_is_unknown_was_before_the_run():
+    """The run was killed between its record and the answer of the service, and the event is over before the next run looks."""
+    site = Told(hosts=2)
+    memory = {"events": {"e1": {"event_type": "Reboot", "first_seen": site.now, "approving": True}}}
+    over = {"event_id": "e1", "event_type": "Reboot", "resources": ["vm_web1"], "outcome": "completed", "hosts": {}}
+    for tried, expected in (([], ["approved"]), (["e1"], [])):
+        told = story.begin(site.run, site.names)
+        told["tried"] = tried
+        story.add(told, {"time": site.now, "pass": 2, "hosts": {}, "events": [over], "world": {}}, memory)
+        assert story.as_report(told)["events"][0]["before_run"] == expected
+
+
 class Page(HTMLParser):
     """What a page loads, and its text."""
 
@@ -420,6 +432,17 @@ def test_two_events_of_one_kind_keep_the_beginning_of_their_ids():
     site.go()
     text = words_of(site.report())
     assert "Reboot of vm_web1 (E5E7C050) appeared" in text and "Reboot of vm_web1 (1E5331C7) appeared" in text
+
+
+def test_many_events_are_counted_in_the_heading_and_folded():
+    site = Told(hosts=9, min_in_service=0)
+    site.go()
+    for number in range(8):
+        site.announce(f"e{number}", f"web{number + 1}", event_type="Freeze" if number else "Reboot")
+    site.go()
+    text = page(site.report())
+    assert "<h1>Scheduled events: 1 x Reboot, 7 x Freeze</h1>" in text and "<summary>2 more events</summary>" in text
+    assert all(f"Freeze of vm_web{number}: seen at" in text for number in range(2, 9))
 
 
 def test_the_picture_has_a_sample_of_each_line_in_its_legend():
