@@ -40,7 +40,7 @@ MEANINGS = {
     "needs_person": "needs a person",
     "unobserved": "not looked at since",
 }
-PLAIN = {**MEANINGS, "draining": "drains", "ready": "drained"}
+PLAIN = {**MEANINGS, "draining": "drains", "ready": "drained", "approved": "approved"}
 """The states in the words of the page, where a reason follows."""
 OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
 LATE = "not drained in time"
@@ -48,7 +48,7 @@ MOST_NAMES = 3
 MOST_SENTENCES = 6
 WHOLE = 2.0
 """Seconds by which the service's clock may differ without a word. C(NotBefore) has whole seconds."""
-BY_EARLIER = "of the earlier run"
+BY_EARLIER = "from the earlier report"
 
 
 class Times:
@@ -370,6 +370,9 @@ class _Event:
                 drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)
                 limit = f" of {host['drain_limit']:g} s" if host.get("drain_limit") is not None else ""
                 end = f"it was drained at {Times.at(drained)}" if drained is not None else "it was not drained"
+                if late <= host["states"][0]["from"]:
+                    found.append(f" {host['name']} had not drained when this run first looked, and its limit{limit} had passed; {end}.")
+                    continue
                 found.append(f" {host['name']} had not drained when its limit{limit} passed at {Times.at(late)}; {end}.")
         yield from found[:MOST_SENTENCES]
         if len(found) > MOST_SENTENCES:
@@ -389,11 +392,16 @@ class _Event:
             "details": "; ".join(details),
             "seen": self._cell("seen", "first look of this run"),
             "not_before": (Times.at(not_before) or "not told", about),
-            "approved": ("before this run", "") if "approved" in self._before and self._known("approved") is None else self._cell("approved", ""),
+            "approved": self._cell("approved", "") if self._known("approved") is not None else (self._unknown_approval(), ""),
             "started": self._cell("started", "first look of this run"),
             "gone": (Times.at(event["gone"]), ""),
             "outcome": OUTCOMES.get(event["outcome"], event["outcome"] or "unknown"),
         }
+
+    def _unknown_approval(self) -> str:
+        if "approved" in self._before:
+            return "before this run"
+        return "no" if self._event["outcome"] in ("cancelled", "not_approved") else ""
 
     def _cell(self, field: str, words: str) -> tuple[str, str]:
         if self._earlier.get(field) is not None:

@@ -28,6 +28,8 @@ SERVING = ("in_service", "restored")
 UNFINISHED = "in_progress"
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
+WHOLE = 1.0
+"""Seconds by which a time in a record may be too early."""
 OF_MEMORY = {
     "event_type": "event_type",
     "event_source": "event_source",
@@ -43,6 +45,8 @@ OF_MEMORY = {
 """The fields of an event in the story, and what the memory of the plan calls them."""
 TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "gone": "is over"}
 """What is told when a moment of an event becomes known."""
+TOLD_BEFORE = {"seen": "was there already", "started": "had started already"}
+"""The same, where it was so before the run looked."""
 DIGITS = re.compile(r"\d+")
 
 
@@ -108,6 +112,7 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
     C(passed): the pass as a line of the journal has it. C(memory): what the plan remembers after it.
     """
     now, run = passed["time"], story["run"]
+    former = run["updated"]
     run.update(updated=now, passes=passed["pass"])
     before = len(story["entries"])
     results = passed["world"].get("results") or {}
@@ -120,6 +125,9 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
         host["resource_name"] = of_host.get("resource_name") or host["resource_name"]
         host["drain_limit"] = ((settings.get(name) or {}).get("drain_host") or {}).get("timeout")
         held = held_since(name, passed, memory)
+        if (story["steps"].get(name) or {}).get("role") == "load_balancer":
+            # This run took it out after the former pass. Records have whole seconds.
+            held = {key: max(since, former) if since > former - WHOLE else since for key, since in held.items()}
         _add_act(story, name, results.get(name) or {}, passed, held, remembered)
         _add_out(host, decision, held, now)
     _add_events(story, passed, remembered)
@@ -234,6 +242,8 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
         found = {field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None}
         if passed["pass"] == 1 or event["seen"] is None and of_memory.get("recalled"):
             event["before_run"] += [field for field in ("seen", "started") if found.get(field) is not None]
+        if found.get("started") is not None and found.get("seen") is not None:
+            found["started"] = max(found["started"], found["seen"])  # it may have been read before the pass that counts as the first
         _take_approval(event, found, of_memory, now)
         event.update(found)
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
@@ -241,7 +251,8 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
             event["gone"] = now
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
-                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {words}", None, event_id)
+                said = TOLD_BEFORE[field] if field in event["before_run"] else words
+                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {said}", None, event_id)
 
 
 def _take_approval(event: Json, found: Json, of_memory: Json, now: float) -> None:

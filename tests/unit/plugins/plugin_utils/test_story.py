@@ -175,7 +175,7 @@ def test_the_time_of_an_approval_by_an_earlier_run_is_unknown():
     report = site.report()
     (event,) = report["events"]
     assert event["approved"] is None and event["before_run"] == ["seen", "approved"]
-    assert texts(report, "event") == ["Reboot e1 appeared"]
+    assert texts(report, "event") == ["Reboot e1 was there already"]
     site.start("e1")
     site.go()
     site.over("e1")
@@ -183,7 +183,7 @@ def test_the_time_of_an_approval_by_an_earlier_run_is_unknown():
     report = site.report()
     (event,) = report["events"]
     assert event["approved"] is None and event["outcome"] == "completed" and event["before_run"] == ["seen", "approved"]
-    assert texts(report, "event") == ["Reboot e1 appeared", "Reboot e1 started", "Reboot e1 is over"]
+    assert texts(report, "event") == ["Reboot e1 was there already", "Reboot e1 started", "Reboot e1 is over"]
     assert all(entry["time"] >= report["run"]["started"] for entry in report["entries"])
 
 
@@ -193,6 +193,29 @@ def test_what_had_started_before_the_run_is_told_so():
     site.go()
     (event,) = site.report()["events"]
     assert sorted(event["before_run"]) == ["approved", "seen", "started"]
+    assert texts(site.report(), "event") == ["Reboot e1 was there already", "Reboot e1 had started already"]
+    assert event["started"] >= event["seen"]
+
+
+def test_a_start_that_was_read_before_the_pass_is_told_after_the_event_appeared():
+    site = Told(hosts=2)
+    over = {"event_id": "e1", "event_type": "Reboot", "resources": ["vm_web1"], "outcome": "in_progress", "hosts": {}}
+    memory = {"events": {"e1": {"event_type": "Reboot", "first_seen": site.now, "seen_started": site.now - 0.3}}}
+    story.add(site.story, {"time": site.now, "pass": 2, "hosts": {}, "events": [over], "world": {}}, memory)
+    assert texts(story.as_report(site.story), "event") == ["Reboot e1 appeared", "Reboot e1 started"]
+
+
+def test_a_host_is_not_out_before_it_was_told_to_go():
+    """Records have whole seconds, so the time in one may be too early."""
+    site = Told(hosts=2)
+    site.go()
+    site.now += 0.7
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted)
+    report = site.report()
+    web1, order = report["hosts"][0], [entry["text"].split(":")[0] for entry in report["entries"] if entry["host"] == "web1"]
+    draining = next(state["from"] for state in web1["states"] if state["state"] == "draining")
+    assert web1["out"][0]["from"] >= draining and order.index("draining") < order.index("goes out of its balancer")
     assert event["approved"] is None
 
 
@@ -431,7 +454,7 @@ def test_two_events_of_one_kind_keep_the_beginning_of_their_ids():
         site.announce(event_id, "web1")
     site.go()
     text = words_of(site.report())
-    assert "Reboot of vm_web1 (E5E7C050) appeared" in text and "Reboot of vm_web1 (1E5331C7) appeared" in text
+    assert "Reboot of vm_web1 (E5E7C050) was there already" in text and "Reboot of vm_web1 (1E5331C7) was there already" in text
 
 
 def test_many_events_are_counted_in_the_heading_and_folded():
