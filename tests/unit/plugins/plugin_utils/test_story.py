@@ -194,7 +194,7 @@ def test_what_had_started_before_the_run_is_told_so():
     (event,) = site.report()["events"]
     assert sorted(event["before_run"]) == ["approved", "seen", "started"]
     assert texts(site.report(), "event") == ["Reboot e1 was there already", "Reboot e1 had started already"]
-    assert event["started"] >= event["seen"]
+    assert event["approved"] is None and event["started"] >= event["seen"]
 
 
 def test_a_start_that_was_read_before_the_pass_is_told_after_the_event_appeared():
@@ -203,6 +203,24 @@ def test_a_start_that_was_read_before_the_pass_is_told_after_the_event_appeared(
     memory = {"events": {"e1": {"event_type": "Reboot", "first_seen": site.now, "seen_started": site.now - 0.3}}}
     story.add(site.story, {"time": site.now, "pass": 2, "hosts": {}, "events": [over], "world": {}}, memory)
     assert texts(story.as_report(site.story), "event") == ["Reboot e1 appeared", "Reboot e1 started"]
+
+
+def test_an_approval_that_is_known_together_with_the_start_was_no_later():
+    """A look reads the start before the pass that learns of both is planned."""
+    site = Told(hosts=1)
+    step = {"role": "approve_event", "state": "approved", "event_ids": ["e1"]}
+    states = {"ready": dict(state="ready", reason="is being approved", events=["e1"], step=step), "started": dict(state="started", reason="out", events=["e1"])}
+    event = {"event_id": "e1", "event_type": "Reboot", "resources": ["vm_web1"], "outcome": "in_progress", "hosts": {}}
+    memory = {"events": {"e1": {"event_type": "Reboot", "first_seen": site.now}}}
+    story.add(site.story, {"time": site.now, "pass": 2, "hosts": {"web1": states["ready"]}, "events": [event], "world": {}}, memory)
+    memory["events"]["e1"].update(approved_at=site.now + 2, seen_started=site.now + 1.7)
+    world = {"results": {"web1": {"approve_event": {"done": True, "approved": ["e1"]}}}}
+    story.add(site.story, {"time": site.now + 2, "pass": 3, "hosts": {"web1": states["started"]}, "events": [event], "world": world}, memory)
+    report = story.as_report(site.story)
+    (told,) = report["events"]
+    assert told["approved"] == told["started"] == site.now + 1.7 == report["hosts"][0]["states"][-1]["from"]
+    order = [(entry["kind"], entry["text"].split(":")[0]) for entry in report["entries"] if entry["time"] > site.now]
+    assert order == [("act", "approves"), ("event", "Reboot e1 was approved"), ("event", "Reboot e1 started"), ("state", "started")]
 
 
 def test_a_host_is_not_out_before_it_was_told_to_go():
@@ -216,7 +234,6 @@ def test_a_host_is_not_out_before_it_was_told_to_go():
     web1, order = report["hosts"][0], [entry["text"].split(":")[0] for entry in report["entries"] if entry["host"] == "web1"]
     draining = next(state["from"] for state in web1["states"] if state["state"] == "draining")
     assert web1["out"][0]["from"] >= draining and order.index("draining") < order.index("goes out of its balancer")
-    assert event["approved"] is None
 
 
 def test_what_appears_during_the_run_was_not_there_before():
