@@ -209,13 +209,14 @@ def test_an_approval_that_is_known_together_with_the_start_was_no_later():
     """A look reads the start before the pass that learns of both is planned."""
     site = Told(hosts=1)
     step = {"role": "approve_event", "state": "approved", "event_ids": ["e1"]}
-    states = {"ready": dict(state="ready", reason="is being approved", events=["e1"], step=step), "started": dict(state="started", reason="out", events=["e1"])}
+    ready = {"state": "ready", "reason": "is being approved", "events": ["e1"], "step": step}
+    started = {"state": "started", "reason": "out", "events": ["e1"]}
     event = {"event_id": "e1", "event_type": "Reboot", "resources": ["vm_web1"], "outcome": "in_progress", "hosts": {}}
     memory = {"events": {"e1": {"event_type": "Reboot", "first_seen": site.now}}}
-    story.add(site.story, {"time": site.now, "pass": 2, "hosts": {"web1": states["ready"]}, "events": [event], "world": {}}, memory)
+    story.add(site.story, {"time": site.now, "pass": 2, "hosts": {"web1": ready}, "events": [event], "world": {}}, memory)
     memory["events"]["e1"].update(approved_at=site.now + 2, seen_started=site.now + 1.7)
     world = {"results": {"web1": {"approve_event": {"done": True, "approved": ["e1"]}}}}
-    story.add(site.story, {"time": site.now + 2, "pass": 3, "hosts": {"web1": states["started"]}, "events": [event], "world": world}, memory)
+    story.add(site.story, {"time": site.now + 2, "pass": 3, "hosts": {"web1": started}, "events": [event], "world": world}, memory)
     report = story.as_report(site.story)
     (told,) = report["events"]
     assert told["approved"] == told["started"] == site.now + 1.7 == report["hosts"][0]["states"][-1]["from"]
