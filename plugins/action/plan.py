@@ -133,7 +133,7 @@ class ActionModule(ActionBase):
                 # The run goes on without a journal, because the hosts matter more.
                 warnings = [*warnings, f"handle_events_journal: {args['journal']!r} cannot be written any more: {error.strerror}"]
         if (args.get("report") or args.get("metrics") or to_tell) and not last["run"].get("check"):
-            result["story"], is_new = self._story(last, line, outcome)
+            result["story"], is_new = self._story(last, line, outcome, args.get("report"))
             try:
                 if args.get("report"):
                     result["report"] = files.write(args["report"], result["story"])[0] if is_new or not last.get("report") else last["report"]
@@ -309,9 +309,12 @@ class ActionModule(ActionBase):
             journal.write(json.dumps(line, default=str) + "\n")
 
     @staticmethod
-    def _story(last, line, outcome):
-        """The story of the run with this pass, and whether the pass brought anything new."""
-        told = last.get("story") or story.begin(last["run"], list(line["hosts"]))
+    def _story(last, line, outcome, folder):
+        """The story of the run with this pass, and whether the pass brought anything new. C(folder): where reports are, if there are any."""
+        told = last.get("story")
+        if not told:
+            names = list(line["hosts"])
+            told = story.begin(last["run"], names, files.unfinished(folder, last["run"]["started"], names) if folder else None)
         is_new = story.add(told, line, outcome["memory"])
         story.end(told, outcome["finished"], outcome["failed_run"], outcome["messages"])
         return told, is_new or outcome["finished"]

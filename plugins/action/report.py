@@ -53,6 +53,8 @@ class ActionModule(ActionBase):
             path = f"{os.path.join(folder, files.name_of(story))}.html"
             result["changed"] = result["changed"] or not os.path.exists(path)
         else:
+            # The runs before this one are written already.
+            story["run"]["continues"] = files.unfinished(folder, story["run"]["started"], story["hosts"])
             path, is_new = files.write(folder, story)
             result["changed"] = result["changed"] or is_new
         result["reports"].append(path)

@@ -22,6 +22,8 @@ def printable(value: Any) -> Any:
     Text from events, answers and records may contain anything. A raw line break or a terminal's escape sequence could forge lines of the output.
     """
     if isinstance(value, str):
+        if value.isprintable():
+            return value
         return "".join(character if character.isprintable() else character.encode("unicode_escape").decode("ascii") for character in value)
     if isinstance(value, Mapping):
         return {printable(key): printable(entry) for key, entry in value.items()}

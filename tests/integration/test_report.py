@@ -52,6 +52,10 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     assert second["run"]["finished"] and not second["run"]["failed"]
     (event,) = second["events"]
     assert event["event_id"] == event_id and event["outcome"] == "completed" and event["gone"]
+    pages = sorted(folder.glob("*.html"))
+    assert second["run"]["continues"]["report"] == pages[0].name and f'href="{pages[0].name}"' in pages[1].read_text()
+    # It was approved before this run, which does not know when.
+    assert first["run"]["continues"] is event["approved"] is None and all(entry["time"] >= second["run"]["started"] for entry in second["entries"])
     (web1,) = [host for host in second["hosts"] if host["name"] == "web1"]
     # The run that was killed took it out.
     assert web1["out"][0]["from"] < second["run"]["started"] and web1["out"][-1]["until"] and web1["states"][-1]["state"] == "restored"
@@ -71,6 +75,7 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     again = reports(site.folder / "again")
     assert [report["events"] for report in again] == [first["events"], second["events"]]
     assert [entry["text"] for entry in again[1]["entries"]] == [entry["text"] for entry in second["entries"]]
+    assert again[1]["run"]["continues"]["report"] == pages[0].name
     assert "changed=0" in site.run("report", report_journal=str(journal), report_folder=str(site.folder / "again")).output
 
     # What both say of the event, beside a file that is no report.

@@ -74,7 +74,7 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
         if out:
             when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
             yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out, event)
-        if event["approved"] is not None and told["outcome"] == UNFINISHED:
+        if (event["approved"] is not None or "approved" in event["before_run"]) and told["outcome"] == UNFINISHED:
             yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(told['hosts'])}", told["hosts"], event)
         back = [name for name, host in told["hosts"].items() if host["state"] == "restored"]
         if told["outcome"] != UNFINISHED and back:

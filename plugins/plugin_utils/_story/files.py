@@ -8,22 +8,63 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import metrics
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, Story, as_report
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, Story, as_report, continued
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 METRICS_ENDING = ".prom"
 """The textfile collector reads no other files."""
+OURS = re.compile(r"report-[0-9]{8}T[0-9]{6}\.[0-9]{3}Z\.json")
+MOST_REPORTS, MOST_BYTES = 20, 8_000_000
+"""How many reports, and how much of them, a run that begins reads at most."""
 
 
 def name_of(story: Story) -> str:
     """The name of the files without their ending. The milliseconds tell two runs apart that begin in the same second."""
     started = story["run"]["started"]
     return f"report-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(started))}.{int(started * 1000) % 1000:03d}Z"
+
+
+def unfinished(folder: str, started: float, names: Iterable[str]) -> Json | None:
+    """What a run of these hosts that began then takes over from a former one, see C(continued): from the newest report of any of its hosts, if that run did
+    not finish. What cannot be read, or is no report, is ignored."""
+    left, bytes_left = set(names), MOST_BYTES
+    own = name_of({"run": {"started": started}})
+    try:
+        found = sorted((name for name in os.listdir(folder) if OURS.fullmatch(name) and name[:-5] < own), reverse=True)
+    except OSError:
+        return None
+    for name in found[:MOST_REPORTS]:
+        try:
+            text = _read_file(os.path.join(folder, name), bytes_left)
+            bytes_left -= len(text)
+            report = json.loads(text)
+            hosts = {host["name"] for host in report["hosts"]}
+            taken_over = continued(f"{name[:-5]}.html", report, left)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            continue
+        if taken_over:
+            return taken_over
+        left -= hosts
+        if not left:
+            break
+    return None
+
+
+def _read_file(path: str, most: int) -> bytes:
+    """The content of a file. Raises C(ValueError) for anything else, which could keep the reader waiting, and for a file of more than C(most) bytes."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+            raise ValueError(f"{path} is no file, or too large")
+        return stream.read(most)
 
 
 def write(folder: str, story: Story) -> tuple[str, bool]:

@@ -11,12 +11,16 @@ Everything in a report may come from outside, so the templates escape all of it.
 from __future__ import annotations
 
 import functools
+import math
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, Report
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, Template
@@ -26,20 +30,29 @@ LONG_NAME = 20
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 MEANINGS = {
     "in_service": "in service",
-    "restored": "restored",
-    "waiting": "waiting: still serves",
-    "draining": "draining: ends what is under way",
-    "ready": "ready: drained, not approved yet",
-    "approved": "approved: waits for the start",
-    "started": "started: the impact",
-    "restoring": "restoring",
+    "restored": "back in service",
+    "waiting": "waits, and still serves",
+    "draining": "drains: requests and connections end",
+    "ready": "drained, not approved yet",
+    "approved": "approved, waits for the start",
+    "started": "the event has started",
+    "restoring": "is brought back",
     "needs_person": "needs a person",
-    "unobserved": "not observed",
+    "unobserved": "not looked at since",
 }
+PLAIN = {**MEANINGS, "draining": "drains", "ready": "drained", "approved": "approved"}
+"""The states in the words of the page, where a reason follows."""
+OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
+LATE = "not drained in time"
+MOST_NAMES = 3
+MOST_SENTENCES = 6
+WHOLE = 2.0
+"""Seconds by which the service's clock may differ without a word. C(NotBefore) has whole seconds."""
+BY_EARLIER = "from the earlier report"
 
 
 class Times:
-    """Moments as people read them, in the time zone of this machine."""
+    """Moments as people read them, in the time zone of this machine. Durations are those between the times as they are shown."""
 
     @staticmethod
     def at(moment: float | None) -> str:
@@ -50,8 +63,17 @@ class Times:
         return time.strftime("%Y-%m-%d", time.localtime(moment))
 
     @staticmethod
-    def lasted(seconds: float) -> str:
-        return duration(seconds)
+    def between(begin: float, end: float) -> str:
+        return exact(math.floor(end) - math.floor(begin))
+
+
+def exact(seconds: int) -> str:
+    """A duration that agrees with the times beside it: nothing is rounded up to two hours."""
+    for size, unit, part, of_part in ((2 * 86400, "days", 86400, (3600, "h")), (7200, "h", 3600, (60, "min")), (120, "min", 60, (1, "s"))):
+        if seconds >= size:
+            rest = seconds % part // of_part[0]
+            return f"{seconds // part} {unit}" + (f" {rest} {of_part[1]}" if rest else "")
+    return f"{seconds} s"
 
 
 @functools.cache
@@ -67,18 +89,32 @@ def page(report: Report) -> str:
     run, hosts = report["run"], report["hosts"]
     involved = [host for host in hosts if host["out"] or any(state["state"] not in SERVING for state in host["states"])]
     axis = _Axis(run["started"], max(run["updated"], run["started"] + 1))
+    labels = _labels(report["events"])
+    named = _Named(report["events"], labels)
+    earlier = {event["event_id"].lower(): event for event in (run.get("continues") or {}).get("events", ())}
+    events = [_Event(event, labels[event["event_id"]], earlier.get(event["event_id"].lower()) or {}, hosts) for event in report["events"]]
+    heading = _heading(report["events"], labels)
+    status, is_bad, to_do = _status(run, report["events"], hosts, labels)
     return _template("page.html.j2").render(
-        title="Scheduled events: " + (_names(report["events"]) or "none"),
+        heading=f"Scheduled events: {heading}",
+        title=f"{heading}, {Times.day(run['started'])} {Times.at(run['started'])}",
         run=run,
         zone=time.strftime("%Z", time.localtime(run["started"])),
         times=Times,
-        events=[dict(event, sentence=_sentence(event, hosts)) for event in report["events"]],
-        entries=report["entries"],
-        involved=[dict(host, last=_last(host)) for host in involved],
+        status=status,
+        is_bad=is_bad,
+        to_do=[named(sentence) for sentence in to_do],
+        continues=run.get("continues"),
+        taken_over=_several((run.get("continues") or {}).get("out", ())),
+        messages=[named(message) for message in run["messages"]],
+        events=[{"sentence": event.sentence(), **event.cells()} for event in events],
+        most=MOST_SENTENCES,
+        at_the_top=list(_of_all(hosts, run)),
+        entries=[_entry(entry, named(_entry_words(entry)), labels.get(entry["event_id"], "")) for entry in report["entries"]],
+        involved=[_row(host, run, named) for host in involved],
         quiet=[host["name"] for host in hosts if host not in involved],
-        lanes=[_lane(axis, number, host, run["updated"]) for number, host in enumerate(involved)],
+        lanes=[_lane(axis, number, host, run["updated"], events) for number, host in enumerate(involved)],
         ticks=axis.ticks(),
-        marks=[mark for event in report["events"] for mark in _marks(axis, event)],
         states=list(MEANINGS),
         shown_states=[state for state in MEANINGS if any(state == part["state"] for host in involved for part in host["states"])],
         meanings=MEANINGS,
@@ -86,6 +122,139 @@ def page(report: Report) -> str:
         height=TOP + LANE * len(involved) + 4,
         left=LEFT,
     )
+
+
+def _heading(events: Sequence[Json], labels: dict[str, str]) -> str:
+    if len(events) <= MOST_NAMES:
+        return ", ".join(labels.values()) or "no event"
+    kinds = Counter(event["event_type"] or "event" for event in events)
+    return ", ".join(f"{number} x {kind}" for kind, number in kinds.items())
+
+
+def _several(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _labels(events: Sequence[Json]) -> dict[str, str]:
+    """Per id how an event is called. Where two would be called the same, each has the beginning of its id, too."""
+    labels = {event["event_id"]: f"{event['event_type'] or 'Event'} of {_several(event['resources'] or ()) or 'nobody'}" for event in events}
+    twice = {label for label, number in Counter(labels.values()).items() if number > 1}
+    return {event_id: f"{label} ({event_id[:8]})" if label in twice else label for event_id, label in labels.items()}
+
+
+class _Named:
+    """Writes the names of events instead of their ids."""
+
+    def __init__(self, events: Sequence[Json], labels: dict[str, str]) -> None:
+        self._labels = {event_id.lower(): label for event_id, label in labels.items()}
+        kinds = "|".join(sorted({re.escape(event["event_type"] or "event") for event in events}))
+        ids = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+        self._pattern = re.compile(rf"(?<![\w-])(?:(?:{kinds}) )?({ids})(?![\w-])", re.IGNORECASE) if labels else None
+
+    def __call__(self, text: str) -> str:
+        return self._pattern.sub(lambda found: self._labels[found[1].lower()], text) if self._pattern else text
+
+
+def _entry(entry: Json, text: str, label: str) -> Json:
+    """A row of what happened in order. An event is not named twice."""
+    is_bad = entry["kind"] in ("person", "failure")
+    return {"time": entry["time"], "host": entry["host"] or "", "text": text, "event": "" if label in text else label, "is_bad": is_bad}
+
+
+def _entry_words(entry: Json) -> str:
+    state, colon, reason = entry["text"].partition(": ")
+    if entry["kind"] in ("state", "person") and colon:
+        return f"{PLAIN.get(state, state)}: {reason}"
+    words, colon, outcome = entry["text"].rpartition(": ")
+    return f"{words}: {OUTCOMES.get(outcome, outcome)}" if entry["kind"] == "outcome" and colon else entry["text"]
+
+
+def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: dict[str, str]) -> tuple[str, bool, list[str]]:
+    """How the run ended, whether that is bad, and what the reader should do."""
+    out = [host["name"] for host in hosts if host["out"] and host["out"][-1]["until"] is None]
+    stay = f" Until then {_several(out)} may still be out of service." if out else " No host was out of service."
+    again = "start handle_events again with the same targets. It continues where this one stopped."
+    persons = [f"{host['name']} needs a person: {_reason(host['states'][-1])}" for host in hosts if _state(host) == "needs_person"]
+    persons = persons[:MOST_SENTENCES] + ([f"{len(persons) - MOST_SENTENCES} more hosts need a person."] if len(persons) > MOST_SENTENCES else [])
+    open_events = [labels[event["event_id"]] for event in events if event["outcome"] in (None, UNFINISHED)]
+    if not run["finished"]:
+        words = f"This run has not finished (last written {Times.at(run['updated'])}): it still goes on, or it was killed."
+        return words, True, [*persons, f"If there is a later report of these hosts, read that one. If there is none and no run goes on, {again}{stay}"]
+    if run["failed"]:
+        return "The run failed.", True, [*persons, f"When the cause below is mended, {again}{stay}"]
+    if open_events:
+        words = f"The run ended, but {_several(open_events)} {'is' if len(open_events) == 1 else 'are'} not over."
+        return words, True, [*persons, f"Unless a schedule or a watcher starts the next run, {again}{stay}"]
+    others = [host["name"] for host in hosts if _state(host) not in SERVING]
+    if others:
+        return "The run came to its end.", True, [*persons, f"Look at {_several(others)}: not back in service when the run ended."]
+    return "Nothing to do: " + ("every event is over, and every host is in service." if events else "no event named any of the hosts."), False, []
+
+
+def _state(host: Json) -> str:
+    return host["states"][-1]["state"] if host["states"] else "in_service"
+
+
+def _reason(state: Json) -> str:
+    return state["reasons"][-1]["reason"] if state["reasons"] else ""
+
+
+def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
+    """What is told of all hosts together: how many were not out, and what the report cannot tell."""
+    spans = [span for host in hosts for span in host["out"]]
+    if not spans:
+        return
+    changes = sorted([(span["from"], 1) for span in spans] + [(span["until"], -1) for span in spans if span["until"] is not None])
+    now, most, since = 0, 0, spans[0]["from"]
+    for at, change in changes:
+        now += change
+        if now > most:
+            most, since = now, at
+    left = len(hosts) - most
+    if left:
+        verb = "was" if left == 1 else "were"
+        yield f"At any time at least {left} of {len(hosts)} hosts {verb} not out of service (fewest at {Times.at(since)})."
+    elif most > 1:
+        yield f"{'Both' if most == 2 else f'All {most}'} hosts were out of service at the same time, first at {Times.at(since)}."
+    else:
+        yield "The only host was out of service."
+    begin, end = min(span["from"] for span in spans), max(span["until"] or run["updated"] for span in spans)
+    yield (
+        "The collection sees no requests, so it cannot tell whether any was lost. The logs of your load balancers can:"
+        f" look from {Times.at(begin)} to {Times.at(end)}."
+    )
+
+
+def _row(host: Json, run: Json, named: Callable[[str], str]) -> Json:
+    """A host in the table, and why it took so long."""
+    lasted = sum(math.floor(span["until"] or run["updated"]) - math.floor(span["from"]) for span in host["out"])
+    is_out = bool(host["out"]) and host["out"][-1]["until"] is None
+    words = PLAIN.get(_state(host), _state(host))
+    if _state(host) not in SERVING:
+        words += f": {named(_reason(host['states'][-1]))}"
+    return {
+        "name": host["name"],
+        "resource_name": host["resource_name"] or "",
+        "lasted": exact(lasted) if host["out"] else "never",
+        "spans": [
+            f"{Times.at(span['from'])} to {Times.at(span['until']) or 'now'}" + (" (began before this run)" if span["from"] < run["started"] else "")
+            for span in host["out"]
+        ],
+        "last": f"not back yet: {words}" if is_out else words,
+        "waits": [_wait(host, state, run, named) for state in host["states"] if state["state"] not in SERVING],
+    }
+
+
+def _wait(host: Json, state: Json, run: Json, named: Callable[[str], str]) -> Json:
+    until = run["updated"] if state["until"] is None else state["until"]
+    is_first = state is host["states"][0] and any(span["from"] < run["started"] for span in host["out"])
+    return {
+        "from": state["from"],
+        "words": PLAIN.get(state["state"], state["state"]),
+        "lasted": Times.between(state["from"], until) + (" in this run" if is_first else ""),
+        "reasons": [{"at": "" if said["at"] <= state["from"] else Times.at(said["at"]), "reason": named(said["reason"])} for said in state["reasons"]],
+    }
 
 
 class _Axis:
@@ -109,55 +278,150 @@ def _range(first: float, last: float, step: float) -> Iterator[float]:
         first += step
 
 
-def _names(events: Sequence[Json]) -> str:
-    kinds = [event["event_type"] or "event" for event in events]
-    return ", ".join(kind if kinds.count(kind) == 1 else f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
-
-
-def _lane(axis: _Axis, number: int, host: Json, updated: float) -> Json:
+def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence[_Event]) -> Json:
     bars = []
     for state in host["states"]:
-        until = state["until"] or updated
+        until = updated if state["until"] is None else state["until"]
         x = axis.x(state["from"])
-        reason = state["reasons"][-1]["reason"] if state["reasons"] else ""
-        title = f"{state['state']}, {Times.at(state['from'])} to {Times.at(until)}: {reason}"
+        title = f"{PLAIN.get(state['state'], state['state'])}, {Times.at(state['from'])} to {Times.at(until)}: {_reason(state)}"
         bars.append({"state": state["state"], "x": x, "width": max(1.5, round(axis.x(until) - x, 1)), "title": title})
     out = []
     for span in host["out"]:
-        until = span["until"] or updated
-        out.append({"x1": axis.x(span["from"]), "x2": axis.x(until), "title": f"out of its load balancer for {duration(until - span['from'])}"})
-    return {"y": TOP + LANE * number, "name": host["name"], "squeeze": len(host["name"]) > LONG_NAME, "bars": bars, "out": out}
+        until = updated if span["until"] is None else span["until"]
+        title = f"out of its load balancer for {Times.between(span['from'], until)}"
+        out.append({"x1": axis.x(span["from"]), "x2": axis.x(until), "title": title})
+    marks = [mark for event in events if host["name"] in event.hosts for mark in event.marks(axis)]
+    return {"y": TOP + LANE * number, "name": host["name"], "squeeze": len(host["name"]) > LONG_NAME, "bars": bars, "out": out, "marks": marks}
 
 
-def _marks(axis: _Axis, event: Json) -> Iterator[Json]:
-    for field, words, dash in (("seen", "appears", "none"), ("started", "starts", "5 3"), ("gone", "is over", "1 3")):
-        if event[field] is not None:
-            title = f"{event['event_type'] or 'event'} {event['event_id']} {words} at {Times.at(event[field])}"
-            yield {"x": axis.x(event[field]), "dash": dash, "title": title}
+class _Event:
+    """An event in words. C(earlier): what the run said of it that this one continues."""
+
+    def __init__(self, event: Json, label: str, earlier: Json, hosts: Iterable[Json]) -> None:
+        self._event, self._label, self._earlier = event, label, earlier
+        self._before = event.get("before_run") or ()
+        self.hosts = set(event["hosts"])
+        self._mine = [host for host in hosts if host["name"] in self.hosts]
+
+    def _known(self, field: str) -> float | None:
+        """A moment as this run knows it, or the run before."""
+        earlier: float | None = self._earlier.get(field)
+        mine: float | None = self._event[field]
+        return earlier if earlier is not None else mine
+
+    def _not_before(self) -> tuple[float | None, str]:
+        """When it may start, by the service's clock, and what to know of that."""
+        own, ahead = seconds(self._event["not_before"]), self._event.get("service_ahead") or 0.0
+        if own is not None:
+            return own, f"the service's clock is {abs(ahead):g} s {'ahead' if ahead > 0 else 'behind'}" if abs(ahead) >= WHOLE else ""
+        told = seconds(self._earlier.get("not_before"))
+        return told, BY_EARLIER if told is not None else "it had started" if self._event["started"] is not None else ""
+
+    def sentence(self) -> str:
+        """An event in one sentence, and more where a host was slow."""
+        parts = [self._seen(), *filter(None, [self._approved(), self._over()])]
+        spans = [span for host in self._mine for span in host["out"]]
+        if spans:
+            parts.append("out of service: " + _several([f"{host['name']}{_out_for(host)}" for host in self._mine if host["out"]]))
+        outcome = self._event["outcome"] or "unknown"
+        return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}." + "".join(self._late())
+
+    def _seen(self) -> str:
+        if self._earlier.get("seen") is not None:
+            return f"an earlier run saw it at {Times.at(self._earlier['seen'])}"
+        if "seen" in self._before:
+            return f"it was there already when this run first looked at {Times.at(self._event['seen'])}"
+        return f"seen at {Times.at(self._event['seen'])}"
+
+    def _approved(self) -> str:
+        event, seen, at = self._event, self._known("seen"), self._known("approved")
+        if at is None:
+            if "approved" in self._before:
+                return "approved before this run began"
+            if event["outcome"] == "cancelled":
+                return f"withdrawn by Azure before it was approved, noticed at {Times.at(event['gone'])}"
+            if event["outcome"] in (None, UNFINISHED):
+                return "not approved yet"
+            return "not approved by us" if event["outcome"] == "not_approved" else "this run knows of no approval"
+        words = f"approved at {Times.at(at)}" + (" by the earlier run" if self._earlier.get("approved") is not None else "")
+        is_whole = seen is not None and at >= seen and ("seen" not in self._before or self._earlier.get("seen") is not None)
+        words += f", {Times.between(seen, at)} later" if is_whole and seen is not None else ""
+        not_before = self._not_before()[0]
+        left = None if not_before is None else math.floor(not_before - (event.get("service_ahead") or 0.0)) - math.floor(at)
+        return words + (f", {duration(left)} before its NotBefore" if left is not None and left > 0 else "")
+
+    def _over(self) -> str:
+        event, started = self._event, self._known("started")
+        since = "had started when this run first looked" if "started" in self._before and self._earlier.get("started") is None else ""
+        if started is not None and event["gone"] is not None:
+            lasted = "" if since else f", after {Times.between(started, event['gone'])}"
+            return f"{since or f'started at {Times.at(started)}'} and over at {Times.at(event['gone'])}{lasted}"
+        if started is not None:
+            return since or f"started at {Times.at(started)}"
+        return f"over at {Times.at(event['gone'])}" if event["gone"] is not None and event["outcome"] != "cancelled" else ""
+
+    def _late(self) -> Iterator[str]:
+        """For each host that was slow to drain when its time was over, and when it was drained."""
+        found = []
+        for host in self._mine:
+            mine = [state for state in host["states"] if (state["event_id"] or "").lower() == self._event["event_id"].lower()]
+            late = next((said["at"] for state in mine for said in state["reasons"] if said["reason"].startswith(LATE)), None)
+            if late is not None:
+                drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)
+                limit = f" of {host['drain_limit']:g} s" if host.get("drain_limit") is not None else ""
+                end = f"it was drained at {Times.at(drained)}" if drained is not None else "it was not drained"
+                if late <= host["states"][0]["from"]:
+                    found.append(f" {host['name']} had not drained when this run first looked, and its limit{limit} had passed; {end}.")
+                    continue
+                found.append(f" {host['name']} had not drained when its limit{limit} passed at {Times.at(late)}; {end}.")
+        yield from found[:MOST_SENTENCES]
+        if len(found) > MOST_SENTENCES:
+            yield f" {len(found) - MOST_SENTENCES} more hosts had not drained in time."
+
+    def cells(self) -> Json:
+        """The event as a row of a table."""
+        event = self._event
+        not_before, about = self._not_before()
+        lasts = event["duration_in_seconds"]
+        details = [f"source: {event['event_source']}"] if event.get("event_source") else []
+        details += [f"expected to last {exact(lasts)}" if lasts is not None and lasts >= 0 else "expected duration not told"]
+        return {
+            "label": self._label,
+            "event_id": event["event_id"],
+            "description": event["description"] or "",
+            "details": "; ".join(details),
+            "seen": self._cell("seen", "first look of this run"),
+            "not_before": (Times.at(not_before) or "not told", about),
+            "approved": self._cell("approved", "") if self._known("approved") is not None else (self._unknown_approval(), ""),
+            "started": self._cell("started", "first look of this run"),
+            "gone": (Times.at(event["gone"]), ""),
+            "outcome": OUTCOMES.get(event["outcome"], event["outcome"] or "unknown"),
+        }
+
+    def _unknown_approval(self) -> str:
+        if "approved" in self._before:
+            return "before this run"
+        return "no" if self._event["outcome"] in ("cancelled", "not_approved") else ""
+
+    def _cell(self, field: str, words: str) -> tuple[str, str]:
+        if self._earlier.get(field) is not None:
+            return Times.at(self._earlier[field]), BY_EARLIER
+        return Times.at(self._event[field]), words if field in self._before else ""
+
+    def marks(self, axis: _Axis) -> Iterator[Json]:
+        for field, words, kind in (("seen", "appeared", "seen"), ("started", "started", "start"), ("gone", "over", "over")):
+            if self._event[field] is not None:
+                before = " or before" if field in self._before else ""
+                yield {"x": axis.x(self._event[field]), "kind": kind, "title": f"{self._label}: {words} at {Times.at(self._event[field])}{before}"}
 
 
-def _last(host: Json) -> str:
-    state = host["states"][-1]
-    reason = state["reasons"][-1]["reason"] if state["reasons"] else ""
-    return f"{state['state']}: {reason}"
-
-
-def _sentence(event: Json, hosts: Iterable[Json]) -> str:
-    """An event in one sentence."""
-    kind = event["event_type"] or "An event"
-    parts = [f"{kind} of {', '.join(event['resources'] or ()) or 'nobody'}: seen at {Times.at(event['seen'])}"]
-    out = {host["name"]: host["seconds_out"] for host in hosts if host["name"] in event["hosts"] and host["out"]}
-    if event["approved"]:
-        parts.append(f"approved at {Times.at(event['approved'])}" + (f", {duration(event['approved'] - event['seen'])} later" if event["seen"] else ""))
-    elif event["outcome"] not in (None, "in_progress"):
-        parts.append("not approved by us")
-    if event["started"] and event["gone"]:
-        parts.append(f"started at {Times.at(event['started'])} and over after {duration(event['gone'] - event['started'])}")
-    elif event["gone"]:
-        parts.append(f"gone at {Times.at(event['gone'])}")
-    if out:
-        parts.append(f"out of service: {', '.join(f'{name} for {duration(lasted)}' for name, lasted in out.items())}")
-    return "; ".join(parts) + f". Outcome: {(event['outcome'] or 'unknown').replace('_', ' ')}."
+def _out_for(host: Json) -> str:
+    spans = host["out"]
+    ended = [span for span in spans if span["until"] is not None]
+    lasted = exact(sum(math.floor(span["until"]) - math.floor(span["from"]) for span in ended))
+    if len(ended) < len(spans):
+        return (f" for {lasted}, and again" if ended else "") + f" since {Times.at(spans[-1]['from'])}, not back yet"
+    return f" for {lasted}"
 
 
 HEAD = ("type", "events", *MEASURES.values(), "needed a person")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Story = Json
@@ -27,6 +28,8 @@ SERVING = ("in_service", "restored")
 UNFINISHED = "in_progress"
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
+WHOLE = 1.0
+"""Seconds by which a time in a record may be too early."""
 OF_MEMORY = {
     "event_type": "event_type",
     "event_source": "event_source",
@@ -42,20 +45,65 @@ OF_MEMORY = {
 """The fields of an event in the story, and what the memory of the plan calls them."""
 TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "gone": "is over"}
 """What is told when a moment of an event becomes known."""
+TOLD_BEFORE = {"seen": "was there already", "started": "had started already"}
+"""The same, where it was so before the run looked."""
 DIGITS = re.compile(r"\d+")
 
 
-def begin(run: Json, names: Iterable[str]) -> Story:
-    """A story in which nothing has happened yet. C(run): the settings of the run, as the document of a pass has them."""
+def begin(run: Json, names: Iterable[str], continues: Json | None = None) -> Story:
+    """A story in which nothing has happened yet.
+
+    C(run): the settings of the run, as the document of a pass has them. C(continues): see C(continued).
+    """
     return {
         "version": VERSION,
         "run": {"started": run["started"], "updated": run["started"], "passes": 0, "check": bool(run.get("check")), "finished": False, "failed": False,
-                "messages": []},
-        "hosts": {name: {"resource_name": None, "states": [], "out": []} for name in names},
+                "messages": [], "continues": continues},
+        "hosts": {name: _no_host() for name in names},
         "events": {},
         "entries": [],
         "steps": {},
+        "tried": [],
     }  # fmt: skip
+
+
+def _no_host() -> Json:
+    return {"resource_name": None, "drain_limit": None, "states": [], "out": []}
+
+
+def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
+    """What a run that begins takes over from a report: nothing if that run has finished, or if none of its events was in progress.
+
+    C(name): of the page of the report. C(names): the targets of the new run. Raises C(KeyError), C(TypeError), C(ValueError), C(IndexError) or
+    C(AttributeError) if this is no report.
+    """
+    if report["version"] != VERSION:
+        raise ValueError(f"it has version {report['version']!r}, and this release reads {VERSION}")
+    run, targets = report["run"], set(names)
+    events = [event for event in report["events"] if event["outcome"] == UNFINISHED and targets.intersection(event["hosts"])]
+    if run["finished"] or not events:
+        return None
+    out = [host["name"] for host in report["hosts"] if host["name"] in targets and host["out"] and host["out"][-1]["until"] is None]
+    return {
+        "report": name,
+        "started": _moment(run["started"]),
+        "updated": _moment(run["updated"]),
+        "out": out,
+        "events": [
+            {
+                "event_id": str(event["event_id"]),
+                **{field: None if event[field] is None else _moment(event[field]) for field in ("seen", "approved", "started")},
+                "not_before": event["not_before"] if isinstance(event["not_before"], str) and seconds(event["not_before"]) is not None else None,
+            }
+            for event in events
+        ],
+    }
+
+
+def _moment(found: object) -> float:
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LAST_SECOND:
+        raise ValueError(f"{found!r} is no time in Unix seconds")
+    return float(found)
 
 
 def add(story: Story, passed: Pass, memory: Json) -> bool:
@@ -64,17 +112,28 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
     C(passed): the pass as a line of the journal has it. C(memory): what the plan remembers after it.
     """
     now, run = passed["time"], story["run"]
+    former = run["updated"]
     run.update(updated=now, passes=passed["pass"])
     before = len(story["entries"])
     results = passed["world"].get("results") or {}
+    settings = passed["world"].get("settings") or {}
+    remembered = memory.get("events") or {}
+    # The cause stands before what follows from it: what was done, what is known of the events, and the states that follow.
     for name, decision in passed["hosts"].items():
-        host = story["hosts"].setdefault(name, {"resource_name": None, "states": [], "out": []})
+        host = story["hosts"].setdefault(name, _no_host())
         of_host = (memory.get("hosts") or {}).get(name) or {}
         host["resource_name"] = of_host.get("resource_name") or host["resource_name"]
-        _add_act(story, name, results.get(name) or {}, passed)
-        _add_state(story, name, host, decision, now)
-        _add_out(host, decision, held_since(name, passed, memory), now)
-    _add_events(story, passed, memory.get("events") or {})
+        host["drain_limit"] = ((settings.get(name) or {}).get("drain_host") or {}).get("timeout")
+        held = held_since(name, passed, memory)
+        if (story["steps"].get(name) or {}).get("role") == "load_balancer":
+            # This run took it out after the former pass. Records have whole seconds.
+            held = {key: max(since, former) if since > former - WHOLE else since for key, since in held.items()}
+        _add_act(story, name, results.get(name) or {}, passed, held, remembered)
+        _add_out(host, decision, held, now)
+    _add_events(story, passed, remembered)
+    for name, decision in passed["hosts"].items():
+        _add_state(story, name, story["hosts"][name], decision, now)
+    _add_outcomes(story, passed, remembered)
     return len(story["entries"]) > before
 
 
@@ -98,11 +157,13 @@ def _entry(story: Story, at: float, kind: str, text: str, host: str | None = Non
     story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text})
 
 
-def _add_act(story: Story, name: str, results: Json, passed: Pass) -> None:
+def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[str, float], remembered: dict[str, Json]) -> None:
     """The step that was decided in the former pass, with the result that this pass was planned from."""
     step = story["steps"].pop(name, None)
     if passed["hosts"][name].get("step"):
         story["steps"][name] = passed["hosts"][name]["step"]
+        if story["steps"][name]["role"] == "approve_event":
+            story["tried"] = sorted({*story["tried"], *story["steps"][name]["event_ids"]})
     if not step:
         return
     failure = results.get("failure") or {}
@@ -116,12 +177,33 @@ def _add_act(story: Story, name: str, results: Json, passed: Pass) -> None:
             text = f"{words}{reason}"
             known = [entry["text"] for entry in story["entries"] if entry["kind"] == "act" and (entry["host"], entry["event_id"]) == (name, event_id)]
             if text not in known[-1:]:
-                _entry(story, passed["time"], "act", text, name, event_id)
+                _entry(story, _done_at(story, step, event_id, passed["time"], held, remembered), "act", text, name, event_id)
+
+
+def _done_at(story: Story, step: Json, event_id: str | None, now: float, held: dict[str, float], remembered: dict[str, Json]) -> float:
+    """When a step was done: before this pass began, and where the plan knows it better, at that time."""
+    key = (event_id or "").lower()
+    if (step["role"], step["state"]) == ("load_balancer", "out"):
+        since = held.get(key, now)
+        return since if story["run"]["started"] <= since <= now else now
+    if step["role"] == "approve_event":
+        return _not_after_start(now, remembered.get(key) or {})
+    return now
+
+
+def _not_after_start(approved: float, of_memory: Json) -> float:
+    """What has started can no longer be approved, so an approval that a pass learns of together with the start was not later than that."""
+    started = of_memory.get("seen_started")
+    return approved if started is None else min(approved, started)
 
 
 def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) -> None:
     states, event_id = host["states"], (decision.get("events") or [None])[0]
     last = states[-1] if states else None
+    started = (story["events"].get(event_id) or {}).get("started") if decision["state"] == "started" else None
+    if last and started is not None:
+        # The look saw the start before this pass was planned.
+        now = min(now, max(started, last["from"]))
     if last is None or (last["state"], last["event_id"]) != (decision["state"], event_id):
         if last:
             last["until"] = now
@@ -155,17 +237,46 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
     for told in passed["events"]:
         event_id = told["event_id"]
         of_memory = remembered.get(event_id.lower()) or {}
-        event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, **dict.fromkeys(OF_MEMORY)})
+        event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, "before_run": [], **dict.fromkeys(OF_MEMORY)})
         known = {field: event[field] for field in TOLD}
-        event.update({field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None})
+        found = {field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None}
+        if passed["pass"] == 1 or event["seen"] is None and of_memory.get("recalled"):
+            event["before_run"] += [field for field in ("seen", "started") if found.get(field) is not None]
+        if found.get("started") is not None and found.get("seen") is not None:
+            found["started"] = max(found["started"], found["seen"])  # it may have been read before the pass that counts as the first
+        _take_approval(event, found, of_memory, now)
+        event.update(found)
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
         if event["gone"] is None and told["outcome"] != UNFINISHED:
             event["gone"] = now
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
-                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {words}", None, event_id)
+                said = TOLD_BEFORE[field] if field in event["before_run"] else words
+                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {said}", None, event_id)
+
+
+def _take_approval(event: Json, found: Json, of_memory: Json, now: float) -> None:
+    """Only what this run itself approves has a time, which is that of the pass. Otherwise the plan knows it from a record, and the time in its memory
+    says when it may be approved again."""
+    at = found.pop("approved", None)
+    if at is None or event["approved"] is not None or "approved" in event["before_run"]:
+        return
+    if at == now:
+        found["approved"] = _not_after_start(at, of_memory)
+    else:
+        event["before_run"].append("approved")
+
+
+def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
+    for told in passed["events"]:
+        event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
-            _entry(story, now, "outcome", f"{event['event_type'] or 'event'} {event_id}: {told['outcome']}", None, event_id)
+            text = f"{event['event_type'] or 'event'} {told['event_id']}: {told['outcome']}"
+            _entry(story, passed["time"], "outcome", text, None, told["event_id"])
+            # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
+            began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
+            if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
+                event["before_run"].append("approved")
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 
 
@@ -177,7 +288,7 @@ def _service_ahead(of_memory: Json, known: float | None) -> float | None:
 
 def as_report(story: Story) -> Report:
     """What is written for people and programs: the entries in the order of time, and for how long each host was out."""
-    found = {key: value for key, value in story.items() if key not in ("steps", "events", "hosts")}
+    found = {key: value for key, value in story.items() if key not in ("steps", "tried", "events", "hosts")}
     found["entries"] = sorted(story["entries"], key=lambda entry: entry["time"])
     found["events"] = sorted(story["events"].values(), key=lambda event: (event["seen"] is None, event["seen"]))
     found["hosts"] = [
