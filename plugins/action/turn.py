@@ -40,8 +40,8 @@ class ActionModule(LookAction):
             for module in () if is_windows(self, task_vars) else turn.get("prepare", ()):
                 self._configure_module(f"graceful.azure.{module}", {}, task_vars)
         acts = self._act(turn, task_vars) if turn.get("acts") else []
-        # If an act failed, or the last thing that was left on the host is done, there is nothing to wait for: the host was idle before its last steps.
-        at_once = any(act.get("failed") or act.get("unreachable") or act["part"] == "drained" for act in acts)
+        # The look waits for nothing after a failure, after the last step of the host, which was idle before it, and if a step has waited itself.
+        at_once = any(act.get("failed") or act.get("unreachable") or act["part"] == "drained" or _has_waited(act, turn) for act in acts)
         is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)
         result = self._look(turn, task_vars, at_once) if "options" in turn and not is_back else {"changed": False}
         if acts:
@@ -94,6 +94,11 @@ class ActionModule(LookAction):
     def _with_own(self, module, args):
         """The options of a module, with the options that each machine has of its own."""
         return dict(args, **{name: self._task.args[name] for name in OWN.get(module, ("state_dir",)) if self._task.args.get(name)})
+
+
+def _has_waited(act, turn):
+    """Whether a drain step waited as long as a pass may, and is not done. It does not matter then whether the host is idle."""
+    return act["part"] == "steps" and not act.get("done") and any(todo["part"] == "steps" and todo["args"].get("timeout") for todo in turn["acts"])
 
 
 def _as_list(value):

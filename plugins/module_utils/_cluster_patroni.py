@@ -73,6 +73,7 @@ class Patroni(Member):
             raise MemberError("GET %s was answered with status %d: %s" % (self._url("/leader"), status, _short(text)))
         leads = this.get("role") in LEADERS or status == 200
         leader = name if leads else next((member["name"] for member in members if member.get("role") in LEADERS), None)
+        self._able = _able([member for member in members if member is not this])
         # A server that somebody stopped stays down while the cluster is paused.
         paused = cluster.get("pause") is True
         left = None
@@ -89,7 +90,7 @@ class Patroni(Member):
             "paused": paused,
             "planned_switchover": _planned(cluster),
             "others": ", ".join(sorted(_described(member) for member in members if member is not this)),
-            "candidate": _candidate([member for member in members if member is not this]),
+            "candidate": self._able[0] if self._able else None,
         }
         return Seen(member=name, ours=not leads, serves=True, foreign=None, left=left, state=state)
 
@@ -103,6 +104,9 @@ class Patroni(Member):
             return "a switchover is planned for %s, and another one now would cancel it" % state["planned_switchover"]
         if state["paused"]:
             return "the cluster is paused (maintenance mode): somebody works on it"
+        if not self._streaming().intersection(self._able):
+            # Patroni allows for a lag, 1 MB by default, and does not know what was written since it last looked. All of it would be lost.
+            return "%s does not stream what is written there to any member that can become the leader (%s)" % (seen.member, ", ".join(self._able))
         return None
 
     def out(self, seen: Seen) -> None:
@@ -123,6 +127,12 @@ class Patroni(Member):
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         """A former leader joins as a replica by itself."""
+
+    def _streaming(self) -> set[str]:
+        """The members that get what is written here at once."""
+        replication = self._read("/patroni").get("replication")
+        entries = [entry for entry in replication if isinstance(entry, dict)] if isinstance(replication, list) else []
+        return {str(entry.get("application_name")) for entry in entries if entry.get("state") == "streaming"}
 
     def _name(self) -> str:
         given: str | None = self.options["member"]
@@ -156,8 +166,8 @@ class Patroni(Member):
         return "%s%s" % (self.options["url"].rstrip("/"), path)
 
 
-def _candidate(members: list[dict[str, Any]]) -> str | None:
-    """The member that has most of the leader's data, among those that can become the leader."""
+def _able(members: list[dict[str, Any]]) -> list[str]:
+    """The members that can become the leader. The one that has most of the leader's data comes first."""
     able = [
         member
         for member in members
@@ -168,7 +178,7 @@ def _candidate(members: list[dict[str, Any]]) -> str | None:
     ]
     # One that gets all data before the leader says so comes first.
     able.sort(key=lambda member: (member.get("role") == "replica", member.get("lag", 0), member["name"]))
-    return able[0]["name"] if able else None
+    return [member["name"] for member in able]
 
 
 def _described(member: dict[str, Any]) -> str:

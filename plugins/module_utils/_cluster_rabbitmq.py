@@ -49,6 +49,9 @@ class RabbitMQ(Member):
     options = {"node": {"type": "str"}}
     survives_reboot = False
 
+    # Whether this call has put it into maintenance mode.
+    _went_out = False
+
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
@@ -56,7 +59,12 @@ class RabbitMQ(Member):
             yield "node", "%r is no name of a node; write it like rabbit@web1" % node
 
     def look(self) -> Seen:
-        status = self._json("rabbitmq-diagnostics", "status")
+        asked = [["rabbitmq-diagnostics", *self._node(), "--formatter", "json", "status"]]
+        if self._went_out:
+            # What will be asked next is asked side by side: each command takes about a second until it asks.
+            asked.append(["rabbitmqctl", *self._node(), "eval", LEADERS])
+        told = self.tools.run_all(asked, SECONDS)
+        status = _object(_said(told[0], "rabbitmq-diagnostics", "status"), "rabbitmq-diagnostics status")
         listeners: Any = status.get("listeners")
         totals: Any = status.get("totals")
         out = status.get("is_under_maintenance")
@@ -75,7 +83,7 @@ class RabbitMQ(Member):
             serves=not out,
             # The record of a hold of ours comes first.
             foreign="The node %s is in maintenance mode already." % node if out else None,
-            left=self._left(node, connections, doors) if out else "%s is not in maintenance mode" % node,
+            left=self._left(node, connections, doors, told[1:]) if out else "%s is not in maintenance mode" % node,
             state={"maintenance": out, "connections": connections},
         )
 
@@ -83,25 +91,27 @@ class RabbitMQ(Member):
         return "%s, process %s" % (boot_id, self._process)
 
     def spare(self, seen: Seen) -> str | None:
-        # Side by side: each command takes about a second until it asks.
+        # Side by side, too.
         asked = ("rabbitmqctl", "cluster_status"), *(("rabbitmq-diagnostics", check) for check, _why in CHECKS)
         told = self.tools.run_all([[program, *self._node(), "--formatter", "json", command] for program, command in asked], SECONDS)
         return self._others_stay(seen.member, told[0]) or self._needed_for_queues(seen.member, told[1:])
 
     def out(self, seen: Seen) -> None:
         self._run("rabbitmq-upgrade", "drain")
+        self._went_out = True
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._run("rabbitmq-upgrade", "revive")
 
-    def _left(self, node: str, connections: int, doors: list[tuple[str, int]]) -> str | None:
+    def _left(self, node: str, connections: int, doors: list[tuple[str, int]], leaders: list[Outcome]) -> str | None:
+        """What is still on the node. ``leaders``: how many queues it leads, if that was asked."""
         if connections:
             return "%d client connection%s to %s" % (connections, "" if connections == 1 else "s", node)
         # RabbitMQ lists a listener also when it is suspended.
         ports = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
         if ports:
             return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in ports))
-        out = self._run("rabbitmqctl", "eval", LEADERS).strip()
+        out = (_said(leaders[0], "rabbitmqctl", "eval") if leaders else self._run("rabbitmqctl", "eval", LEADERS)).strip()
         if not out.isdigit():
             raise _nonsense("rabbitmqctl eval", "it is not the number of queues, but %r" % out[:80])
         return None if out == "0" else "%s quorum queue%s still led by %s" % (out, " is" if out == "1" else "s are", node)
@@ -145,12 +155,9 @@ class RabbitMQ(Member):
             return "without %s, queues %s: %s" % (node, why, listed(names))
         return None
 
-    def _json(self, program: str, command: str) -> dict[str, Any]:
-        return _object(self._run(program, "--formatter", "json", command), "%s %s" % (program, command))
-
     def _run(self, program: str, *words: str) -> str:
         told = self.tools.run([program, *self._node(), *words], SECONDS)
-        return _said(told, program, words[-1] if words[0] != "eval" else "eval")
+        return _said(told, program, "eval" if words[0] == "eval" else words[-1])
 
     def _node(self) -> list[str]:
         node = self.options.get("node")

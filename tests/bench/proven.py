@@ -73,8 +73,8 @@ def render(rows):
     return "\n\n".join(parts)
 
 
-TIMES = (("drained", "visible to drained"), ("back", "gone to back"), ("ended", "gone to the end"))
-STEPS_HEAD = ("type", *(f"{words}: {who}" for _figure, words in TIMES for who in ("the step", "by hand")))
+TIMES = (("drained", "visible to drained"), ("approved", "visible to approved"), ("back", "gone to back"), ("ended", "gone to the end"))
+STEPS_HEAD = ("type", *(cell for _figure, words in TIMES for cell in (f"{words}: the step", "by hand")))
 LOST_HEAD = ("type", "what clients count", "lost: the step", "by hand", "longest pause: the step", "by hand")
 
 

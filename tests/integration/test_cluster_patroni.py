@@ -146,6 +146,25 @@ def test_a_leader_that_nobody_can_follow_is_waited_for(cluster, leader, tmp_path
             node.start()
 
 
+def test_a_leader_that_streams_to_nobody_is_waited_for(cluster, leader, writers, tmp_path):
+    """Patroni itself would hand over, and what was written in the meantime would be lost."""
+    cluster.sql("ALTER ROLE replicator NOLOGIN")
+    try:
+        cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+        wait_until(lambda: cluster.streaming(leader.name) == set(), 30, "nobody gets what is written")
+        waits = hold(tmp_path, leader)
+        said = f"{leader.name} does not stream what is written there to any member that can become the leader"
+        assert not waits["done"] and not waits["changed"] and waits["waiting_for"].startswith(said), waits
+        assert cluster.leader() == leader.name
+    finally:
+        cluster.sql("ALTER ROLE replicator LOGIN")
+    wait_until(lambda: cluster.streaming(leader.name), 30, "somebody gets what is written")
+    taken = hold(tmp_path, leader, timeout=50)
+    assert taken["done"] and cluster.leader() != leader.name, taken
+    assert hold(tmp_path, leader, "absent")["done"]
+    nothing_lost(cluster, writers)
+
+
 def test_a_login_that_is_wrong_changes_nothing(cluster, leader, tmp_path):
     options = {key: value for key, value in leader.options.items() if key not in ("username", "password_file")}
     told = run_module("cluster_hold", dict(arguments(tmp_path, leader), options=options))

@@ -208,6 +208,11 @@ class Cluster:
         tags = {member["name"]: member.get("tags") for member in whole["members"]}
         return json.loads(first.read("/config")[1]), tags, whole.get("pause", False), whole.get("scheduled_switchover")
 
+    def streaming(self, leader):
+        """The members to which the leader streams what is written there."""
+        _status, text = self[leader].read("/patroni")
+        return {entry["application_name"] for entry in json.loads(text).get("replication", ()) if entry["state"] == "streaming"}
+
     def await_whole(self):
         """Until there is a leader, and every other member gets what is written there."""
         self._await(self._is_whole, "every member runs")
@@ -217,10 +222,13 @@ class Cluster:
             members = self.members()
         except AssertionError:
             return False
-        roles = [member["role"] for member in members.values()]
+        leaders = [name for name, member in members.items() if member["role"] == "leader"]
         running = all(member["state"] in ("running", "streaming") for member in members.values())
         linked = all(member["role"] == "leader" or member.get("lag") == 0 for member in members.values())
-        return len(roles) == len(self.nodes) and roles.count("leader") == 1 and running and linked
+        if not (len(members) == len(self.nodes) and len(leaders) == 1 and running and linked):
+            return False
+        # Patroni tells no lag of a replica that gets nothing, as long as little was written since it last looked.
+        return len(self.streaming(leaders[0])) == len(self.nodes) - 1
 
     def _await(self, condition, what):
         deadline = time.monotonic() + START_SECONDS

@@ -134,7 +134,7 @@ def test_the_page_has_a_line_for_each_type():
     rows += [{"part": "reboot", "what": "other", "ours": "", "ok": False}]
     text = proven.render_steps(rows)
     assert text.startswith("Measured from 2026-11-24 to 2026-11-25 on 2 cores. Each figure is the median of 2 runs, with the range.")
-    assert "| `redis` | 1.5 s (1.0-2.0) | 4.5 s (4.0-5.0) | 1.0 s (1.0-1.0) |" in text
+    assert "| `redis` | 1.5 s (1.0-2.0) | 4.5 s (4.0-5.0) | 2.5 s (2.0-3.0) | 5.5 s (5.0-6.0) | 1.0 s (1.0-1.0) |" in text
     assert "| `redis` | writes | 0 of 200 | 3 of 200 | 1.5 s (1.5-1.5) |  |" in text
     assert text.count("| `consul` |") == 2 and "other" not in text
     assert text.endswith("- slurm: not run: no slurmctld")

@@ -41,8 +41,10 @@ def waits(looks):
     return [options["wait"] for options in looks]
 
 
-def test_while_something_is_left_on_the_host_the_look_waits(take):
-    assert waits(take(ACTS, cluster_hold={"done": False, "waiting_for": "2 resources run on web1"})) == [2.0]
+@pytest.mark.parametrize(("timeout", "waited"), [(0, [2.0]), (1.0, [0.0])])
+def test_while_something_is_left_on_the_host_either_the_step_waits_or_the_look(take, timeout, waited):
+    acts = [{**ACTS[0], "args": {"type": "pacemaker", "timeout": timeout}}, ACTS[1]]
+    assert waits(take(acts, cluster_hold={"done": False, "waiting_for": "2 resources run on web1"})) == waited
 
 
 def test_when_the_last_step_is_done_nothing_is_waited_for(take):
@@ -50,7 +52,8 @@ def test_when_the_last_step_is_done_nothing_is_waited_for(take):
 
 
 def test_steps_before_the_host_is_idle_do_not_say_that_it_is(take):
-    assert waits(take(ACTS[:1], cluster_hold={"done": True})) == [2.0]
+    acts = [{**ACTS[0], "args": {"type": "pacemaker", "timeout": 1.0}}]
+    assert waits(take(acts, cluster_hold={"done": True})) == [2.0]
 
 
 @pytest.mark.parametrize("failure", [{"failed": True, "msg": "no"}, {"unreachable": True, "msg": "no route"}])

@@ -40,8 +40,15 @@ SWITCHED = {
     ]
 }
 PLANNED = {"at": "2026-11-25T00:54:38.996440+00:00", "from": "db1", "to": "db3"}
+STREAMS = {"usename": "replicator", "client_addr": "127.0.0.1", "state": "streaming", "sync_state": "async", "sync_priority": 0}
 # Of 3.0.2; later ones have the name, too.
-ABOUT = {"state": "running", "role": "master", "timeline": 1, "patroni": {"version": "3.0.2", "scope": "shop"}}
+ABOUT = {
+    "state": "running",
+    "role": "master",
+    "timeline": 1,
+    "replication": [{"application_name": "db2", **STREAMS}, {"application_name": "db3", **STREAMS}],
+    "patroni": {"version": "3.0.2", "scope": "shop"},
+}
 
 
 class Tools:
@@ -222,6 +229,27 @@ def test_a_planned_switchover_is_not_cancelled():
 
 def test_nobody_is_disturbed_in_a_paused_cluster():
     assert spare(dict(CLUSTER, pause=True)) == "the cluster is paused (maintenance mode): somebody works on it"
+
+
+@pytest.mark.parametrize(
+    ("replication", "enough"),
+    [
+        ([{"application_name": "db2", **STREAMS}], True),
+        ([{"application_name": "db2", **STREAMS, "state": "catchup"}, {"application_name": "db3", **STREAMS, "state": "backup"}], False),
+        # A program that archives what is written, and a member with the tag nofailover.
+        ([{"application_name": "pg_receivewal", **STREAMS}, {"application_name": "db3", **STREAMS}], False),
+        ([], False),
+        (None, False),
+        ("nonsense", False),
+    ],
+)
+def test_a_leader_stays_if_it_streams_to_nobody_who_can_lead(replication, enough):
+    """Seen with 3.0.2: a replica whose slot was not there yet had a lag of 0, became the leader, and all that was written in the last seconds was lost."""
+    tools = Tools(changed(CLUSTER, "db3", tags={"nofailover": True}))
+    tools.answers[("GET", "/patroni")] = (200, json.dumps(dict(ABOUT, replication=replication)))
+    this = patroni(tools)
+    said = this.spare(this.look())
+    assert said == (None if enough else "db1 does not stream what is written there to any member that can become the leader (db2)")
 
 
 def test_a_replica_can_be_spared_while_there_is_a_leader():

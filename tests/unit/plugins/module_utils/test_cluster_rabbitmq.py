@@ -185,6 +185,22 @@ class TestChange:
         member.back(seen, seen.state)
         assert tools.calls[-1] == "rabbitmq-upgrade revive"
 
+    def test_after_it_went_out_the_queues_are_asked_for_together_with_the_state(self, tools):
+        member, seen = look(tools)
+        member.out(seen)
+        tools.says(STATUS, 0, answer("drained.json"), "")
+        tools.says(EVAL, 0, "2\n", "")
+        del tools.calls[:]
+        assert member.look().left == "2 quorum queues are still led by rabbit@web1"
+        assert tools.calls == [STATUS, EVAL]
+        # What only one of the two tells is not lost: a node that is not drained has left nothing.
+        tools.says(STATUS, 0, answer("serving.json"), "")
+        assert member.look().left == "rabbit@web1 is not in maintenance mode"
+        tools.says(STATUS, 0, answer("drained.json"), "")
+        tools.says(EVAL, 69, "", UNREACHABLE)
+        with pytest.raises(MemberError, match="^`rabbitmqctl eval` failed: unable to perform an operation on node 'rabbit@web1'. Please see"):
+            member.look()
+
     def test_a_refusal(self, tools):
         member, seen = look(tools)
         tools.says("rabbitmq-upgrade drain", 69, "", UNREACHABLE)
