@@ -112,7 +112,8 @@ class Submitter:
     def submit(self, seconds, *options):
         file = f"{self._folder}/$SLURM_JOB_ID"
         script = f"echo begins on $(hostname) >> {file}; sleep {seconds}; echo ends on $(hostname) >> {file}"
-        words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, "--wrap", script]
+        # A job that is requeued would wait for two minutes.
+        words = ["sbatch", "--parsable", "--ntasks=1", "--no-requeue", "--output=/dev/null", *options, "--wrap", script]
         self.numbers.append(self._cluster["ctl"].must(*words).strip())
 
     def _run(self):
