@@ -21,10 +21,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import Mem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Union
 
     # Of a program: its exit code, its output and its errors; or why there is none.
-    Outcome = tuple[int, str, str] | MemberError
+    Outcome = Union[tuple[int, str, str], MemberError]
 
 # What the command line tools exit with: they do not know the command, or a check failed.
 USAGE, CHECK_FAILED = 64, 69
