@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-RECORDED = ("state", "reason", "until", "events", "step")
+RECORDED = ("state", "reason", "until", "tried_again", "events", "step")
 """What the journal keeps of a decision."""
 LAST_SECOND = 253402300799
 """The end of the year 9999 in Unix seconds. No later time can be shown."""

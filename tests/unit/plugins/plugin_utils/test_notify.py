@@ -15,6 +15,7 @@ import time
 
 import pytest
 import yaml
+from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import send
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import DAY, changes, names, notification, still
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages import message, mistakes_in
@@ -41,7 +42,7 @@ class Told(Model):
         world = json.loads(json.dumps(self.world()))
         self.outcome = plan(json.loads(json.dumps(world)))
         self.memory = self.outcome["memory"]
-        passed = {"time": self.now, "pass": self.number, "hosts": self.outcome["hosts"], "events": self.outcome["events"], "world": world}
+        passed = ActionModule._line(world, self.outcome)
         story.add(self.story, passed, self.memory)
         story.end(self.story, self.outcome["finished"], self.outcome["failed_run"], self.outcome["messages"])
         for key, change in changes(self.story, passed, self.memory, self.told):

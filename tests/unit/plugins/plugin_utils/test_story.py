@@ -16,6 +16,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
@@ -40,7 +41,7 @@ class Told(Model):
         world = copy.deepcopy(self.world())
         self.outcome = plan(copy.deepcopy(world))
         self.memory = self.outcome["memory"]
-        line = {"time": self.now, "pass": self.number, "hosts": self.outcome["hosts"], "events": self.outcome["events"], "world": world}
+        line = ActionModule._line(world, self.outcome)
         self.journal.append(json.dumps(line))
         story.add(self.story, line, self.memory)
         story.end(self.story, self.outcome["finished"], self.outcome["failed_run"], self.outcome["messages"])
