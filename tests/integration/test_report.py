@@ -116,7 +116,7 @@ def test_a_run_in_which_not_all_goes_well(tmp_path):
             "web4": "in_service",
         }
         said = {name: " ".join(told["reason"] for state in states for told in state["reasons"]) for name, states in hosts.items()}
-        assert "not drained in time (hold): 1 connection" in said["web2"] and "not restored within 15 s" in said["web3"], said
+        assert "not drained in time (on_drain_timeout: hold)" in said["web2"] and "not restored within 15 s" in said["web3"], said
     finally:
         site.close()
 
