@@ -144,14 +144,16 @@ def test_holds_are_shown_and_released(site):
 
 @every_core
 def test_what_belongs_to_no_host_is_shown_as_it_is_and_given_back(site):
-    held = {"server": "web2", "event_ids": ["[1]", "{{ 7 * 7 }}"], "reason": "{{ 7 * 7 }}", "state_dir": str(site.folder / "state" / "lb1")}
+    held = {"server": "web2", "event_ids": ["[1]", "{{ 7 ** 19 }}"], "reason": "{{ 7 ** 19 }}", "state_dir": str(site.folder / "state" / "lb1")}
     run_module("haproxy_hold", dict(held, socket=site.haproxy.socket))
     site.write_inventory(web2={"load_balancer_server": "another", "load_balancer_haproxy_absent": ""})
     refused = site.run("holds", holds_release=True, holds_event_ids="{{ my_own }}", holds_servers="web2")
     assert refused.status == 2 and "'my_own' is undefined" in refused.output and "Look at the hosts" not in refused.output, refused.output
     refused = site.run("holds", holds_release=True, holds_servers=["web2", "web1"])
     assert refused.status == 2 and "holds_servers names 'web1': no record" in refused.output, refused.output
-    assert "lb1, held for no host of the inventory" in refused.output and '"{{ 7 * 7 }}"' in refused.output and "49" not in refused.output, refused.output
+    assert "lb1, held for no host of the inventory" in refused.output and '"{{ 7 ** 19 }}"' in refused.output and str(7**19) not in refused.output, (
+        refused.output
+    )
     assert site.admin_states()["web2"] == "drain"
     first = site.run("holds", holds_release=True, holds_servers="web2", holds_event_ids=["[1]"])
     assert first.status == 0 and site.admin_states()["web2"] == "drain", first.output
