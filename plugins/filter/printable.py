@@ -38,14 +38,14 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ scheduled.events | graceful.azure.printable }}"
 
-- name: Write them into a file that people read in a terminal
+- name: Show them to whoever logs in
   ansible.builtin.copy:
     content: |
       {% for event in scheduled.events | graceful.azure.printable %}
       {{ event.event_type }} of {{ event.resources | join(', ') }}: {{ event.description }}
       {% endfor %}
-    dest: /root/events.txt
-    mode: "0600"
+    dest: /etc/motd.d/scheduled_events
+    mode: "0644"
 """
 
 RETURN = r"""
