@@ -22,10 +22,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
+APPROVAL_REPEAT = 60.0
+"""Seconds after which an event that this run approved and that has not started is approved again. What an earlier run approved is approved again at once."""
 READY = 15.0
 """Seconds for which a host that was found ready counts as ready."""
 READY_EACH = 1.0

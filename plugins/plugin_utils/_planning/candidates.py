@@ -179,7 +179,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
     leaving = {
         name
         for event in observed.events.values()
-        if event.standing and event.action == "approve" and (event.started or event.approved_at)
+        if event.standing and event.action == "approve" and (event.started or event.approved)
         for name in event.members
     }
 

@@ -116,8 +116,8 @@ def _outcome(observed: Observed, told: Report, event: Event) -> str:
 
 def _was_approved(event: Event, gone: float) -> bool:
     """Whether we approved it. If a run was killed while it did, a start before NotBefore tells so: an event that nobody approves starts at NotBefore."""
-    if event.approved_at or not event.approving:
-        return bool(event.approved_at)
+    if event.approved or not event.approving:
+        return event.approved
     return event.approving_until is None or (event.seen_started or gone) < event.approving_until
 
 
@@ -153,7 +153,7 @@ def _may_be_mended(host: Host, event: Event, observed: Observed) -> bool:
 def _is_hopeless(decided: Decided, host: Host, event: Event, end: float) -> bool:
     """Whether nothing can be done for the host until a person mends something, and nothing on it must be given back."""
     given_back = is_given_back(host, event, decided.observed)
-    if is_owed(host, event, given_back) or (event.approved_at is not None and not given_back):
+    if is_owed(host, event, given_back) or (event.approved and not given_back):
         return bool(host.observation.left)
     if host.fatal:
         return True
@@ -194,7 +194,7 @@ def _next_act_is_later(decided: Decided, event: Event, end: float) -> bool:
     if waits:
         return all(wait.until is None or wait.until > end for wait in waits)
     stands_ready = all(decided.is_ready(host, event) for host in hosts) or (not event.prepares and is_not_ours(event, decided.observed))
-    return event.approved_at is None and stands_ready and (event.not_before_at is None or event.not_before_at > end)
+    return not event.approved and stands_ready and (event.not_before_at is None or event.not_before_at > end)
 
 
 def _looks_again(decided: Decided) -> bool:
@@ -225,7 +225,7 @@ def _needs_time(decided: Decided, host: Host) -> bool:
     """Whether an idle host only needs more time without a request or without a balancer. The next run would count this time from the beginning."""
     drain, step = decided.drains[host.name], decided.step(host)
     in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
-    if drain.busy or not drain.too_early or all(event.approved_at is not None for event in in_hand):
+    if drain.busy or not drain.too_early or all(event.approved for event in in_hand):
         return False
     if decided.observed.now - decided.observed.run.started >= _wait_for_quiet(host.settings.quiet):
         return False

@@ -72,9 +72,13 @@ class Event(EventMemory):
         return self.status == "Started"
 
     @property
+    def approved(self) -> bool:
+        return self.approved_at is not None or self.approved_before
+
+    @property
     def may_come(self) -> bool:
         """Whether its impact may come at any moment: it has started, or was approved, or a run that was killed may have approved it."""
-        return self.started or self.approved_at is not None or self.approving
+        return self.started or self.approved or self.approving
 
     @property
     def deadline(self) -> float | None:

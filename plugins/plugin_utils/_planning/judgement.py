@@ -238,7 +238,7 @@ def may_fail_by_own_tasks(host: Host) -> bool:
     """
     settings = host.settings
     undone = settings.restore_service.before or any(step["in"] for step in settings.drain_host.steps)
-    is_calm = bool(host.events) and not any(event.started or event.approved_at is not None for event in host.events)
+    is_calm = bool(host.events) and not any(event.started or event.approved for event in host.events)
     return is_calm and not undone and host.answer == "" and has_own_tasks(host)
 
 
@@ -307,7 +307,7 @@ def _has_started(event: Event, now: float) -> bool:
     # If the hold has no NotBefore, the event had started when the hold was put.
     recalled_started = event.recalled and event.not_before_at is None
     is_past = event.not_before_at is not None and now >= event.not_before_at
-    return bool(event.seen_started or event.approved_at or recalled_started or is_past)
+    return bool(event.seen_started or event.approved or recalled_started or is_past)
 
 
 def is_done_with(event: Event, host: Host) -> bool:

@@ -89,7 +89,8 @@ class EventMemory:
     judged_late: bool = False  # whether the rule decided only after the event had started
     mistake: str | None = None  # why no rule can decide
     unasked: str | None = None  # why the user's rules could not be evaluated
-    approved_at: float | None = None
+    approved_at: float | None = None  # when this run approved it last
+    approved_before: bool = False  # whether a record says that it was approved, and nobody knows when
     approving: bool = False  # whether a run began to approve it, and nobody knows whether the service accepted that
     approving_until: float | None = None  # its NotBefore at that time
     sent_through: str | None = None  # what its approval was sent through last, if not through a VM

@@ -174,7 +174,8 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
         host.drain_said = list(result.get("left") or ())
     for event_id in (result.get("approved") or ()) if last and last.role == "approve_event" else ():
         if fold(event_id) in events:
-            events[fold(event_id)].approved_at = document.now
+            # The record that says so has been read before.
+            events[fold(event_id)].approved_at, events[fold(event_id)].approved_before = document.now, False
     for event_id in last.event_ids if last else ():
         if fold(event_id) in events and result.get("conflicts"):
             # They are kept, because people must read them even after the records are gone.

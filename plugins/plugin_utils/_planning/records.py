@@ -22,8 +22,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events impor
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-APPROVAL_REPEAT = 60.0
-"""Seconds after which an approved event that has not started is approved again."""
 RESTORING = "restoring"
 """Name of the record that the role restore_service leaves on a VM if one step was not enough to restore it."""
 AFTER = (RESTORING, "restore_service_before", "restore_service_after")
@@ -130,8 +128,7 @@ def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Cl
         if not entry.details.get("posted", True):
             event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
         elif event.approved_at is None:
-            # It has not started for a long time, so it is approved again at once.
-            event.approved_at = clock.now - APPROVAL_REPEAT
+            event.approved_before = True
     else:
         add_new(event.held, [host.name])
         _note_since(host, event, record, entry, clock)

@@ -182,7 +182,7 @@ def _told(decided: Decided, host: Host, event: Event) -> Told:
         return Told("started", _told_started(host, event, busy, now) + failed)
     if host.observation.is_silent:
         return _told_silent(decided, host, event, busy, failed)
-    if event.approved_at is not None:
+    if event.approved:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
         return Told("approved", again + "waits for the start" + failed, event.not_before_at)
     if wait and not decided.step(host):
@@ -201,7 +201,7 @@ def _told_silent(decided: Decided, host: Host, event: Event, busy: str, failed: 
     observed = decided.observed
     if decided.sent_through(event):
         return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
-    if event.approved_at is not None and event.sent_through:
+    if event.approved and event.sent_through:
         return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; {host.silence}", event.not_before_at)
     ways = " or ".join(ways_outside(event, observed))
     unready = unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) if ways else None
@@ -285,7 +285,7 @@ def _told_without_hold(host: Host, event: Event, observed: Observed, silent: str
         until = _blind_until(host, event, observed)
         return Told("restoring", "; ".join(host.blind), until) if observed.now < until else Told("needs_person", "; ".join(host.blind))
     # Where only the record of the approval is left, everything else was given back by an earlier run.
-    was_prepared = event.recalled and event.prepares and event.approved_at is not None and host.name in event.members
+    was_prepared = event.recalled and event.prepares and event.approved and host.name in event.members
     was_held = host.name in event.held or was_prepared and not maintenance(host)
     if not is_given_back(host, event, observed) and (was_held or event.recalled):
         return Told("unobserved", silent)  # its own records cannot be read

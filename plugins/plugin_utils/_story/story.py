@@ -244,7 +244,7 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
             event["before_run"] += [field for field in ("seen", "started") if found.get(field) is not None]
         if found.get("started") is not None and found.get("seen") is not None:
             found["started"] = max(found["started"], found["seen"])  # it may have been read before the pass that counts as the first
-        _take_approval(event, found, of_memory, now)
+        _take_approval(event, found, of_memory)
         event.update(found)
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
         if event["gone"] is None and told["outcome"] != UNFINISHED:
@@ -255,16 +255,15 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
                 _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {said}", None, event_id)
 
 
-def _take_approval(event: Json, found: Json, of_memory: Json, now: float) -> None:
-    """Only what this run itself approves has a time, which is that of the pass. Otherwise the plan knows it from a record, and the time in its memory
-    says when it may be approved again."""
+def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
+    """The first approval counts. One that the plan knows from a record alone has no time."""
     at = found.pop("approved", None)
-    if at is None or event["approved"] is not None or "approved" in event["before_run"]:
+    if event["approved"] is not None or "approved" in event["before_run"]:
         return
-    if at == now:
-        found["approved"] = _not_after_start(at, of_memory)
-    else:
+    if of_memory.get("approved_before"):
         event["before_run"].append("approved")
+    elif at is not None:
+        found["approved"] = _not_after_start(at, of_memory)
 
 
 def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:

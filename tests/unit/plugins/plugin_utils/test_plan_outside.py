@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import SILENT
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import APPROVAL_REPEAT, SILENT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import APPROVAL_REPEAT
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due, judge
 
 from tests.support.model import Model, service
