@@ -10,14 +10,14 @@ The same looks judge whatever takes the member through its event. They ask the o
 from __future__ import annotations
 
 import json
-import threading
 import time
 from xml.etree import ElementTree
 
 from tests.bench.stage import StageError
+from tests.support.meanwhile import Meanwhile
 
 
-class Sight:
+class Sight(Meanwhile):
     """Looks at one member again and again, every C(pause) seconds. C(members): of tests/support/cluster_members.py."""
 
     # How to say what the looks wait for.
@@ -28,16 +28,7 @@ class Sight:
         self.members, self.cluster, self.name = members, members.cluster, name
         self.others = [other for other in members.nodes if other != name]
         self.seen = []
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(60)
+        super().__init__()
 
     def _run(self):
         while not self._ends.is_set():

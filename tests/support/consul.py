@@ -11,7 +11,6 @@ import http.client
 import json
 import shutil
 import signal
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import BUILD
+from tests.support.meanwhile import Meanwhile
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.web import Web
@@ -161,23 +161,14 @@ class Consul:
             time.sleep(0.1)
 
 
-class Clients:
+class Clients(Meanwhile):
     """Clients that ask Consul where the service is before each request. They count: ``answered`` per node, and ``failed``."""
 
     def __init__(self, consul, asked):
         self.answered, self.failed = {}, []
         self._consul, self._asked = consul, asked
         self._by_port = {agent.web.port: agent.name for agent in consul}
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(10)
+        super().__init__()
 
     def _run(self):
         number = 0

@@ -27,6 +27,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from tests.support.meanwhile import Meanwhile
+
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificates with openssl: apt-get install openssl")
 
 TOKEN, USER = "right-token", "drainer"
@@ -417,22 +419,13 @@ def _json_object(body):
     return found
 
 
-class Watch:
+class Watch(Meanwhile):
     """How few pods of each workload that has a budget were ready at once, of all looks: one every C(pause) seconds."""
 
     def __init__(self, cluster, pause=0.02):
         self.least = {}
         self._cluster, self._pause = cluster, pause
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(10)
+        super().__init__()
 
     def _run(self):
         while not self._ends.wait(self._pause):

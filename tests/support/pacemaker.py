@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from xml.etree import ElementTree
 
+from tests.support.meanwhile import Meanwhile
 from tests.support.nodes import Nodes, needs, until
 
 PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "crm_attribute", "corosync-quorumtool")
@@ -97,7 +97,7 @@ class Cluster(Nodes):
         return node.run("cibadmin", "--query", "--scope", "constraints").stdout
 
 
-class Watch:
+class Watch(Meanwhile):
     """Where resources run, looked at again and again from a node of which others leave the power on."""
 
     def __init__(self, cluster, node, pause=0.2):
@@ -105,17 +105,7 @@ class Watch:
         self.twice = []
         self.longest_gap = 0.0
         self._cluster, self._node, self._pause = cluster, node, pause
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "crm_mon hangs"
+        super().__init__()
 
     def _run(self):
         ran = {}

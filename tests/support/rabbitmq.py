@@ -10,13 +10,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.checkout import BUILD
+from tests.support.meanwhile import Meanwhile
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
@@ -192,7 +192,7 @@ class RabbitMQ:
             time.sleep(0.5)
 
 
-class Publisher:
+class Publisher(Meanwhile):
     """A client that publishes with confirms, and goes to another node when it loses its connection. What is not confirmed is published again."""
 
     def __init__(self, cluster):
@@ -200,17 +200,7 @@ class Publisher:
         self.confirmed = []
         self.lost_connections = 0
         self.longest_gap = 0.0
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "publishing hangs"
+        super().__init__()
 
     def _run(self):
         channel, number, last = None, 0, time.monotonic()

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from tests.support.meanwhile import Meanwhile
 from tests.support.nodes import Nodes, needs, until
 
 PROGRAMS = ("scontrol", "squeue")
@@ -90,24 +89,14 @@ class Cluster(Nodes):
         return {line.split()[0]: line.split()[1:] for line in lines}
 
 
-class Submitter:
+class Submitter(Meanwhile):
     """A user who submits one short job after the other. Each writes into a file of its own when it begins and when it ends, with the name of its node."""
 
     def __init__(self, cluster, folder, pause=0.7):
         self.numbers = []
         self._cluster, self._folder, self._pause = cluster, folder, pause
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        super().__init__()
         folder.mkdir()
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self._ends.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "submitting hangs"
 
     def submit(self, seconds, *options):
         file = f"{self._folder}/$SLURM_JOB_ID"

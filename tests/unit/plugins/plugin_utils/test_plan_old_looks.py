@@ -77,15 +77,21 @@ def test_an_event_that_is_approved_unprepared_is_weighed_by_a_new_look_at_the_ba
     assert not model.posted, model.outcome["hosts"]["web1"]
 
 
-def test_who_is_always_ended_comes_back_all_the_same():
-    """However often news end the looks at it, somebody sees that the event is over."""
-    model = Model(hosts=2)
+def started(*names, **settings):
+    """A model of two hosts, whose event for these names was approved and has started."""
+    model = Model(hosts=2, **settings)
     model.run.update(forks=5, sleep=1.0)
-    model.announce("e1", "web1")
+    model.announce("e1", *names)
     model.until(lambda outcome: model.posted)
     model.start("e1")
     model.go()
     model.go()
+    return model
+
+
+def test_who_is_always_ended_comes_back_all_the_same():
+    """However often news end the looks at it, somebody sees that the event is over."""
+    model = started("web1")
     model.news_for = float("inf")
     model.over("e1")
     model.until(lambda outcome: model.in_rotation("web1"), passes=100)
@@ -93,13 +99,7 @@ def test_who_is_always_ended_comes_back_all_the_same():
 
 def test_what_was_seen_of_a_host_that_came_back_does_not_become_newer_while_another_is_waited_for():
     """Its acts complete an old look, which then counts as new. The dates of its records would move, until the event seems to be held since the last look."""
-    model = Model(hosts=2, min_in_service=0)
-    model.run.update(forks=5, sleep=1.0)
-    model.announce("e1", "web1", "web2")
-    model.until(lambda outcome: model.posted)
-    model.start("e1")
-    model.go()
-    model.go()
+    model = started("web1", "web2", min_in_service=0)
     model.over("e1")
     model.refuse["web2", "restore_service"] = "the balancer does not answer"
     model.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restored")
@@ -111,13 +111,7 @@ def test_what_was_seen_of_a_host_that_came_back_does_not_become_newer_while_anot
 
 def test_acts_complete_a_look_and_not_what_other_acts_have_told():
     """Otherwise nobody looks any more at what the first acts told wrongly."""
-    model = Model(hosts=2)
-    model.run.update(forks=5, sleep=1.0)
-    model.announce("e1", "web1")
-    model.until(lambda outcome: model.posted)
-    model.start("e1")
-    model.go()
-    model.go()
+    model = started("web1")
     model.over("e1")
     model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
     assert model.turn("web1")["unless_back"]
