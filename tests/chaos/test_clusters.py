@@ -65,8 +65,10 @@ def start_one_after_the_other(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=KINDS[kind].needed) for kind in KINDS])
-def test_without_the_step_clients_lose_something(started, kind, tmp_path):
+def test_without_the_step_clients_lose_something(started, kind, tmp_path, monkeypatch):
     """Otherwise the cases below prove nothing."""
+    # Nobody waits for the job that has the node, so it must last until the reboot.
+    monkeypatch.setattr(KINDS["slurm"], "LONG", 30)
     with pytest.raises(Lost), started.lent(kind) as members:
         play(members, tmp_path / "0", graceful_azure_rules=[{"name": "at once", "action": "approve"}])
 

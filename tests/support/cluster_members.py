@@ -265,7 +265,8 @@ class OfSlurm(Members):
         self._count += 1
         got = Got("jobs")
         with slurm.Submitter(self.cluster, self._folder / f"jobs-{self._count}") as user:
-            user.submit(self.LONG, f"--nodelist={self.chosen()}")
+            number = user.submit(self.LONG, f"--nodelist={self.chosen()}")
+            until(lambda: self.cluster.jobs().get(number, ["gone"])[0] == "RUNNING", 60, 0.3)
             yield got
             # The node gets jobs again.
             user.submit(1, f"--nodelist={self.chosen()}")

@@ -103,7 +103,9 @@ class Submitter(Meanwhile):
         script = f"echo begins on $(hostname) >> {file}; sleep {seconds}; echo ends on $(hostname) >> {file}"
         # A job that is requeued would wait for two minutes.
         words = ["sbatch", "--parsable", "--ntasks=1", "--no-requeue", "--output=/dev/null", *options, "--wrap", script]
-        self.numbers.append(self._cluster["ctl"].must(*words).strip())
+        number = self._cluster["ctl"].must(*words).strip()
+        self.numbers.append(number)
+        return number
 
     def _run(self):
         while not self._ends.wait(self._pause):
