@@ -37,6 +37,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJ
 
 PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
 """States, the most urgent first."""
+LATE = "not drained in time"
+"""How a reason begins if a host was still not drained when its time was over. The page of a report finds it by that."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -246,7 +248,7 @@ def _told_draining(step: Step | None, event: Event, busy: str, until: float | No
     what = going_on or ("services and tasks" if step else "idle, looked at once more")
     if until is None or now < until:
         return what
-    late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
+    late = f"{LATE} (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
     return f"{late}, but {what}" if idle else f"{late}, still to end: {what}"
 
 

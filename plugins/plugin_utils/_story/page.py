@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import LATE
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
@@ -43,7 +44,6 @@ MEANINGS = {
 PLAIN = {**MEANINGS, "draining": "drains", "ready": "drained", "approved": "approved"}
 """The states in the words of the page, where a reason follows."""
 OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
-LATE = "not drained in time"
 MOST_NAMES = 3
 MOST_SENTENCES = 6
 WHOLE = 2.0
