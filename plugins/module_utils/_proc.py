@@ -12,8 +12,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+
+# How many symbolic links a path may have, as in the kernel.
+LINKS = 40
 
 # States of a process that has ended, although the kernel still lists it.
 ENDED = ("Z", "X")
@@ -48,6 +52,50 @@ def namespace(pid: int | str, kind: str, proc: str) -> str | None:
         return os.readlink(os.path.join(proc, str(pid), "ns", kind))
     except OSError:
         return None
+
+
+def path_through_root(pid: int | str, path: str, proc: str = "/proc") -> str:
+    """The path by which we reach what a process has at an absolute path. The process may have other mounts, or another root.
+
+    A symbolic link in the path leads to where the process would get. If the kernel followed it from here, it would lead to our own files.
+    """
+    root = os.path.join(proc, str(pid), "root")
+    found, todo, links = "", path.split("/"), 0
+    while todo:
+        part = todo.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            found = os.path.dirname(found).rstrip("/")
+            continue
+        try:
+            target = os.readlink("%s%s/%s" % (root, found, part))
+        except PermissionError:
+            raise
+        except OSError:  # no link, or not there
+            found += "/" + part
+            continue
+        links += 1
+        if links > LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if target.startswith("/"):
+            found = ""
+        todo = target.split("/") + todo
+    return root + (found or "/")
+
+
+def has_same_file(pid: int | str, path: str, proc: str = "/proc") -> bool | None:
+    """Whether a process has the same file or folder as we have at an absolute path. None if we may not look: only root may look at every process.
+
+    A unit of systemd has mounts of its own with settings such as C(PrivateTmp), so that another namespace does not mean other files. A container has
+    other files.
+    """
+    try:
+        return os.path.samestat(os.stat(path_through_root(pid, path, proc)), os.stat(path))
+    except PermissionError:
+        return None
+    except OSError:
+        return False
 
 
 def socket_inodes(pid: int, proc: str) -> set[str] | None:
