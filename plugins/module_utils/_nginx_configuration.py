@@ -8,7 +8,7 @@
 """Reads the configuration files of nginx, and finds and changes the servers of its upstreams.
 
 It reads as nginx does: words, quotes, escapes, comments, blocks and C(include). Each word keeps its place in its file, so that a change touches
-nothing else.
+nothing else. What C(nginx -T) prints shows whether nginx reads the same.
 
 The text of a file is its bytes, decoded so that they can be encoded again without a loss.
 """
@@ -16,8 +16,9 @@ The text of a file is its bytes, decoded so that they can be encoded again witho
 from __future__ import annotations
 
 import collections
-import glob
+import locale
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,12 @@ SPACES = " \t\r\n"
 # How deep files may include one another. nginx has no limit and runs out of open files.
 DEPTH = 50
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
+# What matters in a block of Lua code: comments and strings, whose braces do not count, and braces.
+LUA = re.compile(r"--\[(?P<comment>=*)\[|--[^\n]*|\[(?P<string>=*)\[|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'{}]", re.DOTALL)
+# What C(nginx -T) prints before each file.
+HEADING = re.compile(r"# configuration file ([^\n]+):\n")
+# What glob(3) returns if nothing matches.
+NO_MATCH = 3
 
 
 class Word(NamedTuple):
@@ -86,6 +93,7 @@ def directives(text: str, path: str = "?") -> Iterator[Directive]:
             position += 1
             if char == "{" and words[0].text.endswith("_by_lua_block"):
                 position = _after_lua(text, position, path)
+                yield Directive((), "}", position - 1)
             words = []
         elif char == "}":
             if words:
@@ -110,9 +118,12 @@ def _plain(text: str, start: int) -> Word:
             found.append(_unescaped(text[position + 1]))
             position += 2
             continue
-        if char == "$" and text[position + 1 : position + 2] == "{":
-            found.append("${")
-            position += 2
+        if char == "$":
+            found.append(char)
+            position += 1
+            while text.startswith("{", position):
+                found.append("{")
+                position += 1
             continue
         if char in SPACES or char in ";{":
             break
@@ -145,27 +156,25 @@ def _unescaped(char: str) -> str:
 def _after_lua(text: str, position: int, path: str) -> int:
     """The position after a block of Lua code, whose braces, strings and comments are not nginx's."""
     depth, start = 1, position
-    while position < len(text):
-        char = text[position]
-        if text.startswith("--[[", position) or text.startswith("[[", position):
-            end = text.find("]]", position)
-            position = len(text) if end < 0 else end + 2
-            continue
-        if text.startswith("--", position):
-            end = text.find("\n", position)
-            position = len(text) if end < 0 else end
-            continue
-        if char in "\"'":
-            position += 1
-            while position < len(text) and text[position] != char:
-                position += 2 if text[position] == "\\" else 1
-        elif char == "{":
+    while True:
+        found = LUA.search(text, position)
+        if not found:
+            break
+        position = found.end()
+        level = found.group("comment") if found.group("string") is None else found.group("string")
+        if level is not None:
+            end = text.find("]%s]" % level, position)
+            if end < 0:
+                break
+            position = end + len(level) + 2
+        elif found.group() == "{":
             depth += 1
-        elif char == "}":
+        elif found.group() == "}":
             depth -= 1
             if not depth:
-                return position + 1
-        position += 1
+                return position
+        elif found.group() in "\"'":  # a string that does not end
+            break
     raise ConfigurationError("Line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
 
 
@@ -226,7 +235,7 @@ class Configuration:
         self.names: set[str] = set()
         self._read = read
         # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
-        self._folder = os.path.dirname(os.path.abspath(path))
+        self._folder = os.path.dirname(os.path.join(os.getcwd(), path))
         # By their files, their places in the files, and their contexts.
         self._servers: collections.OrderedDict[tuple[str, int, str], Server] = collections.OrderedDict()
         self._walk(path, (), None, 0)
@@ -262,18 +271,37 @@ class Configuration:
                 is_upstream = words[0] == "upstream" and len(words) == 2 and here in (("http",), ("stream",))
                 blocks.append((words[0], words[1] if is_upstream else None))
             elif words[0] == "include" and len(words) == 2:
-                for other in self._included(words[1]):
+                for other in self._included(words[1], here):
                     self._walk(other, here, inside, depth + 1)
             elif words[0] == "server" and len(words) > 1 and here in (("http", "upstream"), ("stream", "upstream")) and inside is not None:
                 self._add(here[0], inside, real, directive, text)
         if blocks:
             raise ConfigurationError("The configuration file %s ends inside of a block %r." % (real, blocks[-1][0]))
 
-    def _included(self, pattern: str) -> list[str]:
+    def _included(self, pattern: str, context: tuple[str, ...]) -> list[str]:
         path = os.path.join(self._folder, pattern)
-        if any(char in path for char in "*?["):
-            return sorted(glob.glob(path))
+        # In a block C(geo), nginx takes every name as it is.
+        if any(char in path for char in "*?[") and context[-1:] != ("geo",):
+            return matching(path)
         return [path]
+
+    def differs_from(self, dump: str) -> str | None:
+        """In what nginx reads its configuration otherwise, a sentence; None if in nothing. ``dump``: what C(nginx -T) prints."""
+        position, read = 0, set()
+        while position < len(dump):
+            heading = HEADING.match(dump, position)
+            real = os.path.realpath(heading.group(1)) if heading else None
+            if heading is None or real is None:
+                return "What nginx -T prints cannot be understood: %r." % dump[position : position + 100]
+            if real not in self.files:
+                return "nginx reads the file %s, which was not found in its configuration from here." % heading.group(1)
+            text = decode(self.files[real]) + "\n"
+            if not dump.startswith(text, heading.end()):
+                return "nginx reads the file %s with other contents than were read from here." % heading.group(1)
+            read.add(real)
+            position = heading.end() + len(text)
+        unread = sorted({server.path for server in self.servers} - read)
+        return "nginx does not read the file %s, which was found in its configuration from here." % unread[0] if unread else None
 
     def _add(self, context: str, upstream: str, path: str, directive: Directive, text: str) -> None:
         key = path, directive.words[0].start, context
@@ -281,6 +309,36 @@ class Configuration:
             self._servers[key] = Server(context, upstream, path, directive, text)
         elif upstream not in self._servers[key].upstreams:
             self._servers[key].upstreams.append(upstream)
+
+
+def matching(pattern: str) -> list[str]:
+    """The paths that a mask of C(include) matches, in nginx's order.
+
+    nginx calls glob(3) of the C library in the locale C. Python's own module reads other masks: C([^.]), C([[:alpha:]]), C(\\*).
+    """
+    try:
+        import ctypes  # few Pythons lack it, and few configurations have no mask
+    except ImportError as error:
+        raise ConfigurationError("Python needs its module ctypes to read the include %s as nginx does: %s." % (pattern, error)) from None
+
+    class Found(ctypes.Structure):
+        # The C library has further fields of its own, for which there is room.
+        _fields_ = (("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)), ("more", ctypes.c_char * 256))
+
+    library = ctypes.CDLL(None)
+    found = Found()
+    before = locale.setlocale(locale.LC_ALL)
+    locale.setlocale(locale.LC_ALL, "C")
+    try:
+        status = library.glob(encode(pattern), 0, None, ctypes.byref(found))
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
+    try:
+        if status not in (0, NO_MATCH):
+            raise ConfigurationError("The files of the include %s cannot be listed." % pattern)
+        return [decode(found.paths[number] or b"") for number in range(found.count)]
+    finally:
+        library.globfree(ctypes.byref(found))
 
 
 def changed_at(names: Iterable[str]) -> float:

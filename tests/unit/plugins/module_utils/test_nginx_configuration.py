@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     decode,
     directives,
     encode,
+    matching,
     put_back,
     taken_out,
     words_of,
@@ -32,14 +33,42 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
         ("a ${b}c;", [("a", "${b}c")]),
         ("a b}c;", [("a", "b}c")]),
         ("a{b c;}", [("a",), ("b", "c"), ()]),
-        ('content_by_lua_block { if x then y = "}" -- }\n z = { 1 } end } a b;', [("content_by_lua_block",), ("a", "b")]),
+        ("a ${{b} c;", [("a", "${{b}", "c")]),
+        ("a $ {b;}", [("a", "$"), ("b",), ()]),
     ],
 )
 def test_words(text, words):
     assert [tuple(word.text for word in directive.words) for directive in directives(text)] == words
 
 
-@pytest.mark.parametrize("text", ["a b", "a 'b;", ";", "a }", "x_by_lua_block { a"])
+LUA_CODE = [
+    "",
+    'ngx.say("ok")',
+    'if x then y = "}" -- }\n z = { 1 } end',
+    "local t = { a = { b = {} } }",
+    "s = 'it\\'s }' .. \"\\\"}\" .. '\\\\'",
+    "-- it's one brace: }\nx = 1",
+    "--[[ } it's\n } ]] x = 1",
+    "--[==[ } ]] ]=] } ]==] x = 1",
+    "---[[ no long comment }\nx = 1",
+    "-- [[ no long comment }\nx = 1",
+    "x = [[ } \" ' ]] .. [==[ }]] ]=] ]==]",
+    "x = t[t[1]] - -1",
+    "x = a[ [[}]] ]",
+    "local u = 'upstream b { server x:1; }'",
+]
+
+
+@pytest.mark.parametrize("code", LUA_CODE)
+def test_a_block_of_lua_code_is_skipped(code):
+    text = "init_by_lua_block { %s\n} set_by_lua_block $a {%s\n} a b;" % (code, code)
+    found = [(tuple(word.text for word in directive.words), directive.ends) for directive in directives(text)]
+    assert found == [(("init_by_lua_block",), "{"), ((), "}"), (("set_by_lua_block", "$a"), "{"), ((), "}"), (("a", "b"), ";")]
+
+
+@pytest.mark.parametrize(
+    "text", ["a b", "a 'b;", ";", "a }", "x_by_lua_block { a", "x_by_lua_block { '}", "x_by_lua_block { [=[ ]] }", "x_by_lua_block { --[[ }"]
+)
 def test_what_nginx_refuses_is_an_error(text):
     with pytest.raises(ConfigurationError):
         list(directives(text))
@@ -88,6 +117,84 @@ def test_servers_of_upstreams_are_found_wherever_they_are(tmp_path):
         ("stream", "s", "h:1", 6, False, False),
     ]
     assert sorted(path.rpartition("/")[2] for path in found.files) == ["a.conf", "list", "nginx.conf"]
+
+
+FILES = ("shop", "shop~", "#shop#", ".shop.swp", "b.conf", "B.conf", "1.conf", "a*b", "a\\b", "[x]", "\u00e9.conf")
+
+
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [
+        ("*.conf", ["1.conf", "B.conf", "b.conf", "\u00e9.conf"]),
+        ("[^.#]*", ["1.conf", "B.conf", "[x]", "a*b", "a\\b", "b.conf", "shop", "shop~", "\u00e9.conf"]),
+        ("[!.#]*p", ["shop"]),
+        ("*[^~]", ["#shop#", "1.conf", "B.conf", "[x]", "a*b", "a\\b", "b.conf", "shop", "\u00e9.conf"]),
+        ("[[:alpha:]].conf", ["B.conf", "b.conf"]),
+        ("[[:digit:]]*", ["1.conf"]),
+        (r"a\**", ["a*b"]),
+        (r"[\[]*", ["[x]"]),
+        ("{b,B}.con[f]", []),
+        ("??.conf", ["\u00e9.conf"]),
+        ("none*", []),
+    ],
+)
+def test_a_mask_is_read_as_the_c_library_does(tmp_path, mask, found):
+    for name in FILES:
+        (tmp_path / name).write_text("")
+    assert [path.rpartition("/")[2] for path in matching(str(tmp_path) + "/" + mask)] == found
+
+
+def test_a_block_geo_takes_names_as_they_are(tmp_path):
+    (tmp_path / "[1]").write_text("10.0.0.0/8 1;")
+    (tmp_path / "nginx.conf").write_text("http { geo $a { include [1]; } }")
+    assert [path.rpartition("/")[2] for path in Configuration(str(tmp_path / "nginx.conf")).files] == ["nginx.conf", "[1]"]
+
+
+def test_a_folder_that_a_link_leads_to_is_left_by_its_own_way_up(tmp_path):
+    """nginx does not shorten paths, and the folder above a link's target is another one."""
+    (tmp_path / "real" / "conf").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/conf")
+    (tmp_path / "real" / "nginx.conf").write_text("include a.conf;")
+    (tmp_path / "real" / "a.conf").write_text("user a;")
+    found = Configuration(str(tmp_path / "link" / ".." / "nginx.conf"))
+    assert sorted(found.files) == [str(tmp_path / "real" / "a.conf"), str(tmp_path / "real" / "nginx.conf")]
+
+
+class TestWhatNginxReads:
+    @pytest.fixture(name="read")
+    def make(self, tmp_path):
+        (tmp_path / "nginx.conf").write_text("http { include a.conf; }")
+        (tmp_path / "a.conf").write_text("upstream u { server x:1; } # \u00e9")
+        return Configuration(str(tmp_path / "nginx.conf"))
+
+    @staticmethod
+    def dump(read, *names):
+        return "".join("# configuration file %s/%s:\n%s\n" % (read.path.rpartition("/")[0], name, text) for name, text in names)
+
+    MAIN = ("nginx.conf", "http { include a.conf; }")
+    MORE = ("a.conf", "upstream u { server x:1; } # \u00e9")
+
+    def test_the_same(self, read):
+        assert read.differs_from(self.dump(read, self.MAIN, self.MORE)) is None
+
+    def test_one_more(self, read):
+        assert "nginx reads the file %s/b.conf" % read.path.rpartition("/")[0] in read.differs_from(self.dump(read, self.MAIN, self.MORE, ("b.conf", "")))
+
+    def test_one_less(self, read):
+        assert "nginx does not read the file" in read.differs_from(self.dump(read, self.MAIN))
+
+    def test_other_contents(self, read):
+        assert "with other contents" in read.differs_from(self.dump(read, self.MAIN, ("a.conf", "upstream u { server x:2; }")))
+
+    def test_something_else(self, read):
+        assert "cannot be understood" in read.differs_from("Segmentation fault")
+
+    def test_a_comment_that_looks_like_a_heading(self, tmp_path):
+        """People make a configuration of what nginx -T printed."""
+        text = "# configuration file /none:\nhttp {}\n"
+        (tmp_path / "nginx.conf").write_text(text)
+        read = Configuration(str(tmp_path / "nginx.conf"))
+        assert read.differs_from(self.dump(read, ("nginx.conf", text))) is None
 
 
 def test_a_file_that_includes_itself_is_told(tmp_path):
