@@ -7,19 +7,19 @@
 
 """Connections that former processes of HAProxy still have.
 
-After a reload, the former process goes on until its requests have ended. No socket tells about these requests, because the process that
-answers counts only its own sessions. So they are read from the kernel.
+After a reload, the former process goes on until its clients are gone. It still has each server as it was before the reload, so it may send there
+what its clients ask next: those that are idle, and those that have sent only a part of a request. No socket tells about it, because the process
+that answers counts only its own sessions. So its connections are read from the kernel.
 
 Not every user can read them. What is unknown is then told as unknown, and never as 0:
 
-- A former process is there, and its open files may not be listed (the task is not root). The kernel still shows every
-  connection of its network to everybody, without the owner. If there are more connections to a server than the answering
-  process counts, they may belong to the former process. If there are not, the former process has none.
+- A former process is there, and its open files may not be listed (the task is not root). It would have ended if nobody was connected to it.
 - The process that answers cannot be found (HAProxy runs in another container than the task, or /proc hides it).
   Then a former process cannot be seen either. HAProxy does not tell whether it was ever reloaded, so there may always be a
   former process, unless the user says how long one can live (``hard-stop-after``).
 
-The processes of a container can be seen from outside, together with their ids inside the container.
+The processes of a container can be seen from outside, together with their ids inside the container. Clients that use QUIC are not seen: they have no
+socket of their own.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, started_at, stat_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     # An address and a port.
     Endpoint = tuple[str, int]
 
 # States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"
 QUIET = ("07", LISTENING)
+# In the table of sockets that have a path.
+CONNECTED_UNIX = "03"
 
 # By how many seconds the age of a process may differ from what HAProxy says. HAProxy counts from the start of the program. A worker is
 # forked later, when the whole configuration has been read.
@@ -52,53 +52,53 @@ STOP_MARGIN = 10
 class Former(NamedTuple):
     """What is known of former processes."""
 
-    # How many connections they have, by their remote ends.
+    # How many connections they have, by their remote ends. Those of clients are left out.
     connections: collections.Counter[Endpoint]
-    # How many connections of anybody go where a former process may have some, by their remote ends. None: nothing is known at all.
-    uncertain: collections.Counter[Endpoint] | None
-    # Why something cannot be counted, a sentence; None where all of it was.
+    # Why more may come to any server, a sentence: clients without a server yet, or what cannot be counted. None if nothing more can come.
     problem: str | None
 
 
 def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc") -> Former:
-    """What former processes of HAProxy ``pid`` are connected to. By its own words it started at ``started`` and runs for ``uptime`` seconds.
-
-    With ``uncertain`` None and a problem nothing is known at all.
-    """
+    """What former processes of HAProxy ``pid`` are connected to. By its own words it started at ``started`` and runs for ``uptime`` seconds."""
     # The connections that can be counted are counted, even if the user gives hard-stop-after.
     ended = hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN
     running = answering_processes(pid, uptime, started, proc)
     if not running and ended:
-        return Former(collections.Counter(), collections.Counter(), None)
+        return Former(collections.Counter(), None)
     if not running:
         return Former(
             collections.Counter(),
-            None,
             "process %d of HAProxy cannot be seen from here (another container, or a /proc that hides it), so connections that "
             "a process from before a reload still has cannot be counted; run the task where HAProxy's processes can be seen, or "
             "set load_balancer_haproxy_hard_stop_after to HAProxy's own hard-stop-after" % pid,
         )
     counted: collections.Counter[Endpoint] = collections.Counter()
-    # Of each network, by its id.
-    uncertain: dict[str | None, collections.Counter[Endpoint]] = {}
     denied: list[int] = []
+    clients: collections.OrderedDict[int, int] = collections.OrderedDict()
     for former in former_processes(running, proc):
         inodes = socket_inodes(former, proc)
-        if inodes is None and ended:
-            continue
         if inodes is None:
-            denied.append(former)
-            # All processes of one network show the same table.
-            uncertain[namespace(former, "net", proc)] = collections.Counter(_connections(former, None, proc))
-        else:
-            counted.update(_connections(former, inodes, proc))
-    problem = None
+            if not ended:
+                denied.append(former)
+            continue
+        to_servers, from_clients = _connections(former, inodes, proc)
+        counted.update(to_servers)
+        if from_clients:
+            clients[former] = from_clients
     if denied:
-        problem = (
+        return Former(
+            counted,
             "process %s of HAProxy from before a reload may still serve it, and user id %d may not count its connections; "
-            "give the task the rights (become)" % (", ".join(map(str, denied)), os.geteuid())
+            "give the task the rights (become)" % (", ".join(map(str, denied)), os.geteuid()),
         )
-    return Former(counted, sum(uncertain.values(), collections.Counter()), problem)
+    if clients:
+        number = sum(clients.values())
+        return Former(
+            counted,
+            "%d client%s of process %s of HAProxy from before a reload may still send requests to it"
+            % (number, "" if number == 1 else "s", ", ".join(map(str, clients))),
+        )
+    return Former(counted, None)
 
 
 def answering_processes(pid: int, uptime: float | None, started: float | None = None, proc: str = "/proc") -> list[int]:
@@ -178,18 +178,34 @@ def _name(pid: int, proc: str) -> str:
     return read(proc, pid, "comm")
 
 
-def _connections(pid: int, inodes: set[str] | None, proc: str) -> Iterator[Endpoint]:
-    """Where the connections go that a process made itself; with ``inodes`` None those of every process of its network."""
+def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:
+    """Where the connections go that a process made itself, and how many clients it has."""
     rows: list[list[str]] = []
     for table in ("tcp", "tcp6"):
         rows += [line.split() for line in read(proc, pid, "net", table).splitlines()[1:]]
     rows = [fields for fields in rows if len(fields) > 9]
     listening = {decode_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
+    chosen = _chosen_ports(proc)
+    to_servers: list[Endpoint] = []
+    clients = 0
     for fields in rows:
-        # The inode 0 means that the process has closed the socket, and only the kernel still uses it.
-        owned = fields[9] != "0" if inodes is None else fields[9] in inodes
-        if fields[3] not in QUIET and owned:
-            address, port = decode_endpoint(fields[1])
-            # If the process listens on this port, a client made the connection. The client may be on a server's machine.
-            if not listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
-                yield decode_endpoint(fields[2])
+        if fields[3] in QUIET or fields[9] not in inodes:
+            continue
+        address, port = decode_endpoint(fields[1])
+        # If somebody listens on this port, a client made the connection. The client may be on a server's machine.
+        if listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
+            clients += 1
+            continue
+        to_servers.append(decode_endpoint(fields[2]))
+        # The new process may listen on other ports. But the kernel chooses the port of a connection that the process made itself.
+        clients += port not in chosen
+    # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
+    for fields in (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:]):
+        clients += len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes
+    return to_servers, clients
+
+
+def _chosen_ports(proc: str) -> range:
+    """The ports from which the kernel chooses that of a connection, if the program does not."""
+    words = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
+    return range(int(words[0]), int(words[1]) + 1) if len(words) == 2 else range(32768, 61000)

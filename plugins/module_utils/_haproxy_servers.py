@@ -89,21 +89,11 @@ class HaproxyState:
                 self.servers[key] = Server(key, line, rows[key])
 
     def add_former(self, former: Former) -> None:
-        """Count what a former process still serves along with the sessions of the one that answers.
-
-        Where that cannot be counted, each server concerned says so. Of the connections to a server that may be anybody's
-        those are left aside that the answering process tells of itself.
-        """
+        """Count what a former process still serves along with the sessions of the one that answers."""
         for server, count in self._shares(former.connections):
             server.sessions += count
-        if former.uncertain is None:
-            for server in self.servers.values():
-                server.uncounted = former.problem
-            return
-        for server, count in self._shares(former.uncertain):
-            same = (other for other in self.servers.values() if other.address == server.address)
-            if count > sum(other.connections for other in same if server.port in (None, other.port)):
-                server.uncounted = former.problem
+        for server in self.servers.values():
+            server.uncounted = former.problem
 
     def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
         """Each server with the number of connections that may belong to it.

@@ -221,9 +221,10 @@ servers:
     uncounted:
       description:
         - Why there may be more sessions than RV(servers[].sessions) says. RV(servers[].idle) is then V(false). Null if everything was counted.
-        - A process of HAProxy from before a reload may still serve requests. In two cases its connections cannot be counted. Either the
-          task may not list its open files, which needs C(become), and the kernel shows connections to the server that the new process
-          does not have. Or the task cannot see HAProxy's processes at all, because HAProxy and the task run in different containers.
+        - A process of HAProxy from before a reload goes on until its clients are gone. It has each server as it was before the reload. So a client
+          that is connected to it may still send requests to any server.
+        - In two cases its connections cannot be counted. Either the task may not list its open files, which needs C(become). Or the task cannot
+          see HAProxy's processes at all, because HAProxy and the task run in different containers.
       type: str
     total_sessions:
       description:

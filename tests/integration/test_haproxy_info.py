@@ -13,6 +13,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -79,12 +80,12 @@ def web():
 class Balancer:
     """A HAProxy with one server at ``web``, and clients of it."""
 
-    def __init__(self, folder, web, options="", backend="", **more):
+    def __init__(self, folder, web, options="", backend="", frontend="", **more):
         self.port = free_port()
         self.state_dir = str(folder / "state")
         sections = (
-            "frontend in\n  bind 127.0.0.1:%d\n  default_backend www\n"
-            "backend www\n%s  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, backend, web.port, options)
+            "frontend in\n  bind 127.0.0.1:%d\n%s  default_backend www\n"
+            "backend www\n%s  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, frontend, backend, web.port, options)
         )
         self.haproxy = Haproxy(folder, sections, **more)
         self._clients = []
@@ -416,6 +417,26 @@ class TestFormerProcess:
         assert status() == 200
         assert one.info(timeout=10.0)["idle"]
 
+    def test_its_clients_count_until_they_are_gone(self, balancer, master):
+        """It still has the server as ready, and sends there what they ask."""
+        one = balancer(frontend="  option idle-close-on-response\n", master=master)
+        with contextlib.ExitStack() as stack:
+            idle, half = clients = [stack.enter_context(socket.create_connection(("127.0.0.1", one.port), 10)) for _ in range(2)]
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200" in idle.recv(4096)
+            half.sendall(b"GET / HTTP/1.1\r\n")
+            former = one.info()["process"]["pid"]
+            one.haproxy.reload()
+            one.hold()
+            told = "2 clients of process %d of HAProxy from before a reload may still send requests to it" % former
+            assert one.server()["uncounted"] == told
+            assert not one.server()["idle"] and not one.info(timeout=1.2)["idle"]
+            half.sendall(b"Host: x\r\n\r\n")
+            assert b"200" in half.recv(4096)
+            for client in clients:
+                client.close()
+            assert one.info(timeout=10.0)["idle"]
+
     def test_another_haproxy_at_the_same_servers_does_not_count(self, balancer, web, master, tmp_path):
         one = balancer(master=master)
         (tmp_path / "other").mkdir()
@@ -501,7 +522,7 @@ class TestFormerProcessNotCounted:
         program = shutil.copy(shutil.which("haproxy"), tmp_path / "hapee-lb")
         one = reloaded(program=program, master=True)
         server = one.server()
-        assert server["sessions"] >= 1 and server["uncounted"] is None and not server["idle"]
+        assert server["sessions"] >= 1 and "1 client of process" in server["uncounted"] and not server["idle"]
         self.ends(one, web, one.server)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace")
@@ -539,7 +560,7 @@ class TestFormerProcessNotCounted:
         one = reloaded(reload, program=str(inside), master=True)
         assert one.info()["process"]["pid"] < 20
         server = one.server()
-        assert server["sessions"] >= 1 and server["uncounted"] is None
+        assert server["sessions"] >= 1 and "1 client of process" in server["uncounted"]
         self.ends(one, web, one.server)
 
     @staticmethod

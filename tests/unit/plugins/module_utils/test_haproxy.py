@@ -1099,33 +1099,17 @@ class TestFormerProcess:
         ]
         stat = [{"pxname": "www", "svname": name, "status": "UP", "scur": "1", "qcur": ""} for name in ports]
         look = HaproxyState(Process(1, 1, True), state, stat)
-        look.add_former(Former(Counter(connections), Counter(), None))
+        look.add_former(Former(Counter(connections), None))
         return {name: look.servers["www", name].sessions - 1 for name in ports}
 
-    def uncounted(self, ports, uncertain, own="0"):
-        state = [
-            {"be_name": "www", "srv_name": name, "srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
-            for name, port in ports.items()
-        ]
-        more = {"used_conn_cur": own, "idle_conn_cur": "1", "safe_conn_cur": ""}
-        stat = [dict({"pxname": "www", "svname": name, "status": "UP", "scur": "0", "qcur": ""}, **more) for name in ports]
+    def test_what_may_still_come_may_come_to_each_server(self):
+        told = {"srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1"}
+        state = [dict(told, be_name=backend, srv_name="a") for backend in ("www", "api")]
+        stat = [{"pxname": backend, "svname": "a", "status": "UP", "scur": "0", "qcur": ""} for backend in ("www", "api")]
         look = HaproxyState(Process(1, 1, True), state, stat)
-        look.add_former(Former(Counter(), None if uncertain is None else Counter(uncertain), "a sentence"))
-        assert all(server.settled == (server.uncounted is None) for server in look.servers.values())
-        return [name for name in ports if look.servers["www", name].uncounted == "a sentence"]
-
-    def test_connections_that_may_be_a_former_processes(self):
-        ports = {"a": "8080", "b": "8081", "c": "8081"}
-        assert self.uncounted(ports, {("10.0.0.5", 8080): 1, ("10.0.0.5", 8081): 3, ("10.0.0.6", 8080): 9}) == ["b", "c"]
-        # Those that the answering process has are known.
-        assert self.uncounted(ports, {("10.0.0.5", 8080): 2, ("10.0.0.5", 8081): 4}, own="1") == []
-        assert self.uncounted({"a": "0", "b": "8081"}, {("10.0.0.5", 8081): 1}) == []
-        # To a port that no server has: of any server of the address.
-        assert self.uncounted({"a": "0", "b": "8081"}, {("10.0.0.5", 80): 2}) == ["b"]
-        assert self.uncounted({"a": "0", "b": "8081"}, {("10.0.0.5", 80): 3}) == ["a", "b"]
-
-    def test_a_haproxy_that_cannot_be_seen(self):
-        assert self.uncounted({"a": "8080", "b": "8081"}, None) == ["a", "b"]
+        assert all(server.settled for server in look.servers.values())
+        look.add_former(Former(Counter(), "2 clients may still send requests to it"))
+        assert [(server.uncounted, server.settled) for server in look.servers.values()] == [("2 clients may still send requests to it", False)] * 2
 
     def test_several_servers_of_one_address(self):
         connections = {("10.0.0.5", 8080): 2, ("10.0.0.5", 8081): 1, ("10.0.0.6", 8082): 9}

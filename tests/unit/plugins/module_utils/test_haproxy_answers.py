@@ -63,7 +63,7 @@ def version(request):
 @pytest.fixture
 def haproxy(version, monkeypatch):
     # Whatever runs under that process id on this machine is no HAProxy.
-    monkeypatch.setattr(_haproxy, "former_connections", lambda *arguments: Former(Counter(), Counter(), None))
+    monkeypatch.setattr(_haproxy, "former_connections", lambda *arguments: Former(Counter(), None))
     return Answering(version)
 
 
