@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, APART, Absence
 from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsError, ImdsSetupError, check_seconds
 
@@ -50,6 +51,11 @@ class Reading(NamedTuple):
     warnings: list[str]
     # Whether the answer was a 200 without a document.
     empty_body: bool
+
+    @property
+    def proves(self) -> int | None:
+        """The number of the document, to conclude something from what it does not show. None if there was no document."""
+        return None if self.empty_body else self.document_incarnation
 
 
 class Result(NamedTuple):
@@ -174,6 +180,8 @@ class Wait:
         self.timeout = check_seconds("timeout", timeout) or math.inf
         self.pause = check_seconds("sleep", sleep)
         self.delay = check_seconds("delay", delay)
+        # Of all selected events together.
+        self.absence = Absence()
         if self.delay >= self.timeout:
             raise ImdsSetupError(f"delay: {self.delay:g} s leave nothing of the timeout of {self.timeout:g} s.")
 
@@ -182,10 +190,10 @@ class Wait:
         return cls(Reader(client, params["resource_name"]), selection, params["state"], params["timeout"], params["sleep"], params["delay"])
 
     def look(self) -> Result:
-        """Read once and do not wait. The outcome of the Result is None if no state is reached."""
+        """Read once and do not wait. The outcome of the Result is None if no state is reached. As a forecast, one document is enough for C(absent)."""
         start = self.client.monotonic()
         reading, events = self._look(None if self.timeout == math.inf else start + self.timeout, math.inf, None)
-        return Result(reading, events, self._met(events), self.client.monotonic() - start, None)
+        return Result(reading, events, self._met(events, not events and not reading.empty_body), self.client.monotonic() - start, None)
 
     def run(self, step: float = math.inf, first: bool = True) -> Result:
         """Wait until a state is reached or the time is over, but only for about C(step) seconds: no read begins after them.
@@ -213,12 +221,12 @@ class Wait:
             else:
                 first = False
                 error = None
-                outcome = self._met(events)
+                outcome = self._met(events, self.absence.is_proved)
                 if outcome is not None:
                     return Result(reading, events, outcome, monotonic() - start, None)
             now = monotonic()
             last_look = deadline - LAST_LOOK
-            wanted = now + max(self.pause, min(error.retry_in, RATE_MOST) if error else 0.0)
+            wanted = now + max(self._pause(), min(error.retry_in, RATE_MOST) if error else 0.0)
             if now >= last_look:
                 self.client.sleep(max(0.0, deadline - now))
                 return Result(reading, events, TIMEOUT, monotonic() - start, error)
@@ -228,17 +236,25 @@ class Wait:
 
     def _look(self, deadline: float | None, retry_until: float, request_timeout: float | None) -> tuple[Reading, list[Event]]:
         reading = self.reader.read(deadline, retry_until, request_timeout, name_need(self.selection))
-        return reading, self.selection.apply(reading.events)
+        events = self.selection.apply(reading.events)
+        self.absence.note(bool(events), self.client.monotonic(), reading.proves)
+        return reading, events
 
-    def _met(self, events: list[Event]) -> str | None:
-        return next((state for state in self.states if _is_met(state, events)), None)
+    def _pause(self) -> float:
+        """Seconds to the next read. If that is to confirm an absence, it comes soon, but not at once."""
+        if "absent" in self.states and self.absence.is_doubtful:
+            return min(max(self.pause, APART), AGAIN)
+        return self.pause
+
+    def _met(self, events: list[Event], is_absent: bool) -> str | None:
+        return next((state for state in self.states if _is_met(state, events, is_absent)), None)
 
 
-def _is_met(state: str, events: list[Event]) -> bool:
+def _is_met(state: str, events: list[Event], is_absent: bool) -> bool:
     if state == "present":
         return bool(events)
     if state == "absent":
-        return not events
+        return is_absent
     return any((event["event_status"] or "").lower() == state for event in events)
 
 
@@ -254,6 +270,8 @@ def result_values(reading: Reading | None, events: list[Event]) -> dict[str, Any
 def timeout_message(states: list[str], events: list[Event], elapsed: float, error: ImdsError | None) -> str:
     """The message of a wait that timed out."""
     stood = "no selected event stood"
+    if "absent" in states:
+        stood += ", but one answer, or an empty one, does not prove that"
     if events:
         stood = f"{len(events)} selected event{'s' if len(events) > 1 else ''} stood: {', '.join(describe(event) for event in events[:5])}"
     message = f"Timed out after {elapsed:.1f} s waiting for {' or '.join(states)}. At the last answer: {stood}."

@@ -236,6 +236,22 @@ def test_the_fast_path(simulator, watcher, tmp_path):
     assert len((tmp_path / "undone").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("fault", ["Empty", "Stale"])
+def test_an_answer_without_the_event_undoes_no_fast_path(simulator, watcher, tmp_path, fault):
+    """An empty one, and a document from before the event."""
+    watcher.set(action="file", path=tmp_path / "told.json", fast_path=noting(tmp_path / "out"), fast_path_undo=noting(tmp_path / "undone"))
+    running(watcher)
+    event_id = simulator.post_event(EventType="Preempt", **STILL)
+    watcher.wait_for("fast_path_done")
+    simulator.fault({fault: True}, vm="www_1", times=1)
+    asked = len(simulator.requests("www_1"))
+    until(lambda: len(simulator.requests("www_1")) >= asked + 9)
+    assert (watcher.lines("gone"), noted(tmp_path / "undone")) == ([], [])
+    assert list(watcher.record()["events"]) == [event_id]
+    simulator.cancel(event_id)
+    watcher.wait_for("fast_path_undone")
+
+
 def test_the_fast_path_of_a_watcher_that_was_killed_is_undone_by_the_next(simulator, watcher, tmp_path):
     watcher.set(action="file", fast_path=noting(tmp_path / "out"), fast_path_undo=noting(tmp_path / "undone"))
     process = running(watcher)

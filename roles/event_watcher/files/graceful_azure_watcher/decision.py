@@ -61,13 +61,13 @@ class Decider:
     def __init__(self, repeat, unfinished=()):
         self.repeat = repeat
         self.events = {}
+        self._known = None
         self.begun = {fold(event["event_id"]): event for event in unfinished}
         self.running = None
         self.failures = 0
         self.next_at = None
         self._taken = 0
         self._failed = False
-        self._seen = False
         self._why = None
         self._changes = 0
         self._running_changes = 0
@@ -83,23 +83,28 @@ class Decider:
         """Whether the last action failed and there is still something to be done. Not known before one has ended."""
         return self._failed and bool(self.events or self.begun)
 
-    def observe(self, events, now):
-        """What an answer showed; returns what has changed, as pairs of a word and the event."""
+    def observe(self, events, now, doubtful=()):
+        """What an answer showed; returns what has changed, as pairs of a word and the event.
+
+        ``doubtful`` are the keys of events that it did not show and that may stand all the same: they are as they were.
+        """
         # What failed for events that are over says nothing of those that come.
         self._failed = self.failing
         found = {fold(event["event_id"]): event for event in events}
-        before = self.events if self._seen else self.begun
+        before = dict(self.begun) if self._known is None else self._known
+        kept = {key: event for key, event in before.items() if key in doubtful and key not in found}
         changes = []
         for key, event in found.items():
             if key not in before:
                 changes.append(("appeared", event))
             elif _what(before[key]) != _what(event):
                 changes.append(("changed", event))
-            elif not self._seen:
+            elif key not in self.events:
                 changes.append(("stands", event))
-        changes += [("gone", event) for key, event in before.items() if key not in found]
-        self.events = found
-        self._seen = True
+        changes += [("gone", event) for key, event in before.items() if key not in found and key not in kept]
+        # What nobody has shown to this process is neither there nor gone.
+        self.events = dict(found, **{key: event for key, event in kept.items() if key in self.events})
+        self._known = dict(found, **kept)
         if changes:
             self._changes += 1
             self._why = changes[0][0]
@@ -110,7 +115,7 @@ class Decider:
     def due(self, now):
         """The task to start now, or None."""
         gone = self._gone()
-        if self.running is not None or not self._seen or not (self.events or gone) or now < self.next_at:
+        if self.running is not None or not (self.events or gone) or now < self.next_at:
             return None
         return Task(self._why, list(self.events.values()), gone)
 
@@ -158,7 +163,7 @@ class Decider:
         self.next_at = now + pause
 
     def _gone(self):
-        return [event for key, event in self.begun.items() if key not in self.events] if self._seen else []
+        return [event for key, event in self.begun.items() if key not in self._known] if self._known is not None else []
 
     def _pause(self):
         """Until the action runs again although nothing has changed: the sooner it begins, the shorter."""
@@ -185,13 +190,14 @@ class FastPath:
         self._wanted = {}
         self._named = None
 
-    def observe(self, events):
-        """What an answer showed: the events that name this host."""
+    def observe(self, events, doubtful=()):
+        """What an answer showed: the events that name this host. ``doubtful``: the keys of those that it did not show and that may stand all the same."""
         wanted = {_key(event): event["event_id"] for event in events if (event["event_type"] or "").lower() in self._types}
+        wanted.update((key, event_id) for key, event_id in self._wanted.items() if key in doubtful)
         if set(wanted) - set(self._wanted):
             self._next_at = None
         self._wanted = wanted
-        self._named = bool(events)
+        self._named = bool(events or doubtful)
 
     def due(self, now):
         """OUT or UNDO where that command is to start, HOLD where one more event holds what is done already, or None."""

@@ -12,12 +12,13 @@ import signal
 import sys
 import time
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import RUN
 
 from . import actions, notes, system
-from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
+from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath, fold
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
@@ -54,6 +55,9 @@ class Watcher:
         self.decider = Decider(settings.repeat)
         self._hold = self._load_hold()
         self.fast = None
+        self._absences = Absences()
+        self._doubtful = set()
+        self._emptied = False
         self._action = None
         self._follow = actions.Follow(settings.state_dir)
         self._command = None
@@ -100,8 +104,13 @@ class Watcher:
         lock = self._begin()
         try:
             start = self._monotonic()
-            if not self.read(deadline=start + FIRST_ANSWER_TIMEOUT, retry_until=start + ONCE_SECONDS, request_timeout=FIRST_ANSWER_TIMEOUT):
+            options = {"deadline": start + FIRST_ANSWER_TIMEOUT, "retry_until": start + ONCE_SECONDS, "request_timeout": FIRST_ANSWER_TIMEOUT}
+            if not self.read(**options):
                 return False
+            if self._doubtful:
+                self._wait(self._sleep, AGAIN)
+                if not self.read(**options):
+                    return False
             self.act()
             while self._action is not None or self._command is not None:
                 self._wait(self._sleep, 0.05)
@@ -130,6 +139,7 @@ class Watcher:
         self._written = self._load_state()
         self.decider = Decider(self.settings.repeat, self._written)
         self.fast = self._load_fast_path()
+        self._absences = Absences([*self.decider.begun, *(self.fast.held if self.fast is not None else ())])
 
     def _stop_running(self):
         for running in (self._command, self._action):
@@ -185,15 +195,19 @@ class Watcher:
         self._error = self._silent_since = self._error_said_at = None
         self._silent_reads = 0
         naming = [event for event in reading.events if event["affects_host"]]
-        changes = self.decider.observe(naming, now)
+        doubtful = self._doubtful = self._absences.note([fold(event["event_id"]) for event in naming], now, reading.proves)
+        changes = self.decider.observe(naming, now, doubtful)
         if self.fast is not None:
-            self.fast.observe(naming)
+            self.fast.observe(naming, doubtful)
             self._start_fast_path()
         if any(what == "gone" for what, _event in changes):
             # What is recorded now is what a run has yet to give back.
             self._follow.look()
         for what, event in changes:
             say(notes.INFO, what, **notes.event_fields(event))
+        if reading.empty_body and doubtful and not self._emptied:
+            say(notes.WARNING, "doubt", text="the service answered with an empty body, which ends no event", events=",".join(sorted(doubtful)))
+        self._emptied = reading.empty_body
         for warning in reading.warnings if changes else ():
             say(notes.WARNING, "doubt", text=warning)
         if changes:

@@ -167,10 +167,16 @@ OTHERS = document(event("b", Resources=["elsewhere"]))
         (["present"], [NONE, OTHERS, STANDS], "present", 3),
         (["scheduled"], [NONE, STARTED, STANDS], "scheduled", 3),
         (["started"], [NONE, STANDS, STARTED], "started", 3),
-        (["absent"], [STANDS, STARTED, NONE], "absent", 3),
-        (["absent"], [STANDS, OTHERS], "absent", 2),
+        (["absent"], [STANDS, STARTED, NONE], "absent", 4),
+        (["absent"], [STANDS, OTHERS], "absent", 3),
+        (["absent"], [NONE], "absent", 2),
+        # A document with a greater number proves it alone, one with a smaller number does not.
+        (["absent"], [STANDS, document(incarnation=6)], "absent", 2),
+        (["absent"], [STANDS, document(incarnation=4), STANDS, document(incarnation=4)], "absent", 5),
+        (["absent"], [STANDS, b"", STARTED, b"", NONE], "absent", 6),
+        (["absent", "present"], [b"", b"", STANDS], "present", 3),
         (["absent", "started"], [STANDS, STARTED], "started", 2),
-        (["absent", "started"], [STANDS, NONE], "absent", 2),
+        (["absent", "started"], [STANDS, NONE], "absent", 3),
         (["started", "present"], [STANDS], "present", 1),
         (["started", "present"], [STARTED], "started", 1),
         (["present", "started"], [STARTED], "present", 1),
@@ -236,6 +242,30 @@ def test_a_failed_read_is_no_absence(wait):
     assert wait(STANDS, b"<html>", state=["absent"], timeout=5).outcome == "timeout"
 
 
+def test_an_empty_body_is_no_absence(wait):
+    result = wait(STANDS, b"", state=["absent"], timeout=5)
+    assert (result.outcome, result.elapsed) == ("timeout", 5)
+    message = timeout_message(["absent"], result.events, result.elapsed, result.error)
+    assert "no selected event stood, but one answer, or an empty one, does not prove that" in message
+
+
+@pytest.mark.parametrize(("sleep", "slept"), [(0, [0.5]), (0.2, [0.5]), (1, [1]), (60, [1])])
+def test_an_absence_is_confirmed_soon_and_not_at_once(wait, clock, sleep, slept):
+    assert wait(NONE, state=["absent"], sleep=sleep).outcome == "absent"
+    assert clock.slept == slept
+
+
+def test_no_time_for_the_second_read_of_an_absence(wait):
+    assert wait(NONE, state=["absent"], timeout=0.4).outcome == "timeout"
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [(NONE, "absent"), (b"", None), (STANDS, None)])
+def test_one_look_forecasts_an_absence(clock, answer, outcome):
+    with Service(answer) as service:
+        assert Wait(Reader(client_of(service, clock), NAME), Selection(), ["absent"], 10, 1, 0).look().outcome == outcome
+    assert clock.slept == []
+
+
 @pytest.mark.parametrize("answer", [400, b"<html>", b"{}", (302, "", {"Location": "/"})])
 def test_a_mistake_ends_the_wait_at_once(wait, clock, answer):
     assert isinstance(wait(answer), ImdsError)
@@ -264,7 +294,7 @@ def test_the_first_answer_has_120_seconds(clock, monkeypatch):
         Wait(Reader(client, NAME), Selection(), ["present"], 1, 1, 0).run(first=False)
         client.request_timeout = 200
         Wait(Reader(client, NAME), Selection(), ["absent"], 1, 1, 0).run()
-    assert timeouts == [120, 10, 10, 10, 10, 10, 200]
+    assert timeouts == [120, 10, 10, 10, 10, 10, 200, 200]
 
 
 def test_the_name_is_waited_for(wait, clock):

@@ -63,9 +63,44 @@ def test_a_failed_read_is_no_observation(made, capsys):
             watcher.tick()
             assert [found["event_id"] for found in watcher.decider.events.values()] == ["a"]
         watcher.tick()
+        watcher.clock.now += 1
+        watcher.tick()
     assert watcher.decider.events == {}
     assert watcher.clock.slept == []
-    assert (watcher.counts["answers"], watcher.counts["errors"]) == (2, 3)
+    assert (watcher.counts["answers"], watcher.counts["errors"]) == (3, 3)
+
+
+def test_an_answer_that_does_not_show_an_event_is_confirmed_and_an_empty_one_is_none(made, capsys):
+    stands, gone = document(event("a")), document()
+    with Service(stands, b"", gone, stands, gone, b"", b"", gone, stands, document(incarnation=6), name="FrontEnd_IN_0") as service:
+        watcher = made(service)
+        seen = []
+        for _number in range(10):
+            watcher.tick()
+            watcher.clock.now += 1
+            seen.append(len(watcher.decider.events))
+    assert seen == [1, 1, 1, 1, 1, 1, 1, 0, 1, 0]
+    told = [parse(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["what"] for line in told if line["what"] in ("appeared", "gone")] == ["appeared", "gone"] * 2
+    # Once each time that it begins.
+    assert [line["events"] for line in told if line["what"] == "doubt"] == ["a", "a"]
+
+
+@pytest.mark.parametrize("answer", [b"", document()])
+def test_a_new_process_that_is_answered_once_without_its_events_gives_nothing_back(made, tmp_path, answer):
+    begun = [{"event_id": "a", "resources": ["FrontEnd_IN_0"]}]
+    (tmp_path / "state.json").write_text(json.dumps({"begun": begun}))
+    shown = document(event("a", EventType="Preempt"))
+    with Service(answer, shown, document(), document(), name="FrontEnd_IN_0") as service:
+        watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
+        watcher.fast.held, watcher.fast.done = {"a": "a"}, True
+        asked = []
+        for _number in range(4):
+            watcher.read()
+            asked.append((watcher.decider.due(watcher.clock.now), watcher.counts["fast_path_started"]))
+            watcher.clock.now += 1
+    assert [task and (task.why, len(task.events), len(task.gone)) for task, _count in asked] == [None, ("changed", 1, 0), ("changed", 1, 0), ("gone", 0, 1)]
+    assert [count for _task, count in asked] == [0, 0, 0, 1]
 
 
 def test_the_same_trouble_is_told_once_a_minute(made, capsys):
@@ -121,9 +156,12 @@ def test_a_state_that_lacks_something_stops_nothing(made, tmp_path, kept, capsys
     (tmp_path / "state.json").write_text(json.dumps({"begun": [*begun, {"event_id": "c", "resources": [1]}]}))
     with Service(document(event("a")), name="FrontEnd_IN_0") as service:
         watcher = made(service)
-        watcher.tick()
-    (task,) = said(capsys, "action_started")
-    assert (task["events"], task["gone"]) == ("a", "b")
+        for _number in range(2):
+            watcher.tick()
+            watcher.clock.now += 1
+    first, second = said(capsys, "action_started")
+    assert (first["events"], "gone" in first) == ("a", False)
+    assert (second["events"], second["gone"]) == ("a", "b")
 
 
 def test_what_an_earlier_one_has_left_is_read_under_the_lock(made, tmp_path, monkeypatch, capsys):
@@ -533,6 +571,9 @@ def test_a_command_that_leaves_its_host_held_is_run_again_once_the_event_is_over
 
         watcher.read()
         assert act() == (1, True)
+        watcher.read()
+        assert act() == (1, True)
+        watcher.clock.now += 1
         watcher.read()
         assert act() == (2, True)
         watcher.clock.now += 15
