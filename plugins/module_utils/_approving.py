@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # How often the events are read and approved, because the document may change in between.
 ATTEMPTS = 3
+# How often they are read for one attempt, if a document or an empty body does not show an event and nothing proves that it is over.
+READS = 3
 # If the time is limited, so many seconds are reserved for the request itself.
 POST_SECONDS = 1.0
 
@@ -93,6 +96,7 @@ class Approval:
         self.allow_other_hosts = allow_other_hosts
         self.ready = ready
         self.types = types
+        self.absences = Absences(event_id.lower() for event_id in event_ids)
         self.now = time.time  # the clock of the host
         self.unsure = False  # whether an earlier try may have been accepted although the last one was refused
 
@@ -122,7 +126,7 @@ class Approval:
         last_post = None if deadline is None else deadline - POST_SECONDS
         for _dummy in range(ATTEMPTS):
             # An approval cannot be taken back, so the events are read again immediately before it.
-            reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
+            reading = self._read(last_post)
             approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
             document: dict[str, object] = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
             if self.client.api_version == PREVIEW:
@@ -149,3 +153,22 @@ class Approval:
         if refused is None:
             raise AssertionError("only a refusal ends the loop without a return")
         raise refused[0]
+
+    def _read(self, last_post: float | None) -> Reading:
+        """Read until it is known of each event whether it stands: who is told that one is over may put its hosts back. Raises RefusedError."""
+        monotonic, doubtful = self.client.monotonic, set()
+        for attempt in range(READS):
+            if attempt:
+                if last_post is not None and monotonic() + AGAIN > last_post:
+                    break
+                self.client.sleep(AGAIN)
+            reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
+            shown = {event["event_id"].lower() for event in reading.events}
+            doubtful = self.absences.note(shown.intersection(event_id.lower() for event_id in self.event_ids), monotonic(), reading.proves)
+            if not doubtful:
+                return reading
+        unknown = ", ".join(clip(event_id) for event_id in self.event_ids if event_id.lower() in doubtful)
+        raise RefusedError(
+            f"event_ids: the metadata service does not show {unknown}, and not yet that it is over either: that takes two documents a second apart, and an"
+            " answer with an empty body is none. Nothing was approved. Try again."
+        )

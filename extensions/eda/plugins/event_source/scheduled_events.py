@@ -24,6 +24,8 @@ description:
   - When ansible-rulebook starts, the source delivers every event that the services list. It does not deliver events that ended while ansible-rulebook
     was down. A run that was interrupted then is continued by a run over all hosts. The rulebook C(graceful.azure.handle_events) begins with such a run.
   - If a service does not answer, the source delivers nothing. The events that it listed last count as present until it answers again.
+  - One answer without an event may be wrong or old. The event is delivered as V(gone) when two documents do not list it, or when one does not whose
+    C(DocumentIncarnation) is greater than that of the last document that listed it. An answer with an empty body does not count.
   - >-
     Only the VM itself can reach its metadata service, but the service lists the events of the VM's whole scale set or availability set. So run
     ansible-rulebook on one of these VMs. Or let the watchers of the role C(event_watcher) report to a webhook.
@@ -132,6 +134,7 @@ imds_url:
 # ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import Absences  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
@@ -246,14 +249,15 @@ class View:
     def __init__(self, arguments):
         self.arguments = arguments
         self.lanes = Lanes()
-        self.shown = {}  # per service the ids of the events that it showed last
+        self.absences = {}  # per service what it tells of events that it no longer shows
+        self.shown = {}  # per service the ids of the events that it showed last, or may still have
         self.standing = {}  # per id what was last told of it, when, and how long until it is told again
 
-    def update(self, imds_url, events, now):
-        """The changes after one service was read."""
+    def update(self, imds_url, events, now, incarnation):
+        """The changes after one service was read. ``incarnation``: the number of its document, None for an empty body."""
         events = {event["event_id"].lower(): event for event in events if self._is_wanted(event)}
         before = self.shown.get(imds_url, set())
-        self.shown[imds_url] = set(events)
+        self.shown[imds_url] = set(events) | self.absences.setdefault(imds_url, Absences()).note(events, now, incarnation)
         changes = []
         for key, event in events.items():
             change = self._change(self.standing.get(key), event, now)
@@ -261,7 +265,7 @@ class View:
                 pause = next_pause(self.standing[key]["pause"]) if change == "standing" else self.arguments["reminder"]
                 self.standing[key] = {"scheduled_event": event, "at": now, "pause": pause}
                 changes.append(self._tell(change, event, imds_url, now))
-        for key in before - set(events):
+        for key in before - self.shown[imds_url]:
             if key in self.standing and not any(key in ids for ids in self.shown.values()):
                 changes.append(self._tell("gone", self.standing.pop(key)["scheduled_event"], imds_url, now))
         return changes
@@ -312,7 +316,7 @@ async def watch(imds_url, view, queue, arguments, threads):
             if failing is not None:
                 logger.warning("%s answers again", imds_url)
             failing = None
-            for change in view.update(imds_url, reading.events, time.monotonic()):
+            for change in view.update(imds_url, reading.events, time.monotonic(), reading.proves):
                 await queue.put(change)
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
 

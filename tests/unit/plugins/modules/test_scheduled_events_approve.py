@@ -47,6 +47,24 @@ def test_what_needs_no_approval(approve):
     assert approve.posted == []
 
 
+@pytest.mark.parametrize("answer", [b"", document(), document(incarnation=4)])
+def test_one_answer_without_the_event_is_no_absence(approve, answer):
+    result = approve(answer, document(event("A")), event_ids=["A"])
+    assert (result["approved"], result["not_approved"]) == (["A"], [])
+
+
+def test_two_documents_without_the_event_are_an_absence(approve):
+    result = approve(b"", document(), event_ids=["A"])
+    assert (result["changed"], result["not_approved"]) == (False, [{"event_id": "A", "reason": "absent"}])
+    assert len([request for request in approve.seen if "scheduledevents" in request.path]) == 3
+
+
+def test_empty_bodies_do_not_tell_whether_it_is_absent(approve):
+    result = approve(b"", event_ids=["A", "B"])
+    assert result["failed"] and "'A', 'B'" in result["msg"] and "empty body" in result["msg"] and "Nothing was approved" in result["msg"]
+    assert approve.posted == []
+
+
 def test_the_rest_is_approved(approve):
     result = approve(document(event("A", **STARTED), event("B")), event_ids=["A", "B", "C"])
     assert result["changed"] is True
