@@ -68,7 +68,9 @@ options:
       - V(present) - a selected event is listed.
       - V(scheduled) - at least one selected event has that status.
       - V(started) - at least one selected event has that status.
-      - V(absent) - no selected event is listed. An event that is over is no longer listed.
+      - V(absent) - no selected event is listed. An event that is over is no longer listed. One answer may be wrong or old, so this takes two documents
+        in a row, at least half a second apart. One document is enough if its C(DocumentIncarnation) is greater than that of the last document that
+        listed a selected event. An answer with an empty body is not a document and proves nothing.
     type: list
     elements: str
     choices: [present, scheduled, started, absent]
@@ -82,6 +84,7 @@ options:
   sleep:
     description:
       - Seconds between two reads. The service allows five requests a second for each VM, counting all clients.
+      - The read that confirms V(absent) comes after half a second at the earliest and after one second at the latest.
     type: float
     default: 1
   delay:

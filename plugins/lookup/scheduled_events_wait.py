@@ -17,7 +17,7 @@ description:
     in the same scale set or availability set.
   - Without an explicit O(imds_url), the lookup refuses to run unless C(ansible_connection) is C(local) and nothing is delegated. In C(loop) and C(with_)
     it cannot know that, so O(imds_url) is required there.
-  - In check mode, it reads once and does not wait.
+  - In check mode, it reads once and does not wait. As a forecast, one document is enough for V(absent).
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._imds.lookup

@@ -17,6 +17,8 @@ description:
   - The module reads the events again before it sends anything. It approves all of them with one request.
   - An event that has started or is gone needs no approval. The task then succeeds without a change. If an event has a status other than Scheduled or
     Started, the task fails.
+  - One answer that does not list an event may be wrong or old. Then the module reads again after a second, before it sends anything. If the service
+    answers with an empty body each time, nobody knows whether the event is gone, and the task fails.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._attributes.windows

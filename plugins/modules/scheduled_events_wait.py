@@ -31,7 +31,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - In check mode, the module reads once and does not wait. RV(outcome) is null if no state is reached.
+      - In check mode, the module reads once and does not wait. RV(outcome) is null if no state is reached. As a forecast, one document is enough
+        for V(absent).
 options:
   _part:
     description:

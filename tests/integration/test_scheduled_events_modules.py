@@ -137,6 +137,21 @@ def test_a_wait_shows_what_it_waits_for_and_ends_in_time(run, simulator):
     assert done["checked"]["elapsed"] < 5
 
 
+def test_an_answer_without_the_event_is_not_its_end(run, simulator):
+    """Empty ones and, for the approval, a document from before the event."""
+    event_id = simulator.post_event(Resources=["vm-1"], NoticeSeconds=None)
+    mine = {"event_ids": [event_id]}
+    simulator.fault(Empty=True, times=3)
+    stale = {"Vm": None, "Method": None, "Fault": {"Stale": True}, "Times": 1}
+    done = run(
+        task("waited", WAIT, state="absent", timeout=2, sleep=0.2, **mine),
+        task("fault", "ansible.builtin.uri", url=f"{simulator.control}/faults", method="POST", body=stale, body_format="json", status_code=[200, 201, 204]),
+        task("approved", APPROVE, **mine),
+    )
+    assert (done["waited"]["outcome"], done["waited"]["events"][0]["event_id"]) == ("timeout", event_id)
+    assert (done["approved"]["approved"], done["approved"]["not_approved"]) == ([event_id], [])
+
+
 def test_a_slow_first_answer(run, simulator):
     simulator.post_event(Resources=["vm-1"], NoticeSeconds=None)
     simulator.fault({"Delay": 7}, times=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
@@ -45,7 +46,7 @@ class Host:
     foreign_ids: set[str] = field(default_factory=set)  # ids that hold it, but are no events of Azure: a person chose them
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
-    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
+    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
     blind_since: float | None = None
@@ -78,9 +79,8 @@ class Host:
         return self.was_read and (moment is None or self.read_at > moment + WHOLE)
 
     def shows_no_more(self, event: Event) -> bool:
-        """Whether its metadata service was read in this pass, and did not show the event in two reads since the newest hold for the event."""
-        reads = self.absent.get(event.key, ())
-        return self.was_read and sum(event.held_at is None or at > event.held_at + WHOLE for at in reads) >= 2
+        """Whether its metadata service was read in this pass, and reads since the newest hold for the event prove that the event is over."""
+        return self.was_read and is_over([at for at in self.absent.get(event.key, ()) if event.held_at is None or at > event.held_at + WHOLE])
 
     @property
     def is_unread(self) -> bool:

@@ -48,7 +48,7 @@ class HostMemory:
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
     arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
-    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when its metadata service was read and did not show it, the last two reads
+    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import APART
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError, Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, fold, meet_events, name_members
@@ -123,9 +124,9 @@ def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addres
 
 
 def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
-    """Note when the host's service was read and did not show an event that names it: the last two reads.
+    """Note when the host's service was read and did not show an event that names it: the last two reads that lie apart.
 
-    Two reads are needed, because one may be wrong. An empty body does not count if something is held for the event, or its impact is still to come.
+    An empty body does not count if something is held for the event, or its impact is still to come. Otherwise nothing is lost if the event is over too early.
     """
     host.absent = {key: at for key, at in host.memory.absent.items() if key in events}
     for key, event in events.items():
@@ -133,8 +134,10 @@ def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event],
             host.absent.pop(key, None)
         elif host.was_read and host.name in event.hosts and not (host.observation.empty_body and _is_wanted(event, hosts, now)):
             reads = host.absent.get(key, [])
-            new = {at for at in (host.read_at - host.observation.steady, host.read_at) if not reads or at > reads[-1]}
-            host.absent[key] = (reads + sorted(new))[-2:]
+            for at in (host.read_at - host.observation.steady, host.read_at):
+                if not reads or at >= reads[-1] + APART:
+                    reads = [*reads[-1:], at]
+            host.absent[key] = reads
 
 
 def _is_wanted(event: Event, hosts: dict[str, Host], now: float) -> bool:
