@@ -16,11 +16,12 @@ import collections
 import contextlib
 import os
 import re
+import shutil
 import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, namespace, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Worker(NamedTuple):
     started: int
     # Whether it is shutting down.
     leaving: bool
+    # The process id of its master, and when that started.
+    master: tuple[int, int | None]
 
 
 class NginxError(Exception):
@@ -80,21 +83,29 @@ class Nginx:
         self._sleep = sleep
         # The master process. ``find`` finds it.
         self.pid: int
+        # Former master processes, whose workers are all shutting down.
+        self.former: list[int] = []
         self._test_seconds = 0.0
 
     def find(self) -> Nginx:
         """Find the master process and its configuration file."""
-        found: list[tuple[int, str]] = []
+        known: dict[int, str] = {}
         strange: list[int] = []
+        elsewhere: list[int] = []
         for pid in pids(self._proc):
             title = self._title(pid)
-            if title.startswith(MASTER) and self._is_near(pid):
-                if self._is_trusted(pid):
-                    found.append((pid, title[len(MASTER) :]))
+            if not title.startswith(MASTER):
+                continue
+            if not self._has_our_program(pid):
+                elsewhere.append(pid)
+            elif not self._is_trusted(pid):
+                strange.append(pid)
+            else:
+                configuration = self._configuration_of(pid, title[len(MASTER) :])
+                if has_same_file(pid, configuration, self._proc) is False:
+                    elsewhere.append(pid)
                 else:
-                    strange.append(pid)
-        # After an upgrade of the program, the former master goes on beside the new one, with the same configuration.
-        known = {pid: self._configuration_of(pid, command) for pid, command in found}
+                    known[pid] = configuration
         mine = [pid for pid in known if self._wanted is None or os.path.realpath(known[pid]) == os.path.realpath(self._wanted)]
         if not mine and strange:
             raise NginxError(
@@ -102,54 +113,104 @@ class Nginx:
                 " the task as that user (become_user)%s."
                 % (strange[0], os.geteuid(), ", or start the nginx with the configuration %s" % self._wanted if self._wanted else "")
             )
-        if not mine and self._wanted is None:
-            raise NginxError("No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine.")
         if not mine:
-            others = "; those that run have %s" % ", ".join(sorted(known.values())) if known else ""
-            raise NginxError("No nginx with the configuration %s runs on this machine%s." % (self._wanted, others))
-        if len(mine) > 1:
-            raise NginxError(
-                "%d master processes of nginx run on this machine (%s): %s."
-                % (
-                    len(mine),
-                    ", ".join("process %d with %s" % (pid, known[pid]) for pid in mine),
-                    "name the configuration of one of them" if len({known[pid] for pid in mine}) > 1 else "one of them is to end first",
-                )
-            )
-        self.pid = mine[0]
+            raise NginxError(self._none(known, elsewhere))
+        self.pid = self._one_that_serves(mine, known)
+        self.former = [pid for pid in mine if pid != self.pid]
         self.started = started(self.pid, self._proc)
         self.configuration = known[self.pid]
         self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
+        if "p" in self.arguments:
+            self.arguments["p"] = self._from_its_folder(self.pid, self.arguments["p"])
         return self
+
+    def _none(self, known: dict[int, str], elsewhere: list[int]) -> str:
+        """Why there is no nginx, a sentence."""
+        also = (
+            ". An nginx with other files than this machine has at the same paths, such as that of a container (process %s), does not count: run the task"
+            " where it runs" % ", ".join(map(str, elsewhere))
+            if elsewhere
+            else ""
+        )
+        if self._wanted is None and not elsewhere:
+            return "No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine."
+        if self._wanted is None:
+            return "No nginx runs on this machine%s." % also
+        others = "; those that run have %s" % ", ".join(sorted(known.values())) if known else ""
+        return "No nginx with the configuration %s runs on this machine%s%s." % (self._wanted, others, also)
+
+    def _one_that_serves(self, mine: list[int], known: dict[int, str]) -> int:
+        """The master process whose workers take requests.
+
+        When its program is replaced, nginx starts the new one from the former one. Both serve until one of them is told to quit. That one goes on
+        until its last request has ended.
+        """
+        if len(mine) == 1:
+            return mine[0]
+        serving = [pid for pid in mine if any(not worker.leaving for worker in self._workers_of([pid]))]
+        several = len({os.path.realpath(known[pid]) for pid in mine}) > 1
+        if len(serving) == 1 and not several:
+            return serving[0]
+        new = [pid for pid in serving if parent(pid, self._proc) in serving]
+        if several:
+            then = "name the configuration of one of them"
+        elif new:
+            then = (
+                "process %d was started from process %d to replace its program, and both serve. Send the signal QUIT to one of them: to the former one, or to"
+                " the new one to go back" % (new[0], parent(new[0], self._proc) or 0)
+            )
+        else:
+            then = "one of them is to end first"
+        raise NginxError(
+            "%d master processes of nginx run on this machine (%s): %s."
+            % (len(mine), ", ".join("process %d with %s" % (pid, known[pid]) for pid in mine), then)
+        )
 
     @property
     def process(self) -> dict[str, Any]:
         return {"pid": self.pid, "started": self.started}
 
     def workers(self) -> list[Worker]:
-        """The worker processes, those that are shutting down too."""
+        """The worker processes, those that are shutting down too, also of former master processes."""
+        return self._workers_of([self.pid, *self.former])
+
+    def _workers_of(self, masters: list[int]) -> list[Worker]:
         found = []
+        begun = {pid: started(pid, self._proc) for pid in masters}
         for pid in pids(self._proc):
-            title = self._title(pid)
-            if title.startswith(WORKER) and parent(pid, self._proc) == self.pid:
+            title, master = self._title(pid), parent(pid, self._proc)
+            if title.startswith(WORKER) and master in begun:
                 since = started(pid, self._proc)
                 if since is not None:
-                    found.append(Worker(pid, since, title.startswith(LEAVING)))
+                    found.append(Worker(pid, since, title.startswith(LEAVING), (master, begun[master])))
         return found
 
-    def check(self) -> None:
-        """Test the configuration as it is on disk. Raises C(Refused) with what nginx says."""
+    def check(self) -> str:
+        """Test the configuration as it is on disk. Returns what nginx has read. Raises C(Refused) with what nginx says."""
         began = self._monotonic()
-        command = [self._program(self.pid), "-t", "-q"]
+        command = [self._program(self.pid), "-T", "-q"]
         for option, value in self.arguments.items():
             command += ["-" + option, value]
-        status, said, complained = self._call(command)
+        enter = self._enter()
+        status, said, complained = self._call(enter + command)
+        if enter and status and complained.startswith("nsenter:"):
+            # Not even root may do that in some containers.
+            status, said, complained = self._call(command)
         self._test_seconds = self._monotonic() - began
         if status in TIMED_OUT:
             raise NginxError("nginx -t did not end within %d seconds." % TEST_SECONDS)
         if status:
-            told = [line for line in (complained + "\n" + said).splitlines() if "[emerg]" in line or "[alert]" in line] or [complained or said]
+            told = [line for line in complained.splitlines() if "[emerg]" in line or "[alert]" in line] or [complained]
             raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
+        return said
+
+    def _enter(self) -> list[str]:
+        """The words before a command that is to see the files as nginx does, which may have mounts of its own."""
+        its, ours = namespace(self.pid, "mnt", self._proc), namespace("self", "mnt", self._proc)
+        program = shutil.which("nsenter")
+        if its is None or ours is None or its == ours or program is None:
+            return []
+        return [program, "--mount=" + os.path.join(self._proc, str(self.pid), "ns", "mnt"), "--"]
 
     def reload(self) -> int:
         """Let the master read its configuration, and wait until new workers have taken over. Returns when the first of them started.
@@ -202,10 +263,13 @@ class Nginx:
     def _title(self, pid: int) -> str:
         return read(self._proc, pid, "cmdline").replace("\0", " ").strip()
 
-    def _is_near(self, pid: int) -> bool:
-        """Whether a process sees the same files as we do, and not those of a container. Unknown counts as near: only root may read it."""
-        its, ours = namespace(pid, "mnt", self._proc), namespace("self", "mnt", self._proc)
-        return its is None or ours is None or its == ours
+    def _has_our_program(self, pid: int) -> bool:
+        """Whether the program of a process is one of this machine, and not of a container. Unknown counts as ours: only root may look.
+
+        Another mount namespace does not tell: settings of systemd such as C(PrivateTmp) give a unit one.
+        """
+        program = self._program(pid)
+        return has_same_file(pid, program if os.path.isabs(program) else "/", self._proc) is not False
 
     def _is_trusted(self, pid: int) -> bool:
         """Whether a process is root's or our own. Its program is run, and every user may call a process of theirs nginx.
@@ -221,9 +285,12 @@ class Nginx:
         if prefix is None or default is None:
             built = self._built(pid)
             prefix, default = prefix or built.get("prefix", "/usr/local/nginx"), default or built.get("conf-path", "conf/nginx.conf")
+        return os.path.join(self._from_its_folder(pid, prefix), default)
+
+    def _from_its_folder(self, pid: int, path: str) -> str:
         with contextlib.suppress(OSError):
-            prefix = os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), prefix)
-        return os.path.join(prefix, default)
+            return os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), path)
+        return path
 
     def _built(self, pid: int) -> dict[str, str]:
         """The paths that were set when the program of a process was built."""

@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
+    ConfigurationError,
     Server,
     changed_at,
     decode,
@@ -350,10 +351,13 @@ class Servers(Driver[Optional[Server]]):
         """Let nginx test its configuration before anything is recorded or changed."""
         if not self._tested:
             try:
-                self._nginx.check()
+                dump = self._nginx.check()
             except Refused as error:
                 # The engine must not take this for the refusal of a change.
                 raise NginxError("The configuration %s has a mistake already, so nothing was changed: %s" % (self._nginx.configuration, error)) from error
+            difference = self._configuration.differs_from(dump)
+            if difference:
+                raise NginxError("The configuration %s cannot be read as nginx reads it, so nothing was changed: %s" % (self._nginx.configuration, difference))
             self._tested = True
 
     def _apply(self, hold: Hold[Server | None]) -> dict[str, Any]:
@@ -391,10 +395,13 @@ class Servers(Driver[Optional[Server]]):
                     raise Refused("%s was changed by somebody else just now. Try again." % path)
                 replace_file(path, after[path])
                 written.append(path)
-            self._nginx.check()
+            dump = self._nginx.check()
+            difference = Configuration(self._nginx.configuration).differs_from(dump)
+            if difference:
+                raise Refused(difference)
             told = True
             workers_started = self._nginx.reload()
-        except (NginxError, OSError) as error:
+        except (NginxError, ConfigurationError, OSError) as error:
             self._restored = False
             for path in written:
                 if read_file(path) == after[path]:
@@ -510,6 +517,7 @@ class Look:
         found, doubles = servers_of(configuration)
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
         self.files = list(configuration.files)
+        self.configuration = configuration
 
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
@@ -535,7 +543,7 @@ class Look:
     def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""
         process = (record or {}).get(PROCESS) or {}
-        same = (process.get("pid"), process.get("started")) == (self.nginx.pid, self.nginx.started)
+        same = (process.get("pid"), process.get("started")) == worker.master
         return not (same and worker.started >= process["workers"])
 
     def _is_loaded(self) -> bool:

@@ -342,10 +342,18 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
     problem = None
-    try:
-        nginx.check()
-    except Refused as error:
-        problem = str(error)
+    for is_last in (False, True):
+        try:
+            difference = seen.configuration.differs_from(nginx.check())
+        except Refused as error:
+            problem = str(error)
+            break
+        if difference is None:
+            break
+        if is_last:
+            raise NginxError("The configuration %s cannot be read as nginx reads it: %s" % (nginx.configuration, difference))
+        # Somebody may just be writing a file.
+        seen = watch.saw(Look(nginx, store))
     twice = None
     if timeout and not check_mode:
         twice = set()

@@ -26,7 +26,8 @@ import pytest
 from tests.support import backend, load
 from tests.support.module import PROGRAM as MODULE_PROGRAM
 from tests.support.module import run_module
-from tests.support.nginx import NEEDED, STREAM_NEEDED, Nginx
+from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
+from tests.support.nodes import until
 from tests.support.ports import free_port
 
 pytestmark = NEEDED
@@ -55,7 +56,7 @@ server {{
 class Bed:
     """nginx in front of two servers. The upstreams are in an included file, which a symbolic link leads to."""
 
-    def __init__(self, folder, **more):
+    def __init__(self, folder, start=None, **more):
         self.folder = folder
         self.ports = {name: free_port() for name in ("one", "two", "door", "stream")}
         self.one, self.two = ("127.0.0.1:%d" % self.ports[name] for name in ("one", "two"))
@@ -63,7 +64,7 @@ class Bed:
         files = {"sites/up.conf": UP.format(**self.ports), "conf.d/site.conf": SITE.format(**self.ports)}
         (folder / "conf.d" / "up.conf").symlink_to("../sites/up.conf")
         more = {name: text.format(**self.ports) for name, text in more.items()}
-        self.nginx = Nginx(folder, http="  include conf.d/*.conf;", files=files, **more)
+        self.nginx = Nginx(folder, http="  include conf.d/*.conf;", files=files, start=start, **more)
         self.up = folder / "sites" / "up.conf"
         self.found = self.up.read_bytes()
         self.state_dir = folder / "state"
@@ -351,7 +352,7 @@ def broken(self):
     if len(calls) == 2:
         with open(%r, "w") as stream:
             stream.write("upstrea m;")
-    check(self)
+    return check(self)
 _nginx.Nginx.check = broken
 """
 
@@ -447,6 +448,135 @@ def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
         assert "No upstream in the configuration" in bed.hold(configuration=str(other.configuration))["msg"]
     finally:
         other.stop()
+
+
+def test_the_files_are_those_that_nginx_reads(bed):
+    """Its masks are those of glob(3), and it shortens no path."""
+    sites = bed.folder / "sites"
+    (sites / "shop").write_text("upstream more { server %s; server %s; }" % (bed.one, bed.two))
+    (sites / "shop~").write_text("upstream backup { server %s; }" % bed.one)
+    (bed.folder / "conf.d" / "site.conf").write_text("include sites/[^#]*[[:lower:]];\n" + (bed.folder / "conf.d" / "site.conf").read_text())
+    (sites / "up.conf").rename(sites / "up")
+    (bed.folder / "conf.d" / "up.conf").unlink()
+    bed.nginx.reload()
+    seen = bed.info(files=[str(sites / "shop"), str(sites / "shop~")])
+    assert [server["upstream"] for server in seen["servers"] if server["server"] == bed.one] == ["more", "shop", "api"]
+    assert seen["files"] == {str(sites / "shop"): str(sites / "shop"), str(sites / "shop~"): None}
+
+
+LIES = """
+from ansible_collections.graceful.azure.plugins.module_utils import _nginx_configuration
+_nginx_configuration.matching = lambda pattern: []
+"""
+
+
+@pytest.mark.parametrize("module", ["nginx_info", "nginx_hold"])
+def test_other_files_than_nginx_reads_are_told_before_anything_is_changed(bed, module):
+    more = {"event_ids": ["A"], "server": bed.one} if module == "nginx_hold" else {}
+    main = bed.nginx.configuration
+    main.write_text(main.read_text().replace("conf.d/*.conf", "conf.d/site.conf; include sites/up.conf; include sites/more*"))
+    (bed.folder / "sites" / "more").write_text("upstream more { server %s; }" % bed.one)
+    program = MODULE_PROGRAM.replace('module = "ansible_collections', LIES + 'module = "ansible_collections')
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(**more)})
+    command = [sys.executable, "-c", program, module, "-1", *sys.path]
+    told = json.loads(subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).stdout)
+    assert "cannot be read as nginx reads it" in told["msg"]
+    assert "nginx reads the file %s/sites/more, which was not found" % bed.folder in told["msg"]
+    assert (bed.records(), bed.up.read_bytes()) == ([], bed.found)
+
+
+def unshared(script, *words):
+    """A script that runs with mounts of its own."""
+    return subprocess.Popen(["unshare", "--mount", "--propagation", "slave", "sh", "-c", script, *words], start_new_session=True)
+
+
+UNSHARED = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can mount")
+
+
+@UNSHARED
+def test_an_nginx_with_mounts_of_its_own_is_found_if_it_has_the_same_files(tmp_path):
+    """PrivateTmp and other settings of its unit do that."""
+
+    def start(_name, *command):
+        return unshared('mount -t tmpfs none "$0" && exec "$@"', tmp_path / "nginx" / "own", *command)
+
+    (tmp_path / "nginx" / "own").mkdir(parents=True)
+    bed = Bed(tmp_path / "nginx", start=start)
+    try:
+        assert os.readlink("/proc/%d/ns/mnt" % bed.nginx.pid) != os.readlink("/proc/self/ns/mnt")
+        assert [server["condition"] for server in bed.hold()["servers"]] == ["held", "held"]
+        assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+        assert bed.hold(None, "absent")["changed"]
+        # What nginx reads in a mount of its own cannot be read from here.
+        own = bed.folder / "own"
+        up = Path("/proc/%d/root%s/up.conf" % (bed.nginx.pid, own))
+        up.write_text("upstream hidden { server %s; }" % bed.one)
+        main = bed.nginx.configuration
+        main.write_text(main.read_text().replace("  include", "  include %s/*.conf; include" % own, 1))
+        assert "nginx reads the file %s/up.conf, which was not found" % own in bed.info()["msg"]
+        assert "so nothing was changed" in bed.hold()["msg"]
+    finally:
+        bed.close()
+
+
+@UNSHARED
+def test_an_nginx_with_other_files_at_the_same_paths_is_not_taken_for_ours(tmp_path):
+    def start(_name, *command):
+        script = 'mount -t tmpfs none "$0" && echo "$1" > "$0/nginx.conf" && shift && exec "$@"'
+        return unshared(script, folder, (folder / "nginx.conf").read_text(), *command)
+
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    nginx = Nginx(folder, http="upstream u { server 127.0.0.1:1; }", start=start)
+    try:
+        told = run_module("nginx_info", {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state")})
+        assert "No nginx with the configuration %s runs on this machine" % nginx.configuration in told["msg"]
+        assert "An nginx with other files than this machine has at the same paths, such as that of a container (process" in told["msg"]
+        assert str(nginx.pid) in told["msg"]
+    finally:
+        nginx.stop()
+
+
+def test_a_former_master_process_that_goes_on_does_not_block(bed):
+    """The program is replaced (USR2, QUIT). A download, or a WebSocket, keeps the former master process."""
+    bed.serve()
+    bed.nginx.stop()
+    # In the foreground, nginx ignores USR2.
+    subprocess.run([PROGRAM, "-p", bed.folder, "-c", bed.nginx.configuration], check=True)
+    former = int((bed.folder / "nginx.pid").read_text())
+
+    def masters():
+        titles = {path.parent.name: path.read_bytes().replace(b"\0", b" ").decode() for path in Path("/proc").glob("[0-9]*/cmdline")}
+        return {int(pid) for pid, title in titles.items() if title.startswith("nginx: master") and str(bed.nginx.configuration) in title}
+
+    def message():
+        return bed.info().get("msg", "")
+
+    with socket.create_connection(("127.0.0.1", bed.ports["door"])) as client:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(1)
+        os.kill(former, signal.SIGUSR2)
+        try:
+            until(lambda: "both serve" in message())
+            new = (masters() - {former}).pop()
+            # Both serve. The former one would not know what is changed.
+            for told in (bed.info(), bed.hold()):
+                assert "process %d was started from process %d to replace its program, and both serve" % (new, former) in told["msg"]
+            os.kill(former, signal.SIGQUIT)
+            until(lambda: not message())
+            held = bed.hold()
+            assert ([server["condition"] for server in held["servers"]], held["process"]["pid"]) == (["held", "held"], new)
+            seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+            assert [server["in_service"] for server in seen] == [False, False]
+            # What the former one still does counts until it is gone.
+            assert former in masters()
+            assert sum(server["connections"] for server in bed.info()["servers"]) > 0
+            client.close()
+            until(lambda: masters() == {new})
+            assert bed.hold(None, "absent")["changed"]
+        finally:
+            for pid in masters():
+                os.kill(pid, signal.SIGTERM)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")

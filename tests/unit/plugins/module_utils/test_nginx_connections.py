@@ -34,7 +34,7 @@ def test_clients_on_unix_sockets_are_pending_too(tmp_path):
     (tmp_path / "1" / "net").mkdir()
     (tmp_path / "1" / "net" / "tcp").write_text(TCP)
     (tmp_path / "1" / "net" / "unix").write_text(UNIX)
-    connections = Connections(1, [Worker(2, 5, True)], str(tmp_path))
+    connections = Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path))
     # The client by TCP has its connection to a server.
     assert connections.pending(2) == 1
     assert connections.to({"/run/door"}) == 1
