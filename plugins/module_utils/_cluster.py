@@ -78,6 +78,10 @@ class MemberError(Exception):
     """The cluster cannot be asked, or refuses; the text is a full sentence that names the program or the URL."""
 
 
+class AttemptFailed(MemberError):
+    """What was tried to take the member out failed, and others felt it: writes had to wait, or the leader stepped down and came back."""
+
+
 class Tools:
     """What a member asks its cluster with. Each call ends after its seconds."""
 
@@ -227,8 +231,14 @@ class Member:
     def spare(self, seen: Seen) -> str | None:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
+    def attempt(self, seen: Seen) -> str | None:
+        """If ``out`` would begin something that others feel should it fail: on what its success depends, as a text to compare. Else None.
+
+        What failed is tried again only when this text is another one, or once more with force.
+        """
+
     def out(self, seen: Seen) -> None:
-        """Take it out, with our name, in one call if possible.
+        """Take it out, with our name, in one call if possible. Raises ``AttemptFailed`` if an ``attempt`` failed.
 
         It is called again, even if what it sets is there, after a run was killed in it. Then it does what is left to do.
         """
@@ -272,6 +282,9 @@ class DryMember:
 
     def spare(self, seen: Seen) -> str | None:
         return self._member.spare(seen)
+
+    def attempt(self, seen: Seen) -> str | None:
+        return self._member.attempt(seen)
 
     def out(self, seen: Seen) -> None:
         self._out = True
@@ -379,6 +392,13 @@ class Members(Driver[Seen]):
             yield record and dict(record, events=events)
             return
         was_begun = record is not None and record["phase"] == CHANGING
+        is_due = not seen.ours or was_begun or seen.left is not None and self._member.goes_on
+        attempt = self._member.attempt(seen) if is_due else None
+        failed = record.get("failed_attempt") if record is not None else None
+        if record is not None and attempt is not None and _is_no_use(failed, attempt, self._force):
+            hold.waiting_for = failed["reason"]
+            yield dict(record, events=events)
+            return
         if record is None:
             more = {"boot_id": self._life, "options": self._options}
             record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
@@ -386,9 +406,18 @@ class Members(Driver[Seen]):
             record = dict(record, events=events)
         else:
             record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
+        record.pop("failed_attempt", None)
         yield record
-        if not seen.ours or was_begun or seen.left is not None and self._member.goes_on:
-            self._member.out(seen)
+        if is_due:
+            try:
+                self._member.out(seen)
+            except AttemptFailed as error:
+                if attempt is None:
+                    raise
+                again = "" if self._force else ", or when the impact is near"
+                hold.waiting_for = "%s Tried at %s; tried again when the other members change%s" % (error, self._request.now, again)
+                yield dict(record, failed_attempt={"attempt": attempt, "forced": self._force, "reason": hold.waiting_for})
+                return
             hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()
         if seen.left is not None:
@@ -426,6 +455,11 @@ class Members(Driver[Seen]):
 
     def _conflict(self, seen: Seen) -> str:
         return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)
+
+
+def _is_no_use(failed: dict[str, Any] | None, attempt: str, force: bool) -> bool:
+    """Whether an attempt would fail again, as far as it can be told: nothing on which it depends has changed. Force is worth one more attempt."""
+    return failed is not None and failed["attempt"] == attempt and (failed["forced"] or not force)
 
 
 def _environment() -> dict[str, str]:

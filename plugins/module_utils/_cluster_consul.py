@@ -18,6 +18,7 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, listed, tls_context, wrong_url
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ URL = "http://127.0.0.1:8500"
 MAINTENANCE = "_node_maintenance"
 # What an agent calls a member of its cluster that answers.
 ALIVE = 1
+# Tags of servers that have all data and do not vote.
+NO_VOTE = ("read_replica", "nonvoter")
 
 
 class Consul(Member):
@@ -91,19 +94,38 @@ class Consul(Member):
         """Whether the servers of Consul would lose their majority without this one."""
         if not self._agent()["Server"]:
             return None
-        # Each server by the address that it has among the servers.
-        servers = {
-            "%s:%s" % (member.get("Addr"), member["Tags"].get("port")): member
-            for member in self._list("/v1/agent/members")
-            if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul"
+        servers: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for member in self._list("/v1/agent/members"):
+            if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul":
+                address = endpoint("%s:%s" % (member.get("Addr"), member["Tags"].get("port")))
+                if address is not None:
+                    servers.setdefault(address, []).append(member)
+        said = self._list("/v1/status/peers")
+        # A server that was built anew under another name has the address of one that has left, so those that answer come first.
+        peers = {
+            peer: sorted(servers.get(endpoint(peer) or ("", 0), ()), key=lambda member: member.get("Status") != ALIVE)
+            for peer in said
+            if isinstance(peer, str)
         }
-        peers = self._list("/v1/status/peers")
-        majority = len(peers) // 2 + 1
-        others = [peer for peer in peers if servers.get(peer, {}).get("Name") != node]
-        if len(others) == len(peers) or len(others) < majority:
-            # It does not vote, or there are so few servers that no waiting helps.
+        if not peers or len(peers) < len(said):
+            return "Consul's servers do not tell who votes: they name %s" % (", ".join(map(str, said)) or "nobody")
+        voters = {peer: found for peer, found in peers.items() if not (found and _has_no_vote(found[0]))}
+        others = {peer: found for peer, found in voters.items() if all(member.get("Name") != node for member in found)}
+        unknown = sorted(peer for peer, found in voters.items() if not found)
+        if len(others) == len(voters):
+            if unknown and not any(member.get("Name") == node and _has_no_vote(member) for found in servers.values() for member in found):
+                # One of them may be this node.
+                return "no voting server of Consul has the address of %s, and nothing is known of %s. See whether the token may read all nodes" % (
+                    node,
+                    listed(unknown),
+                )
+            # Each vote is known to be another server's: this one has none.
             return None
-        alive = [peer for peer in others if servers.get(peer, {}).get("Status") == ALIVE]
+        majority = len(voters) // 2 + 1
+        if len(others) < majority:
+            # There are so few servers that no waiting helps.
+            return None
+        alive = [peer for peer, found in others.items() if found and found[0].get("Status") == ALIVE]
         if len(alive) >= majority:
             return None
         return "without %s the servers of Consul would lose their majority: %d of the other %d answer, and %d are needed" % (
@@ -118,15 +140,25 @@ class Consul(Member):
         services = self._object("/v1/agent/services").values()
         for name in sorted({service["Service"] for service in services if isinstance(service, dict) and isinstance(service.get("Service"), str)}):
             path = "/v1/health/service/" + quote(name, safe="")
-            offers: dict[bool, set[str]] = {True: set(), False: set()}
+            passing: set[str] = set()
+            others: set[str] = set()
+            # Consul offers a node with a warning as well, if there is no other setting.
+            is_known = is_offered = False
             for entry in self._list(path):
                 try:
-                    offers[all(check["Status"] == "passing" for check in entry["Checks"])].add(entry["Node"]["Node"])
+                    name_there, statuses = entry["Node"]["Node"], {check["Status"] for check in entry["Checks"]}
                 except (KeyError, TypeError):
                     raise self._nonsense(path, "an entry has no node or no checks") from None
-            others = sorted((offers[True] | offers[False]) - {node})
-            if node in offers[True] and others and not offers[True] - {node}:
-                return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed(others))
+                if name_there == node:
+                    is_known = True
+                    is_offered = is_offered or "critical" not in statuses
+                else:
+                    others.add(name_there)
+                    passing.update([name_there] if statuses <= {"passing"} else [])
+            if not is_known:
+                return "Consul's servers do not tell that %s has the service %s. See whether the token may read it" % (node, name)
+            if is_offered and others and not passing:
+                return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed(sorted(others)))
         return None
 
     def _agent(self) -> dict[str, Any]:
@@ -173,6 +205,10 @@ class Consul(Member):
 
     def _nonsense(self, path: str, why: str) -> MemberError:
         return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
+
+
+def _has_no_vote(member: dict[str, Any]) -> bool:
+    return any(member["Tags"].get(tag) for tag in NO_VOTE)
 
 
 def _json(text: str) -> Any:

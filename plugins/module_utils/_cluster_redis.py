@@ -19,7 +19,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, reason_of
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, listed, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,8 @@ FAILOVER_PAUSE = 30.0
 CATCH_UP_SECONDS = 3.0
 FAILOVER_SECONDS = 6.0
 LOOK_SECONDS = 0.1
+# A replica that lacks more than these bytes does not get them while writes wait, so they are not made to wait.
+TOO_FAR_BEHIND = 16 << 20
 # CLIENT PAUSE knows WRITE since this version.
 NEEDED_VERSION = (6, 2)
 
@@ -188,6 +190,16 @@ class Redis(Member):
         with self._connections():
             return self._spare(seen)
 
+    def attempt(self, seen: Seen) -> str | None:
+        """Writes wait for a failover. What it depends on: who may become the master, in the eyes of Sentinel."""
+        if seen.state["role"] != "master":
+            return None
+        with self._connections():
+            if not self._is_this(self._named()) or "failover_in_progress" in self._flags():
+                return None
+            known = [" ".join(str(fields.get(key)) for key in ("name", "runid", "flags", "slave-priority", "master-link-status")) for fields in self._known()]
+        return "; ".join(["%s %s" % (self.member, self._process), *sorted(known)])
+
     def out(self, seen: Seen) -> None:
         with self._connections():
             if seen.state["role"] == "master" and not self._hand_over():
@@ -259,6 +271,13 @@ class Redis(Member):
         finally:
             server.close()
 
+    def _leads_here(self, address: Address) -> bool:
+        """Whether it is known to lead to the Redis of this host: the address of a name may have changed meanwhile."""
+        try:
+            return self._is_this(address)
+        except MemberError:
+            return False
+
     def _run_id(self, server: Server) -> str:
         run_id = _fields(server.call("INFO", "server")).get("run_id")
         if not run_id:
@@ -281,24 +300,67 @@ class Redis(Member):
         electable = self._electable()
         if not electable:
             return "no replica of %s can become its master: Sentinel knows none that is up and has a priority above 0" % self.master
-        behind = sorted(name for name, fields in electable.items() if fields.get("master-link-status") != "ok")
-        if behind:
-            return "%s may become the master of %s and is not linked to it" % (", ".join(behind), self.master)
-        return None
+        unlinked = sorted(shown(address) for address, fields in electable.items() if fields.get("master-link-status") != "ok")
+        if unlinked:
+            return "%s may become the master of %s and is not linked to it" % (", ".join(unlinked), self.master)
+        try:
+            with self._electable_replicas() as replicas:
+                behind = self._lacking(replicas, TOO_FAR_BEHIND)
+        except MemberError as error:
+            return "Sentinel may make any of these replicas the master of %s, and one does not tell how much it has: %s" % (self.master, str(error).rstrip("."))
+        return "writes are not made to wait, because a replica cannot get all of them soon: %s" % listed(behind) if behind else None
 
     def _flags(self) -> list[str]:
         """What Sentinel says of the master."""
         return _pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("flags", "").split(",")
 
-    def _electable(self) -> dict[str, dict[str, str]]:
-        """The replicas that Sentinel may make the master, by their addresses."""
+    def _known(self) -> list[dict[str, str]]:
+        """The replicas that Sentinel knows."""
         answer = self._sentinel.call("SENTINEL", "REPLICAS", self.master)
         if not isinstance(answer, list):
             raise MemberError("%s does not tell the replicas of %s: %r." % (self._sentinel.name, self.master, answer))
-        found: dict[str, dict[str, str]] = {}
-        for fields in (_pairs(pairs, self._sentinel) for pairs in answer):
+        return [_pairs(pairs, self._sentinel) for pairs in answer]
+
+    def _electable(self) -> dict[Address, dict[str, str]]:
+        """The replicas that Sentinel may make the master, by the addresses that it has of them."""
+        found: dict[Address, dict[str, str]] = {}
+        for fields in self._known():
             if fields.get("flags") == "slave" and fields.get("slave-priority") != "0":
-                found[fields.get("name", "")] = fields
+                host, port = fields.get("ip"), fields.get("port", "")
+                if not host or not port.isdigit():
+                    raise MemberError("%s does not tell the address of a replica of %s: %r." % (self._sentinel.name, self.master, fields.get("name")))
+                found[host, int(port)] = fields
+        return found
+
+    @contextlib.contextmanager
+    def _electable_replicas(self) -> Iterator[list[Server]]:
+        """Connections to all servers that Sentinel may make the master.
+
+        Each is asked itself how much it has. In the list that the master has of its replicas they may stand under other addresses: those by which they
+        announce themselves, where Sentinel has names or what names were resolved to.
+        """
+        with contextlib.ExitStack() as stack:
+            servers = []
+            for address in self._electable():
+                servers.append(self._connect("Redis", address, self.options["username"], "password_file"))
+                stack.callback(servers[-1].close)
+            yield servers
+
+    def _lacking(self, replicas: list[Server], allowed: int = 0) -> list[str]:
+        """Which of these replicas lack more than these bytes of what was written here, and why, in words."""
+        here = _fields(self._here.call("INFO", "replication"))
+        written = _number(here.get("master_repl_offset"))
+        if written is None or not here.get("master_replid"):
+            raise MemberError("%s does not tell in INFO replication how much was written." % self._here.name)
+        found = []
+        for replica in replicas:
+            fields = _fields(replica.call("INFO", "replication"))
+            has = _number(fields.get("slave_repl_offset"))
+            if fields.get("role") != "slave" or fields.get("master_link_status") != "up" or fields.get("master_replid") != here["master_replid"] or has is None:
+                # The id of what it replicates is that of the server that it follows, or of one further up.
+                found.append("%s does not replicate %s" % (replica.name, self.member))
+            elif written - has > allowed:
+                found.append("%s lacks %d bytes" % (replica.name, written - has))
         return found
 
     # Out
@@ -338,20 +400,33 @@ class Redis(Member):
         self._here.call("CLIENT", "PAUSE", int(seconds * 1000), "WRITE")
 
     def _start_failover(self) -> None:
-        try:
-            self._pause(CATCH_UP_PAUSE)
-            self._await_replicas()
-            self._pause(FAILOVER_PAUSE)
-        except MemberError:
-            self._unpause()
-            raise
+        with self._electable_replicas() as replicas:
+            behind = self._lacking(replicas, TOO_FAR_BEHIND)
+            if behind or not replicas:
+                # Writes would wait for nothing.
+                what = listed(behind) or "Sentinel knows no replica that can become the master of %s" % self.master
+                raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
+            deadline = self.monotonic() + CATCH_UP_SECONDS
+            waits = False
+            try:
+                self._pause(CATCH_UP_PAUSE)
+                waits = True
+                self._await_replicas(replicas, deadline)
+                self._pause(FAILOVER_PAUSE)
+            except MemberError as error:
+                self._unpause()
+                if isinstance(error, Refused) and not waits:
+                    raise
+                raise AttemptFailed(str(error)) from error
         try:
             self._sentinel.call("SENTINEL", "FAILOVER", self.master)
         except Refused as error:
             # Any other error leaves it open whether the failover has begun. Then writes have to wait.
             if error.code != "INPROG":
                 self._unpause()
-                raise
+                raise AttemptFailed(str(error)) from error
+        except MemberError as error:
+            raise AttemptFailed(str(error)) from error
 
     def _unpause(self) -> None:
         try:
@@ -359,26 +434,17 @@ class Redis(Member):
         except MemberError:
             pass  # the pause ends by itself, and why it was to end is told already
 
-    def _await_replicas(self) -> None:
-        """Until each replica that may become the master has all that was written."""
-        deadline = self.monotonic() + CATCH_UP_SECONDS
+    def _await_replicas(self, replicas: list[Server], deadline: float) -> None:
+        """Until each of these replicas has all that was written."""
         while True:
-            electable = self._electable()
-            fields = _fields(self._here.call("INFO", "replication"))
-            offset = fields.get("master_repl_offset")
-            same = set()
-            for value in (value for key, value in fields.items() if re.match(r"slave[0-9]+\Z", key)):
-                replica = dict(part.partition("=")[::2] for part in value.split(","))
-                if replica.get("state") == "online" and replica.get("offset") == offset:
-                    same.add("%s:%s" % (replica.get("ip"), replica.get("port")))
-            behind = sorted(set(electable) - same)
-            if electable and not behind:
+            behind = self._lacking(replicas)
+            # If the answers were slow, writes may soon not wait any more.
+            late = self.monotonic() >= deadline
+            if not behind and not late:
                 return
-            if self.monotonic() >= deadline:
-                what = "%s had not all that was written within %g seconds" % (", ".join(behind), CATCH_UP_SECONDS)
-                if not behind:
-                    what = "Sentinel knows no replica that can become the master of %s" % self.master
-                raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
+            if late:
+                what = listed(behind) or "the replicas did not tell in time how much they have"
+                raise MemberError("%s was not told to hand over: writes waited for %g seconds, and %s." % (self._here.name, CATCH_UP_SECONDS, what))
             self.sleep(LOOK_SECONDS)
 
     def _await_another(self, former: Address) -> Address | None:
@@ -388,11 +454,11 @@ class Redis(Member):
             # In this order: if the failover is over, the address is that of the new master.
             goes_on = "failover_in_progress" in self._flags()
             named = self._named()
-            if named != former:
+            if named != former and not self._leads_here(named):
                 return named
             if not goes_on:
                 self._unpause()
-                raise MemberError("%s gave up the failover of %s. See its log." % (self._sentinel.name, self.master))
+                raise AttemptFailed("%s gave up the failover of %s. See its log." % (self._sentinel.name, self.master))
             if self.monotonic() >= deadline:
                 return None
             self.sleep(LOOK_SECONDS)
@@ -453,6 +519,10 @@ def _address(text: str) -> Address | None:
 def _fields(text: object) -> dict[str, str]:
     """The lines of INFO."""
     return dict(line.strip().partition(":")[::2] for line in str(text).splitlines() if ":" in line)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
 
 
 def _pairs(answer: object, server: Server) -> dict[str, str]:

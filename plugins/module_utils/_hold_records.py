@@ -379,6 +379,10 @@ def parse_record(data: bytes, path: str) -> Record:
     for name, kinds in KIND_FIELDS.get(record["kind"], {}).items():
         if not isinstance(record.get(name), kinds):
             raise _damaged(path, "its %s is not usable" % name)
+    for name, fields in KIND_OPTIONAL.get(record["kind"], {}).items():
+        value = record.get(name, {field: kinds() for field, kinds in fields.items()})
+        if not isinstance(value, dict) or not all(isinstance(value.get(field), kinds) for field, kinds in fields.items()):
+            raise _damaged(path, "its %s is not usable" % name)
     record["path"] = path
     return record
 
@@ -423,6 +427,8 @@ KIND_FIELDS: dict[str, dict[str, Types]] = {
     "task": {"done": bool},
     "health_probe": {"boot_id": str, "clock": NUMBER},
 }
+# What a record need not have.
+KIND_OPTIONAL: dict[str, dict[str, dict[str, type]]] = {"cluster": {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}}}
 
 
 def check_folder(state_dir: str, create: bool = False) -> None:

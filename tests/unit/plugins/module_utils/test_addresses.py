@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import subprocess
 
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+import pytest
+
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint, network_of, own_addresses
 
 FIB_TRIE = """\
 Local:
@@ -52,3 +54,22 @@ def test_those_of_this_machine():
     known = {info["local"] for link in told for info in link["addr_info"] if info["scope"] == "global"}
     assert set(own_addresses()) >= known
     assert len(network_of()) == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("10.0.0.4:80", ("10.0.0.4", 80)),
+        ("[2001:db8::1]:8300", ("2001:db8::1", 8300)),
+        ("2001:DB8:0:0::1:8300", ("2001:db8::1", 8300)),
+        ("[::ffff:10.0.0.4]:80", ("10.0.0.4", 80)),
+        ("web1:80", None),
+        ("10.0.0.4", None),
+        ("10.0.0.4:0", None),
+        ("10.0.0.4:65536", None),
+        ("None:8300", None),
+        ("", None),
+    ],
+)
+def test_an_address_with_a_port_is_the_same_in_every_spelling(text, found):
+    assert endpoint(text) == found

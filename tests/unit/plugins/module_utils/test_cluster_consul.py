@@ -123,6 +123,16 @@ class TestSpare:
         world.offers = [offer("web1", "critical"), offer("web2", "critical")]
         assert world.spare() is None
 
+    def test_a_node_that_is_offered_with_a_warning(self, world):
+        world.offers = [offer("web1", "warning"), offer("web2", "critical")]
+        assert world.spare() == "web1 is the only node that Consul offers for the service web: it does not pass its checks on web2"
+
+    @pytest.mark.parametrize("offers", [[], [offer("web2", "passing")]])
+    def test_a_service_of_which_the_servers_tell_nothing(self, world, offers):
+        """Consul leaves out what the token may not read."""
+        world.offers = offers
+        assert world.spare() == "Consul's servers do not tell that web1 has the service web. See whether the token may read it"
+
     def test_a_service_that_nobody_else_has(self, world):
         world.offers = [offer("web1", "passing")]
         assert world.spare() is None
@@ -137,6 +147,60 @@ class TestSpare:
     def test_where_no_waiting_helps_or_it_does_not_vote(self, world, peers):
         world.peers = peers
         world.members = [member_of("web1", 1), member_of("web2", 2, status=3), member_of("web3", 3, status=3)]
+        assert world.spare() is None
+
+
+def over_ipv6(world):
+    """The same, as a real Consul says it: members have bare addresses, peers are written with brackets."""
+    for number, member in enumerate(world.members, 1):
+        member.update(Addr=f"2001:db8::{number}")
+        member["Tags"]["port"] = "8300"
+    world.peers = [f"[2001:db8::{number}]:8300" for number in (1, 2, 3)]
+
+
+class TestWhoVotes:
+    def test_with_ipv6(self, world):
+        over_ipv6(world)
+        assert world.spare() is None
+        world.members[2]["Status"] = 4
+        assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+
+    def test_an_address_in_another_spelling(self, world):
+        over_ipv6(world)
+        world.peers[0] = "[2001:0DB8:0::1]:8300"
+        world.members[2]["Status"] = 4
+        assert "would lose their majority" in world.spare()
+
+    def test_a_server_that_was_built_anew_under_another_name(self, world):
+        world.members.append(member_of("web3-old", 3, status=3))
+        assert world.spare() is None
+        world.members.insert(0, member_of("web1-old", 1, status=3))
+        world.members[3]["Status"] = 4
+        assert "would lose their majority: 1 of the other 2 answer" in world.spare()
+
+    def test_a_node_that_is_not_found_among_the_peers(self, world):
+        """One of the peers may be this node, so it is not taken for a server without a vote."""
+        del world.members[0]
+        assert world.spare() == (
+            "no voting server of Consul has the address of web1, and nothing is known of 10.0.0.1:1. See whether the token may read all nodes"
+        )
+
+    @pytest.mark.parametrize("peers", [[], [1, 2, 3]])
+    def test_peers_that_are_not_told(self, world, peers):
+        world.peers = peers
+        assert world.spare().startswith("Consul's servers do not tell who votes: they name ")
+
+    @pytest.mark.parametrize("tag", ["read_replica", "nonvoter"])
+    def test_servers_without_a_vote_are_no_majority(self, world, tag):
+        for number in (5, 6):
+            world.members.append(member_of(f"replica{number}", number))
+            world.members[-1]["Tags"][tag] = "1"
+            world.peers.append(f"10.0.0.1:{number}")
+        assert world.spare() is None
+        world.members[2]["Status"] = 4
+        assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+        world.members[0]["Tags"][tag] = "1"
+        world.peers.append("10.0.0.9:9")
         assert world.spare() is None
 
 

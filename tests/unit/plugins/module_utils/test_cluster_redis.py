@@ -6,14 +6,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 
+import jsonschema
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_redis
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis import ANSWER_SECONDS, Redis
 from ansible_collections.graceful.azure.plugins.modules import cluster_hold
+
+from tests.support.checkout import ROOT
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 HERE = ("127.0.0.1", 6379)
@@ -85,6 +89,7 @@ class Node:
         self.master = master
         self.priority = "100"
         self.offset = 1000
+        self.replid = "8f2c"
         self.flags = "slave" if master else "master"
         self.link = "ok"
 
@@ -184,9 +189,19 @@ class Model:
     def info(self, node, section):
         if section == "server":
             return f"# Server\r\nredis_version:{self.version}\r\nrun_id:{node.run_id}\r\nconfig_file:{self.config_file}\r\n"
-        replicas = [(address, one) for address, one in self.nodes.items() if one.master == ONE]
-        lines = [f"slave{number}:ip={address[0]},port={address[1]},state=online,offset={one.offset},lag=0" for number, (address, one) in enumerate(replicas)]
-        return "\r\n".join(["# Replication", "role:master", *lines, f"master_repl_offset:{node.offset}", ""])
+        if node.master is None:
+            replicas = [(address, one) for address, one in self.nodes.items() if one.master == ONE]
+            lines = [f"slave{number}:ip={self.announced(address)},port={address[1]},state=online" for number, (address, one) in enumerate(replicas)]
+            lines = ["role:master", *lines]
+        else:
+            link = "up" if node.link == "ok" else "down"
+            lines = ["role:slave", f"master_host:{node.master[0]}", f"master_link_status:{link}", f"slave_repl_offset:{node.offset}"]
+        return "\r\n".join(["# Replication", *lines, f"master_replid:{node.replid}", f"master_repl_offset:{node.offset}", ""])
+
+    @staticmethod
+    def announced(address):
+        """How the master names a replica."""
+        return address[0]
 
     def config(self, node, verb, name=None, value=None):
         if verb == "GET":
@@ -418,13 +433,85 @@ def test_replicas_that_stay_behind_end_it(model):
     model.nodes[THREE].offset = 990
     with pytest.raises(MemberError) as told:
         out(model)
-    assert str(told.value) == "Redis at 127.0.0.1:6379 was not told to hand over: 10.0.0.3:6379 had not all that was written within 3 seconds."
+    assert str(told.value) == (
+        "Redis at 127.0.0.1:6379 was not told to hand over: writes waited for 3 seconds, and Redis at 10.0.0.3:6379 lacks 10 bytes."
+    )
     assert model.told == ["CLIENT PAUSE 5000 WRITE", "CLIENT UNPAUSE"]
 
 
 def test_a_replica_that_is_never_promoted_may_be_behind(model):
     model.nodes[THREE].offset, model.nodes[THREE].priority = 990, "0"
     assert out(model).ours
+
+
+def test_the_master_may_name_its_replicas_in_another_way(model):
+    """Where they announce names and Sentinel resolves them, and always with IPv6: ::1:6379 there, [::1]:6379 here."""
+    model.announced = lambda address: f"redis-{address[0][-1]}.example"
+    assert spare(model) is None
+    assert out(model).ours
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"replid": "77aa"}, "Redis at 10.0.0.3:6379 does not replicate 127.0.0.1:6379"),
+        ({"master": None}, "Redis at 10.0.0.3:6379 does not replicate 127.0.0.1:6379"),
+        ({"offset": 1000 - (16 << 20) - 1}, "Redis at 10.0.0.3:6379 lacks 16777217 bytes"),
+    ],
+)
+def test_writes_are_not_made_to_wait_for_a_replica_that_cannot_get_them(model, change, told):
+    vars(model.nodes[THREE]).update(change)
+    if model.nodes[THREE].offset < 0:
+        for node in model.nodes.values():
+            node.offset += 1 << 25
+    assert spare(model) == f"writes are not made to wait, because a replica cannot get all of them soon: {told}"
+    with pytest.raises(MemberError, match=f"was not told to hand over: {told}"):
+        out(model)
+    assert model.told == []
+
+
+def test_a_replica_that_cannot_be_asked_is_waited_for(model):
+    step = model.connect
+
+    def connect(address, seconds):
+        if address == THREE:
+            raise OSError(113, "No route to host")
+        return step(address, seconds)
+
+    Redis.connect = staticmethod(connect)
+    assert spare(model) == (
+        "Sentinel may make any of these replicas the master of shop, and one does not tell how much it has: "
+        "Redis at 10.0.0.3:6379 cannot be reached: No route to host"
+    )
+
+
+def test_a_replica_that_answers_late_is_not_believed(model):
+    """The pause of the writes may be over by then."""
+    ask = model.answer
+
+    def answer(address, words):
+        model.now += 1.6 if address in (TWO, THREE) else 0
+        return ask(address, words)
+
+    model.answer = answer
+    with pytest.raises(MemberError, match="writes waited for 3 seconds, and the replicas did not tell in time how much they have"):
+        out(model)
+    assert "failover" not in model.told and model.paused == 0
+
+
+def test_another_address_of_the_same_server_is_no_new_master(model):
+    """The address of a name changed during the failover."""
+    model.nodes[("redis1.example", 6379)] = model.nodes[ONE]
+    step = model.sleep
+
+    def sleep(seconds):
+        step(seconds)
+        if model.failover is not None:
+            model.named = ("redis1.example", 6379)
+
+    Redis.sleep = staticmethod(sleep)
+    assert out(model).ours
+    assert [word for word in model.told if word.startswith("REPLICAOF")] == ["REPLICAOF 10.0.0.2 6379"]
 
 
 @pytest.mark.parametrize("code", ["NOGOODSLAVE No suitable replica to promote", "ERR no"])
@@ -587,6 +674,43 @@ def test_out_and_back(model, tmp_path):
     assert given["changed"] and given["done"] and given["conflicts"] == []
     assert model.nodes[ONE].priority == "100" and model.nodes[ONE].master == TWO
     assert not hold(model, tmp_path, "absent")["changed"]
+
+
+def test_writes_wait_once_and_not_in_every_pass(model, tmp_path):
+    """Until something changes, and once more when the impact is near. Each call is a run of its own."""
+    model.nodes[THREE].offset = 990
+    first = hold(model, tmp_path)
+    assert not first["done"] and "writes waited for 3 seconds, and Redis at 10.0.0.3:6379 lacks 10 bytes. Tried at 20" in first["waiting_for"]
+    for _pass in range(3):
+        again = hold(model, tmp_path)
+        assert (again["waiting_for"], again["changed"]) == (first["waiting_for"], False)
+    assert model.told == ["CLIENT PAUSE 5000 WRITE", "CLIENT UNPAUSE"]
+    assert first["waiting_for"].endswith("; tried again when the other members change, or when the impact is near")
+    near = [hold(model, tmp_path, force=True)["waiting_for"] for _pass in range(3)]
+    assert model.told.count("CLIENT PAUSE 5000 WRITE") == 2 and near[0] == near[2] and near[0].endswith("; tried again when the other members change")
+    model.nodes[THREE].priority = "0"
+    taken = hold(model, tmp_path)
+    assert taken["done"] and taken["members"][0]["condition"] == "held"
+    assert [set(json.loads(path.read_text())) & {"failed_attempt"} for path in tmp_path.glob("*.json")] == [set()]
+
+
+def test_an_attempt_that_failed_leaves_nothing_when_the_event_is_over(model, tmp_path):
+    model.nodes[THREE].offset = 990
+    hold(model, tmp_path)
+    (path,) = tmp_path.glob("*.json")
+    jsonschema.validate(json.loads(path.read_text()), json.loads((ROOT / "docs" / "hold-record.schema.json").read_text()))
+    given = hold(model, tmp_path, "absent")
+    assert given["done"] and given["conflicts"] == [] and not list(tmp_path.iterdir())
+    assert model.nodes[ONE].priority == "100"
+
+
+def test_writes_that_may_not_be_paused_are_tried_again(model, tmp_path):
+    """It hurts nobody, and the rights may be given meanwhile."""
+    model.answers[("CLIENT", "PAUSE")] = Complains("NOPERM this user has no permissions to run the 'client|pause' command")
+    with pytest.raises(MemberError, match="NOPERM"):
+        hold(model, tmp_path)
+    del model.answers[("CLIENT", "PAUSE")]
+    assert hold(model, tmp_path)["done"]
 
 
 def test_a_priority_that_somebody_else_set_is_left_alone(model, tmp_path):
