@@ -386,7 +386,9 @@ class Members(Driver[Seen]):
             hold.tell(self._conflict(seen))
             yield dict(record, events=events)
             return
-        why = None if seen.ours or self._force else self._member.spare(seen)
+        failed = record.get("failed_attempt") if record is not None else None
+        goes_on = failed is not None and self._member.attempt(seen) is None
+        why = None if seen.ours or self._force or goes_on else self._member.spare(seen)
         if why:
             hold.waiting_for = why
             yield record and dict(record, events=events)
@@ -394,7 +396,6 @@ class Members(Driver[Seen]):
         was_begun = record is not None and record["phase"] == CHANGING
         is_due = not seen.ours or was_begun or seen.left is not None and self._member.goes_on
         attempt = self._member.attempt(seen) if is_due else None
-        failed = record.get("failed_attempt") if record is not None else None
         if record is not None and attempt is not None and _is_no_use(failed, attempt, self._force):
             hold.waiting_for = failed["reason"]
             yield dict(record, events=events)
@@ -406,26 +407,42 @@ class Members(Driver[Seen]):
             record = dict(record, events=events)
         else:
             record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
-        record.pop("failed_attempt", None)
+        if attempt is not None:
+            record.pop("failed_attempt", None)
         yield record
         if is_due:
+            failure = None
             try:
                 self._member.out(seen)
             except AttemptFailed as error:
+                attempt = attempt or self._member.attempt(seen)
                 if attempt is None:
                     raise
-                again = "" if self._force else ", or when the impact is near"
-                hold.waiting_for = "%s Tried at %s; tried again when the other members change%s" % (error, self._request.now, again)
-                yield dict(record, failed_attempt={"attempt": attempt, "forced": self._force, "reason": hold.waiting_for})
-                return
+                failure = str(error)
+                record = dict(record, failed_attempt=self._failed(attempt, failure))
+                yield record
             hold.acted = hold.acted or not seen.ours
             hold.seen = seen = self._member.look()
+            if failure is None and attempt is not None and not seen.ours:
+                # It may go on. If it ends without success, it is not begun again.
+                record = dict(record, failed_attempt=self._failed(attempt, "%s still, although it was told to hand over." % seen.left))
+                yield record
+            elif failure is not None and self._member.attempt(seen) is not None:
+                hold.waiting_for = record["failed_attempt"]["reason"]
+                return
         if seen.left is not None:
             hold.waiting_for = seen.left
         elif not seen.ours:
             hold.waiting_for = "%s does not show yet that %s is out" % (self._member.title, seen.member)
         if seen.ours and record["phase"] == CHANGING:
-            yield dict(record, phase=HELD)
+            record = dict(record, phase=HELD)
+            record.pop("failed_attempt", None)
+            yield record
+
+    def _failed(self, attempt: str, why: str) -> dict[str, Any]:
+        again = "" if self._force else ", or when the impact is near"
+        reason = "%s Tried at %s; tried again when the other members change%s" % (why, self._request.now, again)
+        return {"attempt": attempt, "forced": self._force, "reason": reason}
 
     def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen

@@ -15,7 +15,7 @@ import re
 import socket
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,6 +71,9 @@ class Patroni(Member):
         status, text = self._request("GET", "/leader")
         if status not in (200, 503):
             raise MemberError("GET %s was answered with status %d: %s" % (self._url("/leader"), status, _short(text)))
+        told = _name_in(text)
+        if told not in (None, name):
+            raise MemberError("Patroni at %s is the member %s, not %s (option member)." % (self.options["url"], told, name))
         leads = this.get("role") in LEADERS or status == 200
         leader = name if leads else next((member["name"] for member in members if member.get("role") in LEADERS), None)
         self._able = _able([member for member in members if member is not this])
@@ -109,8 +112,15 @@ class Patroni(Member):
             return "%s does not stream what is written there to any member that can become the leader (%s)" % (seen.member, ", ".join(self._able))
         return None
 
+    def attempt(self, seen: Seen) -> str | None:
+        """Without another leader, the members come back after seconds in which nobody wrote. It depends on who can become the leader."""
+        return None if self._goes_already(seen) else "%s: %s" % (seen.member, ", ".join(sorted(self._able)))
+
+    def _goes_already(self, seen: Seen) -> bool:
+        return seen.ours or seen.state["state"] in MOVING
+
     def out(self, seen: Seen) -> None:
-        if seen.ours or seen.state["state"] in MOVING:
+        if self._goes_already(seen):
             return
         body = {"leader": seen.member}
         if seen.state["paused"]:
@@ -118,12 +128,17 @@ class Patroni(Member):
             body["candidate"] = seen.state["candidate"]
         try:
             status, text = self._request("POST", "/switchover", body, SWITCHOVER_SECONDS)
-        except MemberError:
-            return  # it may go on with it: the next look tells
+        except MemberError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                raise
+            # Patroni may go on with it: the next look tells.
+            raise AttemptFailed(str(error)) from error
         if status == 401:
             raise MemberError("POST %s needs a login: see the options username and password_file." % self._url("/switchover"))
         if status not in (200, 202):
-            raise MemberError("POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text)))
+            told = "POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text))
+            # With any other status, and if it could not write down what it was asked, Patroni has not begun.
+            raise AttemptFailed(told.rstrip(".") + ".") if status == 503 and "failed to write" not in text else MemberError(told)
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         """A former leader joins as a replica by itself."""
@@ -174,18 +189,46 @@ def _able(members: list[dict[str, Any]]) -> list[str]:
         if member.get("role") not in LEADERS
         and member.get("state") in ABLE
         and isinstance(member.get("lag", 0), int)
-        and not (isinstance(member.get("tags"), dict) and member["tags"].get("nofailover"))
+        # Patroni asks each candidate itself.
+        and member.get("api_url", True)
+        and not _never_leads(member)
     ]
+    # In synchronous mode nobody else becomes the leader.
+    if any(member.get("role") == "sync_standby" for member in members):
+        able = [member for member in able if member.get("role") == "sync_standby"]
     # One that gets all data before the leader says so comes first.
     able.sort(key=lambda member: (member.get("role") == "replica", member.get("lag", 0), member["name"]))
     return [member["name"] for member in able]
 
 
+def _never_leads(member: dict[str, Any]) -> str | None:
+    """The tag with which a member never becomes the leader. The tag nofailover decides; failover_priority does where that is not set."""
+    tags = member.get("tags")
+    if not isinstance(tags, dict):
+        return None
+    if tags.get("nofailover") is not None:
+        # Patroni takes any text for true.
+        return "nofailover" if tags["nofailover"] else None
+    try:
+        priority = round(float(tags.get("failover_priority", 1)))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return "failover_priority: %d" % priority if priority <= 0 else None
+
+
 def _described(member: dict[str, Any]) -> str:
     words = "%s is %s" % (member["name"], member.get("state"))
-    if isinstance(member.get("tags"), dict) and member["tags"].get("nofailover"):
-        words += " and has the tag nofailover"
-    return words
+    tag = _never_leads(member)
+    return words + (" and has the tag %s" % tag if tag else "")
+
+
+def _name_in(text: str) -> str | None:
+    """The name of the member in what Patroni tells of itself, from 3.2 on."""
+    try:
+        about = json.loads(text)["patroni"]["name"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return about if isinstance(about, str) else None
 
 
 def _planned(cluster: dict[str, Any]) -> str | None:

@@ -291,6 +291,8 @@ class Redis(Member):
             self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
         except Refused as error:
             return "the Sentinels of %s could not agree on another master: %s" % (self.master, str(error).rstrip("."))
+        if seen.state["role"] == "master" and not self._is_this(self._named()):
+            return None  # another one leads already, and this one has to follow it
         flags = self._flags()
         if "failover_in_progress" in flags:
             return "a failover of %s is under way" % self.master

@@ -10,7 +10,7 @@ import copy
 import json
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, MemberError, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
 from ansible_collections.graceful.azure.plugins.modules import cluster_hold
 
@@ -221,6 +221,59 @@ def test_a_leader_cannot_be_spared_if_no_other_member_can_lead():
     assert "db3 is running" in spare(changed(without(CLUSTER, "db2"), "db3", lag="unknown"))
 
 
+@pytest.mark.parametrize(
+    ("tags", "never"),
+    [
+        ({"failover_priority": 0}, "failover_priority: 0"),
+        ({"failover_priority": "0"}, "failover_priority: 0"),
+        ({"failover_priority": -1}, "failover_priority: -1"),
+        ({"failover_priority": 0.4}, "failover_priority: 0"),
+        ({"failover_priority": 0, "nofailover": None}, "failover_priority: 0"),
+        ({"failover_priority": 5, "nofailover": True}, "nofailover"),
+        ({"nofailover": "true"}, "nofailover"),
+        # As Patroni takes them.
+        ({"nofailover": "false"}, "nofailover"),
+        ({"failover_priority": 0, "nofailover": False}, None),
+        ({"failover_priority": 1}, None),
+        ({"failover_priority": "high"}, None),
+        ({"nosync": True, "noloadbalance": True}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_tags_with_which_a_member_never_leads(tags, never):
+    cluster = changed(changed(CLUSTER, "db2", tags=tags), "db3", state="stopped")
+    said = never and f"no other member can become the leader: db2 is running and has the tag {never}, db3 is stopped"
+    assert spare(cluster) == said
+
+
+def test_a_member_that_may_lead_and_gets_nothing_is_no_candidate():
+    """db2 streams and never leads. db3 may lead and is 900 kB behind: all of that would be lost."""
+    tools = Tools(changed(changed(CLUSTER, "db2", tags={"failover_priority": 0}), "db3", lag=900000))
+    tools.answers[("GET", "/patroni")] = (200, json.dumps(dict(ABOUT, replication=[{"application_name": "db2", **STREAMS}])))
+    this = patroni(tools)
+    assert this.spare(this.look()) == "db1 does not stream what is written there to any member that can become the leader (db3)"
+
+
+def test_in_synchronous_mode_only_a_synchronous_member_can_lead():
+    cluster = changed(CLUSTER, "db2", role="sync_standby")
+    assert patroni(Tools(cluster)).look().state["candidate"] == "db2" and spare(cluster) is None
+    assert spare(changed(cluster, "db2", state="stopped")) == "no other member can become the leader: db2 is stopped, db3 is running"
+
+
+def test_a_member_that_patroni_cannot_ask_is_no_candidate():
+    cluster = changed(changed(CLUSTER, "db2", api_url=None), "db3", api_url=None)
+    assert spare(cluster).startswith("no other member can become the leader: ")
+
+
+def test_another_member_than_the_one_that_answers():
+    tools = Tools()
+    tools.answers[("GET", "/leader")] = (200, json.dumps(dict(ABOUT, patroni={"version": "4.0.4", "scope": "shop", "name": "db1"})))
+    with pytest.raises(MemberError, match=rf"^Patroni at {URL} is the member db1, not db2 \(option member\)\.$"):
+        patroni(tools, member="db2").look()
+    assert patroni(tools).look().member == "db1"
+
+
 def test_a_planned_switchover_is_not_cancelled():
     """Patroni keeps one switchover, so a second one would take the place of the first."""
     said = "a switchover is planned for 2026-11-25T00:54:38.996440+00:00, and another one now would cancel it"
@@ -307,7 +360,8 @@ def test_a_switchover_that_goes_on_is_not_asked_for_again():
 def test_a_switchover_that_takes_longer_than_a_step_goes_on():
     tools = Tools()
     tools.answers[("POST", "/switchover")] = MemberError("POST http://127.0.0.1:8008/switchover was not answered within 4 seconds.")
-    out(tools)
+    with pytest.raises(AttemptFailed, match="was not answered"):
+        out(tools)
 
 
 @pytest.mark.parametrize(
@@ -429,3 +483,44 @@ def test_after_a_reboot_a_leader_hands_over_again(tmp_path):
     tools.boot_id = lambda: "boot-2"
     told = hold(tools, tmp_path)
     assert told["done"] and told["conflicts"] == [] and len(tools.sent) == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [(503, "Switchover failed"), (503, "Switchover status unknown"), MemberError("POST http://127.0.0.1:8008/switchover was not answered.")]
+)
+def test_a_switchover_that_brought_no_other_leader_is_not_asked_for_in_every_pass(tmp_path, answer):
+    """Each call is a run of its own."""
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = answer
+    told = hold(tools, tmp_path)["waiting_for"]
+    assert "POST http://127.0.0.1:8008/switchover was " in told and ". Tried at 20" in told
+    assert hold(tools, tmp_path)["waiting_for"] == told and len(tools.sent) == 1
+    assert hold(tools, tmp_path, force=True)["waiting_for"] != told and len(tools.sent) == 2
+    hold(tools, tmp_path, force=True)
+    assert len(tools.sent) == 2
+    # Somebody does something about it.
+    tools.become(changed(CLUSTER, "db2", tags={"nofailover": True}), leads=True)
+    tools.answers[("POST", "/switchover")] = tools.switch
+    assert hold(tools, tmp_path)["done"] and len(tools.sent) == 3
+
+
+def test_a_switchover_that_was_not_answered_and_goes_on(tmp_path):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = MemberError("POST http://127.0.0.1:8008/switchover was not answered within 4 seconds.")
+    assert not hold(tools, tmp_path)["done"]
+    tools.become(SWITCHING)
+    assert hold(tools, tmp_path)["waiting_for"] == "PostgreSQL on db1 is stopping"
+    tools.become(SWITCHED)
+    taken = hold(tools, tmp_path)
+    assert taken["done"] and taken["members"][0]["condition"] == "held" and len(tools.sent) == 1
+    assert hold(tools, tmp_path, "absent")["done"] and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("answer", [(412, "switchover is not possible: no good candidates have been found"), (503, "failed to write failover key into DCS")])
+def test_a_switchover_that_did_not_begin_is_asked_for_again(tmp_path, answer):
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = answer
+    for _pass in range(2):
+        with pytest.raises(MemberError, match="was refused with status"):
+            hold(tools, tmp_path)
+    assert len(tools.sent) == 2 and not list(tmp_path.iterdir())

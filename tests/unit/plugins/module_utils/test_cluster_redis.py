@@ -575,7 +575,8 @@ def test_a_failover_that_takes_longer_than_a_step_is_continued(model):
 def test_a_step_that_was_killed_is_continued(model):
     """The failover was done, and nobody told the former master."""
     model.named = TWO
-    model.nodes[TWO].master = None
+    model.nodes[TWO].master, model.nodes[TWO].replid = None, "77aa"
+    assert spare(model) is None
     assert out(model).ours
     assert model.told[0] == "REPLICAOF 10.0.0.2 6379" and "failover" not in model.told
 
@@ -692,6 +693,34 @@ def test_writes_wait_once_and_not_in_every_pass(model, tmp_path):
     taken = hold(model, tmp_path)
     assert taken["done"] and taken["members"][0]["condition"] == "held"
     assert [set(json.loads(path.read_text())) & {"failed_attempt"} for path in tmp_path.glob("*.json")] == [set()]
+
+
+def test_a_failover_that_ends_between_two_passes_is_not_begun_again(model, tmp_path):
+    model.switch_after = None
+    assert hold(model, tmp_path)["waiting_for"] == "127.0.0.1:6379 is the master of shop"
+    assert hold(model, tmp_path)["waiting_for"] == "127.0.0.1:6379 is the master of shop", "it goes on, and writes go on waiting"
+    model.failover = None
+    for _pass in range(2):
+        assert "127.0.0.1:6379 is the master of shop still, although it was told to hand over. Tried at 20" in hold(model, tmp_path)["waiting_for"]
+    assert model.told.count("failover") == 1
+    model.switch_after = 0.8
+    assert hold(model, tmp_path, force=True)["done"] and model.told.count("failover") == 2
+
+
+def test_a_failover_that_is_given_up_in_a_later_pass(model, tmp_path):
+    model.switch_after = None
+    hold(model, tmp_path)
+    ends, step = model.now + 1, model.sleep
+
+    def sleep(seconds):
+        step(seconds)
+        if model.now > ends:
+            model.failover = None
+
+    Redis.sleep = staticmethod(sleep)
+    for _pass in range(3):
+        assert "gave up the failover of shop. See its log. Tried at 20" in hold(model, tmp_path)["waiting_for"]
+    assert model.told.count("failover") == 1
 
 
 def test_an_attempt_that_failed_leaves_nothing_when_the_event_is_over(model, tmp_path):
