@@ -103,9 +103,7 @@ class Consul(Member):
         said = self._list("/v1/status/peers")
         # A server that was built anew under another name has the address of one that has left, so those that answer come first.
         peers = {
-            peer: sorted(servers.get(endpoint(peer) or ("", 0), ()), key=lambda member: member.get("Status") != ALIVE)
-            for peer in said
-            if isinstance(peer, str)
+            peer: sorted(servers.get(endpoint(peer) or ("", 0), ()), key=lambda member: member.get("Status") != ALIVE) for peer in said if isinstance(peer, str)
         }
         if not peers or len(peers) < len(said):
             return "Consul's servers do not tell who votes: they name %s" % (", ".join(map(str, said)) or "nobody")

@@ -185,10 +185,10 @@ class Kubernetes(Member):
         """A wrong name would take another machine's pods away and leave ours."""
         info = _dict(_dict(node.get("status")).get("nodeInfo"))
         theirs, ours = info.get("bootID"), self.tools.boot_id()
-        if theirs and theirs != ours:
+        if theirs != ours:
             raise MemberError(
                 "Node %s is another machine, or its kubelet has not reported since this machine booted: it says boot id %s, and this machine's is %s. "
-                "See whether the option node is right." % (self._name, theirs, ours)
+                "See whether the option node is right." % (self._name, theirs or "unknown", ours)
             )
 
     def _evict(self) -> None:

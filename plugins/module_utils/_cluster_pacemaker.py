@@ -66,6 +66,7 @@ class Pacemaker(Member):
         self._others = sorted(name for name, found in nodes.items() if name != node and _can_serve(found) and name not in out)
         self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
         dc = status.find("./summary/current_dc")
+        self._is_remote = own.get("type", "member") != "member"
         self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
         return Seen(node, state["constraint"], serves, foreign, left, state)
@@ -75,10 +76,8 @@ class Pacemaker(Member):
             return "the cluster has no quorum"
         if not self._others:
             return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
-        votes = self._votes()
-        if votes and votes["Total votes"] - 1 < votes["Quorum"]:
-            return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (seen.member, votes["Total votes"], votes["Quorum"])
-        return None
+        # A remote node has no vote, and no corosync.
+        return None if self._is_remote else self._needed_for_quorum(seen.member)
 
     def out(self, seen: Seen) -> None:
         if self._rival:
@@ -121,14 +120,21 @@ class Pacemaker(Member):
             raise MemberError("`%s` failed: %s." % (" ".join(argv), _told(err or out, code))) from None
         return {entry.get("node") for entry in found.iter("rsc_location") if entry.get("id") == "%s%s" % (PREFIX, entry.get("node"))}
 
-    def _votes(self) -> dict[str, int] | None:
-        """The votes that the cluster has, and how many it needs. None if it does not count votes with corosync."""
+    def _needed_for_quorum(self, node: str) -> str | None:
+        """Whether the votes would be too few without this node's."""
         try:
-            _code, out, _err = self.tools.run(["corosync-quorumtool", "-s"])
-        except MemberError:
-            return None
-        found = dict(re.findall(r"^(Total votes|Quorum):\s+(\d+)", out, re.MULTILINE))
-        return {key: int(value) for key, value in found.items()} if len(found) == 2 else None
+            code, out, err = self.tools.run(["corosync-quorumtool", "-s"])
+        except MemberError as error:
+            return "nothing tells whether the cluster needs the vote of %s: %s" % (node, str(error).rstrip("."))
+        found = {key: int(value) for key, value in re.findall(r"^(Total votes|Quorum):\s+(\d+)", out, re.MULTILINE)}
+        if len(found) < 2:
+            if "Quorum information" in out and "Votequorum information" not in out:
+                return None  # this corosync counts no votes
+            return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, _told(err or out, code))
+        own = re.search(r"^\s*\d+\s+(\d+)\s.*\(local\)", out, re.MULTILINE)
+        if found["Total votes"] - (int(own[1]) if own else 1) < found["Quorum"]:
+            return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (node, found["Total votes"], found["Quorum"])
+        return None
 
     def _cib(self, *words: str) -> None:
         code, out, err = self.tools.run(["cibadmin", *words])

@@ -126,6 +126,8 @@ class RabbitMQ(Member):
             serving = [name for name, told in status["maintenance_status"].items() if "not under maintenance" in told]
         except (KeyError, TypeError, ValueError, AttributeError):
             raise _nonsense("rabbitmqctl cluster_status", "the nodes or their states are not there") from None
+        if node not in nodes:
+            return "the cluster of %s does not have it among its nodes, %s" % (node, listed([str(name) for name in nodes]) or "of which it tells none")
         if len(nodes) < 2:
             # Nobody could take over, so no waiting helps.
             return None

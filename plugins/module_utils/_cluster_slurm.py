@@ -56,6 +56,10 @@ class Slurm(Member):
         if not ours and (is_drained or flags[0] in DOWN):
             foreign = "Slurm has the node %s as %s, and not because of %s%s." % (node, state[1], OWNER, " (%s)" % reason if reason else "")
         left = "%d job%s on %s" % (len(jobs), " runs" if len(jobs) == 1 else "s run", node) if jobs else None
+        allocated = re.search(r" CPUAlloc=(\d+)", told)
+        if not jobs and allocated and int(allocated[1]):
+            # With PrivateData=jobs, squeue shows other users' jobs to operators alone.
+            left = "%s CPUs of %s are allocated, and squeue shows no job there. See whether this user may see all jobs" % (allocated[1], node)
         self._responds = "NOT_RESPONDING" not in flags and "*" not in state[1]
         return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)})
 

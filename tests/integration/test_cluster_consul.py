@@ -20,6 +20,7 @@ from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
+from tests.support.needs import NEEDS_IPV6
 from tests.support.nodes import until
 from tests.support.site import wait_until
 
@@ -127,6 +128,19 @@ def test_a_server_that_the_majority_needs_is_waited_for(bed):
         bed.cluster.start("web3")
     bed.cluster.settled()
     assert bed.hold()["done"] and bed.release()["done"]
+
+
+@NEEDS_IPV6
+def test_the_majority_with_ipv6(tmp_path):
+    """Its servers name their peers in brackets, and their members without."""
+    with Consul(tmp_path, bind="::1") as consul:
+        bed, agent = ConsulBed(consul, tmp_path / "state"), consul["web1"]
+        assert all(peer.startswith("[::1]:") for peer in agent.get("/v1/status/peers"))
+        assert {member["Addr"] for member in agent.get("/v1/agent/members")} == {"::1"}
+        assert bed.hold()["done"] and bed.release()["done"]
+        consul.kill("web3")
+        told = "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+        until(lambda: bed.hold(timeout=0, check=True).get("waiting_for") == told, 30, 0.5)
 
 
 def test_servers_without_a_majority_do_not_know(bed):

@@ -14,6 +14,7 @@ import pytest
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
+from tests.support.needs import NEEDS_IPV6
 from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
 from tests.support.site import wait_until
 
@@ -83,6 +84,30 @@ def test_the_master_hands_over_and_no_acknowledged_write_is_lost(cluster, writer
     assert master.role == "slave" and master.priority == "100"
     nothing_lost(writers)
     assert writers.longest_gap < 6
+
+
+@pytest.mark.long  # test_cluster_redis.py of the unit tests holds the same in a model
+@pytest.mark.parametrize(
+    ("host", "more", "sentinel_more"),
+    [
+        pytest.param("::1", "", "", marks=NEEDS_IPV6),
+        # Sentinel tells addresses, and the replicas announce a name.
+        ("localhost", "replica-announce-ip localhost\n", "sentinel resolve-hostnames yes\n"),
+        ("localhost", "replica-announce-ip localhost\n", "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n"),
+    ],
+    ids=["ipv6", "names resolved", "names announced"],
+)
+def test_however_the_servers_are_called(tmp_path, host, more, sentinel_more):
+    cluster = Sentinels(tmp_path, ("redis1", "redis2"), more, host, sentinel_more)
+    try:
+        master = cluster["redis1"]
+        taken = hold(tmp_path, master, timeout=20)
+        assert taken["done"] and master.role == "slave" and master.priority == "0", taken
+        assert cluster.master() is cluster["redis2"]
+        given = hold(tmp_path, master, "absent")
+        assert given["done"] and given["conflicts"] == [] and master.priority == "100"
+    finally:
+        cluster.close()
 
 
 @pytest.mark.long  # the quick suite holds test_the_master_hands_over_and_no_acknowledged_write_is_lost

@@ -85,8 +85,10 @@ class Agent:
 class Consul:
     """A cluster of servers of Consul, one for each name. C(token): what its services, and what asks it here, need. The settings are added to its own."""
 
-    def __init__(self, folder, names=("web1", "web2", "web3"), token=None, **settings):
+    def __init__(self, folder, names=("web1", "web2", "web3"), token=None, bind="127.0.0.1", **settings):
         self.folder = folder
+        # Where the agents speak to each other.
+        self.bind = bind
         self.service = {"token": token} if token else {}
         self.settings = settings
         self.agents = {name: Agent(self, name, token) for name in names}
@@ -124,14 +126,14 @@ class Consul:
                     "data_dir": str(self.folder / name),
                     "server": True,
                     "bootstrap_expect": len(self.agents),
-                    "bind_addr": "127.0.0.1",
+                    "bind_addr": self.bind,
                     "client_addr": "127.0.0.1",
                     "disable_update_check": True,
                     # An agent that is ended by a signal stays a member, as one whose host is booted anew.
                     "leave_on_terminate": False,
                     "performance": {"raft_multiplier": 1},
                     "ports": dict(agent.ports, grpc=-1),
-                    "retry_join": [f"127.0.0.1:{other.ports['serf_lan']}" for other in self],
+                    "retry_join": [f"{f'[{self.bind}]' if ':' in self.bind else self.bind}:{other.ports['serf_lan']}" for other in self],
                     "retry_interval": "1s",
                     "services": [dict({"name": "web", "port": agent.web.port, "check": check}, **self.service)],
                     **self.settings,

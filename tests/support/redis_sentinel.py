@@ -39,7 +39,7 @@ SENTINEL_PASSWORD = "another-secret"
 START_SECONDS = 30
 
 SERVER_FILE = """\
-bind 127.0.0.1
+bind {bind}
 port {port}
 dir {folder}
 save ""
@@ -48,12 +48,12 @@ requirepass "{password}"
 masterauth "{password}"
 """
 SENTINEL_FILE = """\
-bind 127.0.0.1
+bind {bind}
 port {port}
 dir {folder}
 requirepass "{sentinel_password}"
 sentinel sentinel-pass "{sentinel_password}"
-sentinel monitor {group} 127.0.0.1 {master} 2
+{sentinel_more}sentinel monitor {group} {host} {master} 2
 sentinel auth-pass {group} "{password}"
 sentinel down-after-milliseconds {group} 5000
 sentinel failover-timeout {group} 20000
@@ -101,20 +101,23 @@ class Client:
 class Node:
     """One host: its Redis and its Sentinel."""
 
-    def __init__(self, folder, name, processes):
+    def __init__(self, folder, name, processes, host="127.0.0.1"):
         self.name = name
+        self.host = host
         self.folder = folder / name
         self.folder.mkdir()
         self.port, self.sentinel_port = free_port(), free_port()
         self._processes = processes
         self.server = self.sentinel = None
 
-    def write(self, master, more=""):
+    def write(self, master, more="", sentinel_more=""):
         """The files of the first start: who is the master."""
         values = {"folder": self.folder, "password": PASSWORD, "sentinel_password": SENTINEL_PASSWORD, "group": GROUP, "master": master.port}
+        # What asks here does so at 127.0.0.1, whatever the servers call each other.
+        values.update(host=self.host, bind="127.0.0.1 ::1" if ":" in self.host else "127.0.0.1", sentinel_more=sentinel_more)
         text = SERVER_FILE.format(port=self.port, **values) + more
         if master is not self:
-            text += f"replicaof 127.0.0.1 {master.port}\n"
+            text += f"replicaof {self.host} {master.port}\n"
         self.configuration.write_text(text)
         (self.folder / "sentinel.conf").write_text(SENTINEL_FILE.format(port=self.sentinel_port, **values))
 
@@ -166,7 +169,7 @@ class Node:
         """The options of the drain step on this host."""
         return {
             "master": GROUP,
-            "address": f"127.0.0.1:{self.port}",
+            "address": f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}",
             "password_file": str(self.folder.parent / "password"),
             "sentinel": f"127.0.0.1:{self.sentinel_port}",
             "sentinel_password_file": str(self.folder.parent / "sentinel-password"),
@@ -174,16 +177,16 @@ class Node:
 
 
 class Sentinels:
-    """The cluster. ``names`` are the hosts; the first one is the master at first."""
+    """The cluster. ``names`` are the hosts; the first one is the master at first. ``host``: the address or name by which the servers know each other."""
 
-    def __init__(self, folder, names=("redis1", "redis2", "redis3"), more=""):
+    def __init__(self, folder, names=("redis1", "redis2", "redis3"), more="", host="127.0.0.1", sentinel_more=""):
         self.processes = Processes(folder)
-        self.nodes = {name: Node(folder, name, self.processes) for name in names}
+        self.nodes = {name: Node(folder, name, self.processes, host) for name in names}
         (folder / "password").write_text(PASSWORD + "\n")
         (folder / "sentinel-password").write_text(SENTINEL_PASSWORD + "\n")
         try:
             for node in self.nodes.values():
-                node.write(self.nodes[names[0]], more)
+                node.write(self.nodes[names[0]], more, sentinel_more)
                 node.start_server()
             # A Sentinel asks for replicas when it starts, and then every ten seconds.
             self._await(lambda: all(node.role == "master" or node.ask("ROLE")[3] == "connected" for node in self.nodes.values()), "replicas follow")

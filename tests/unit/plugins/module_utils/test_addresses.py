@@ -8,7 +8,6 @@ import json
 import subprocess
 
 import pytest
-
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint, network_of, own_addresses
 
 FIB_TRIE = """\

@@ -251,6 +251,10 @@ def test_a_node_that_is_another_machine_is_refused(cluster, member):
     cluster.nodes["n1"]["status"]["nodeInfo"]["bootID"] = "11111111-2222-3333-4444-555555555555"
     with pytest.raises(MemberError, match="Node n1 is another machine, or its kubelet has not reported since this machine booted.*option node"):
         member.look()
+    # A node that does not tell is not known to be this one.
+    del cluster.nodes["n1"]["status"]["nodeInfo"]
+    with pytest.raises(MemberError, match="Node n1 is another machine, .*it says boot id unknown"):
+        member.look()
     # What is ours after a reboot can be given back before the kubelet has reported.
     cluster.nodes["n1"]["spec"]["unschedulable"] = True
     cluster.nodes["n1"]["metadata"]["annotations"][ANNOTATION] = WHY

@@ -96,8 +96,35 @@ class TestSpare:
         tools.says("corosync-quorumtool", 0, answer("quorum.txt").replace("Quorum:           1", "Quorum:           2"), "")
         member, seen = look(tools)
         assert member.spare(seen) == "without web1 the cluster would lose its quorum: it has 2 votes and needs 2"
+
+    def test_votes_that_nobody_tells(self, tools):
+        """They are no reason to go."""
         tools.says("corosync-quorumtool", MemberError("The program corosync-quorumtool is not installed, or not in the PATH."))
+        member, seen = look(tools)
+        assert member.spare(seen) == (
+            "nothing tells whether the cluster needs the vote of web1: The program corosync-quorumtool is not installed, or not in the PATH"
+        )
+        tools.says("corosync-quorumtool", 1, "", "Cannot initialize QUORUM service\n")
+        assert member.spare(seen) == "corosync-quorumtool does not tell whether the cluster needs the vote of web1: Cannot initialize QUORUM service"
+
+    def test_a_cluster_without_votes(self, tools):
+        tools.says("corosync-quorumtool", 0, answer("quorum.txt").split("Votequorum")[0], "")
+        member, seen = look(tools)
         assert member.spare(seen) is None
+
+    def test_a_remote_node_has_no_vote(self, tools):
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace('type="member"', 'type="remote"'), "")
+        tools.says("corosync-quorumtool", MemberError("The program corosync-quorumtool is not installed, or not in the PATH."))
+        member, seen = look(tools)
+        assert member.spare(seen) is None
+
+    def test_a_node_with_several_votes(self, tools):
+        said = answer("quorum.txt").replace("Total votes:      2", "Total votes:      3").replace("Quorum:           1", "Quorum:           2")
+        tools.says("corosync-quorumtool", 0, said, "")
+        member, seen = look(tools)
+        assert member.spare(seen) is None
+        tools.says("corosync-quorumtool", 0, said.replace("1 web1 (local)", "2 web1 (local)"), "")
+        assert member.spare(seen) == "without web1 the cluster would lose its quorum: it has 3 votes and needs 2"
 
 
 class TestChange:

@@ -131,6 +131,13 @@ class TestSpare:
         tools.says(CLUSTER, 0, changed("cluster.json", maintenance_status=states), "")
         assert spare(tools) == "without rabbit@web1, 1 of the 3 nodes of the cluster would serve, and 2 are needed"
 
+    def test_a_node_that_the_cluster_calls_otherwise(self, tools):
+        """It would be counted among those that stay."""
+        tools.says(CLUSTER, 0, changed("cluster.json", disk_nodes=["rabbit@web1.example", "rabbit@web2"]), "")
+        assert spare(tools) == "the cluster of rabbit@web1 does not have it among its nodes, rabbit@web1.example, rabbit@web2"
+        tools.says(CLUSTER, 0, changed("cluster.json", disk_nodes=[]), "")
+        assert spare(tools) == "the cluster of rabbit@web1 does not have it among its nodes, of which it tells none"
+
     def test_another_does_not_run(self, tools):
         tools.says(CLUSTER, 0, changed("cluster.json", running_nodes=["rabbit@web1", "rabbit@web3"]), "")
         assert spare(tools) == "without rabbit@web1, 1 of the 3 nodes of the cluster would serve, and 2 are needed"

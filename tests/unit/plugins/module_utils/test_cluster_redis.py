@@ -433,9 +433,7 @@ def test_replicas_that_stay_behind_end_it(model):
     model.nodes[THREE].offset = 990
     with pytest.raises(MemberError) as told:
         out(model)
-    assert str(told.value) == (
-        "Redis at 127.0.0.1:6379 was not told to hand over: writes waited for 3 seconds, and Redis at 10.0.0.3:6379 lacks 10 bytes."
-    )
+    assert str(told.value) == ("Redis at 127.0.0.1:6379 was not told to hand over: writes waited for 3 seconds, and Redis at 10.0.0.3:6379 lacks 10 bytes.")
     assert model.told == ["CLIENT PAUSE 5000 WRITE", "CLIENT UNPAUSE"]
 
 

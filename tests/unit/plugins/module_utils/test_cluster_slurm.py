@@ -58,6 +58,12 @@ class TestLook:
         tools.says("squeue", 0, said, "")
         assert look(tools)[1].left == left
 
+    def test_jobs_that_this_user_may_not_see(self, tools):
+        tools.says("scontrol show node", 0, (NODE % ("MIXED+DRAIN", OURS)).replace("CPUAlloc=0", "CPUAlloc=2"), "")
+        assert look(tools)[1].left == "2 CPUs of web1 are allocated, and squeue shows no job there. See whether this user may see all jobs"
+        tools.says("squeue", 0, "1 RUNNING\n", "")
+        assert look(tools)[1].left == "1 job runs on web1"
+
     @pytest.mark.parametrize("state", ["IDLE+DRAIN", "MIXED+DRAIN", "DOWN+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DOWN*+DRAIN"])
     def test_ours(self, tools, state):
         tools.node(state, OURS)
