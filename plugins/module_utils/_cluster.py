@@ -396,7 +396,8 @@ class Members(Driver[Seen]):
         was_begun = record is not None and record["phase"] == CHANGING
         is_due = not seen.ours or was_begun or seen.left is not None and self._member.goes_on
         attempt = self._member.attempt(seen) if is_due else None
-        if record is not None and attempt is not None and _is_no_use(failed, attempt, self._force):
+        if record is not None and failed is not None and failed["attempt"] == attempt and (failed["forced"] or not self._force):
+            # Nothing has changed on which it depends, so it would fail again. Force is worth one more attempt.
             hold.waiting_for = failed["reason"]
             yield dict(record, events=events)
             return
@@ -472,11 +473,6 @@ class Members(Driver[Seen]):
 
     def _conflict(self, seen: Seen) -> str:
         return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)
-
-
-def _is_no_use(failed: dict[str, Any] | None, attempt: str, force: bool) -> bool:
-    """Whether an attempt would fail again, as far as it can be told: nothing on which it depends has changed. Force is worth one more attempt."""
-    return failed is not None and failed["attempt"] == attempt and (failed["forced"] or not force)
 
 
 def _environment() -> dict[str, str]:

@@ -379,9 +379,9 @@ def parse_record(data: bytes, path: str) -> Record:
     for name, kinds in KIND_FIELDS.get(record["kind"], {}).items():
         if not isinstance(record.get(name), kinds):
             raise _damaged(path, "its %s is not usable" % name)
-    for name, fields in KIND_OPTIONAL.get(record["kind"], {}).items():
-        value = record.get(name, {field: kinds() for field, kinds in fields.items()})
-        if not isinstance(value, dict) or not all(isinstance(value.get(field), kinds) for field, kinds in fields.items()):
+    for name, inside in KIND_OPTIONAL.get(record["kind"], {}).items():
+        value = record.get(name, {})
+        if name in record and not (isinstance(value, dict) and all(isinstance(value.get(field), kind) for field, kind in inside.items())):
             raise _damaged(path, "its %s is not usable" % name)
     record["path"] = path
     return record
