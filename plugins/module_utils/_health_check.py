@@ -5,22 +5,33 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Whether a service on this machine answers: one try, over HTTP or with a bare TCP connection."""
+"""Whether a service answers: one try, over HTTP or with a bare connection."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
+import os
+import selectors
 import signal
 import socket
 import ssl
 import struct
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Optional, Union
 
+    # An address and a port, or the path of a Unix socket.
+    Place = Union[tuple[str, int], str]
+
+# How long a bare connection to one of many places may take to be there, and to how many places connections are opened at a time.
+CONNECT_SECONDS = 1.0
+AT_ONCE = 200
 # Errors before an answer. After each of them it makes sense to try again.
 _TROUBLE = (OSError, http.client.HTTPException)
 
@@ -124,3 +135,40 @@ def ask_port(host: str, port: int, request_timeout: float) -> str | None:
             return None
     except OSError as error:
         return "port %d of %s: %s" % (port, host, _why(error))
+
+
+def silent_places(places: Iterable[Place], seconds: float = CONNECT_SECONDS) -> dict[Place, Optional[str]]:
+    """Per place, why nothing accepts connections there, or None if something does. All are asked side by side, and none for longer than that."""
+    todo = list(dict.fromkeys(places))
+    found: dict[Place, Optional[str]] = {}
+    for start in range(0, len(todo), AT_ONCE):
+        _ask_places(todo[start : start + AT_ONCE], seconds, found)
+    return found
+
+
+def _ask_places(places: Iterable[Place], seconds: float, found: dict[Place, Optional[str]]) -> None:
+    with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+        for place in places:
+            family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+            try:
+                connection = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                connection.setblocking(False)
+                number = connection.connect_ex(place)
+            except (OSError, OverflowError) as error:
+                number = getattr(error, "errno", None) or errno.EINVAL
+            if number in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+                found[place] = _silent(place, None)
+                selector.register(connection, selectors.EVENT_WRITE, place)
+            else:
+                found[place] = _silent(place, number) if number else None
+        deadline = time.monotonic() + seconds
+        while selector.get_map() and time.monotonic() < deadline:
+            for key, _events in selector.select(max(0.0, deadline - time.monotonic())):
+                selector.unregister(key.fileobj)
+                number = key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # type: ignore[union-attr]
+                found[key.data] = _silent(key.data, number) if number else None
+
+
+def _silent(place: Place, number: int | None) -> str:
+    where = place if isinstance(place, str) else "port %d of %s" % (place[1], place[0])
+    return "%s: %s" % (where, "no answer in time" if number is None else os.strerror(number))

@@ -46,6 +46,8 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
 
     The base of a percentage is what could serve. A server that is down or in maintenance could. One whose name leads
     nowhere (``unresolved``) could not: a ``server-template`` has many such slots.
+
+    Why a server was found dead that its balancer does not check (``silent``) is told.
     """
     backup = any(server["backup"] for server in backend if server["server"] == name)
     counted = [server for server in backend if (backup or not server["backup"]) and not server.get("unresolved")]
@@ -53,7 +55,9 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     least = minimum(value, len(counted))
     if serving - 1 >= least:
         return None
-    short = "%d of %d in service in %s, %d must stay" % (serving, len(counted), place, least)
+    silent = [server["silent"] for server in counted if server.get("silent")]
+    why = " (%s)" % "; ".join(silent[:3] + ["..."] * (len(silent) > 3)) if silent else ""
+    short = "%d of %d in service in %s%s, %d must stay" % (serving, len(counted), place, why, least)
     if least > len(counted):
         plural = "" if len(counted) == 1 else "s"
         short += ": the backend has %d server%s, so this can never be met (graceful_azure_min_in_service)" % (len(counted), plural)

@@ -29,6 +29,11 @@ DOWN = "down"
 SPACES = " \t\r\n"
 # How deep files may include one another. nginx has no limit and runs out of open files.
 DEPTH = 50
+# Directives that pass requests on: to an upstream, or to an address of their own.
+PASSES = ("proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass")
+VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+# How many addresses a text with variables may stand for.
+VALUES = 64
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 # What matters in a block of Lua code: comments and strings, whose braces do not count, and braces.
 LUA = re.compile(r"--\[(?P<comment>=*)\[|--[^\n]*|\[(?P<string>=*)\[|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'{}]", re.DOTALL)
@@ -222,6 +227,16 @@ class Server:
         return "%s of upstream %s (%s, line %d)" % (self.address, self.upstream, self.path, self.line)
 
 
+class Pass(NamedTuple):
+    """An address to which a directive passes requests itself, without an upstream. ``text``: the directive as it is in its file."""
+
+    context: str
+    text: str
+    address: str
+    path: str
+    line: int
+
+
 class Configuration:
     """All files of a configuration, and the servers of its upstreams.
 
@@ -238,11 +253,54 @@ class Configuration:
         self._folder = os.path.dirname(os.path.join(os.getcwd(), path))
         # By their files, their places in the files, and their contexts.
         self._servers: collections.OrderedDict[tuple[str, int, str], Server] = collections.OrderedDict()
+        self._upstreams: set[tuple[str, str]] = set()
+        # What the directives of C(PASSES) say, and the values that variables may have.
+        self._passes: collections.OrderedDict[tuple[str, str, str, int], str] = collections.OrderedDict()
+        self._variables: dict[str, list[str]] = {}
+        # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
+        self.has_udp = False
         self._walk(path, (), None, 0)
 
     @property
     def servers(self) -> list[Server]:
         return list(self._servers.values())
+
+    @property
+    def passes(self) -> list[Pass]:
+        """The addresses to which directives pass requests themselves. Variables have the values that C(set) and C(map) give them."""
+        found = []
+        for (context, text, path, line), target in self._passes.items():
+            for value in self._values(target):
+                address = _address_in(value)
+                # The port does not count for the name of an upstream.
+                names = {address, address.rpartition(":")[0]} if address else set()
+                if address and not any((context, name) in self._upstreams for name in names):
+                    found.append(Pass(context, text, address, path, line))
+        return found
+
+    def _values(self, text: str) -> list[str]:
+        """What a text with variables may stand for. A value that is not known leaves the variable as it is."""
+        found = [text]
+        done: list[str] = []
+        while found and len(done) + len(found) <= VALUES:
+            value = found.pop()
+            variable = next((each for each in VARIABLE.finditer(value) if (each.group(1) or each.group(2)) in self._variables), None)
+            if variable is None:
+                done.append(value)
+                continue
+            for known in self._variables[variable.group(1) or variable.group(2)]:
+                if VARIABLE.search(known) is None:
+                    found.append(value[: variable.start()] + known + value[variable.end() :])
+        return list(collections.OrderedDict.fromkeys(done))
+
+    def _note(self, context: tuple[str, ...], words: list[str], text: str, path: str, line: int) -> None:
+        """Note what a directive says about where requests go."""
+        if words[0] in PASSES and len(words) == 2:
+            self._passes[context[0] if context else "", text, path, line] = words[1]
+        elif words[0] == "set" and len(words) == 3:
+            self._variables.setdefault(words[1].strip("${}"), []).append(words[2])
+        elif words[0] == "listen" and "udp" in words[2:] and context[:1] == ("stream",):
+            self.has_udp = True
 
     def _text(self, path: str) -> tuple[str, str]:
         real = os.path.realpath(path)
@@ -258,6 +316,7 @@ class Configuration:
         real, text = self._text(path)
         # The blocks around a directive: the first word of each, and its name if it is an upstream.
         blocks: list[tuple[str, str | None]] = []
+        mapped = ""
         for directive in directives(text, real):
             here = context + tuple(name for name, _upstream in blocks)
             inside = next((name for _block, name in reversed(blocks) if name is not None), upstream)
@@ -269,12 +328,21 @@ class Configuration:
             words = [word.text for word in directive.words]
             if directive.ends == "{":
                 is_upstream = words[0] == "upstream" and len(words) == 2 and here in (("http",), ("stream",))
+                if is_upstream:
+                    self._upstreams.add((here[0], words[1]))
                 blocks.append((words[0], words[1] if is_upstream else None))
+                # Within map, each line has a value for this variable.
+                mapped = words[-1].strip("${}") if words[0] == "map" and len(words) == 3 else mapped
             elif words[0] == "include" and len(words) == 2:
                 for other in self._included(words[1], here):
                     self._walk(other, here, inside, depth + 1)
             elif words[0] == "server" and len(words) > 1 and here in (("http", "upstream"), ("stream", "upstream")) and inside is not None:
                 self._add(here[0], inside, real, directive, text)
+            elif here[-1:] == ("map",) and len(words) == 2 and words[0] not in ("hostnames", "volatile"):
+                self._variables.setdefault(mapped, []).append(words[1])
+            else:
+                start = directive.words[0].start
+                self._note(here, words, text[start : directive.end + 1], real, line_of(text, start))
         if blocks:
             raise ConfigurationError("The configuration file %s ends inside of a block %r." % (real, blocks[-1][0]))
 
@@ -339,6 +407,20 @@ def matching(pattern: str) -> list[str]:
         return [decode(found.paths[number] or b"") for number in range(found.count)]
     finally:
         library.globfree(ctypes.byref(found))
+
+
+def _address_in(value: str) -> str | None:
+    """The address in the target of a pass, without its scheme and path: C(10.0.0.4:8080) or C(unix:/run/app.sock). None if it is not known."""
+    scheme, found, rest = value.partition("://")
+    value = rest if found else value
+    if value.startswith("unix:"):
+        # A colon ends the path of the socket.
+        return "unix:" + value[len("unix:") :].partition(":")[0]
+    value = value.partition("/")[0]
+    if not value or "$" in value:
+        return None
+    has_port = re.search(r":\d+\Z", value) is not None
+    return value + ":443" if found and scheme in ("https", "grpcs") and not has_port else value
 
 
 def changed_at(names: Iterable[str]) -> float:

@@ -14,30 +14,22 @@ others, each connection of this machine to the server's address counts, whoever 
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read, socket_inodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Union
 
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
-
-    # An address and a port.
-    Endpoint = tuple[str, int]
-    # Where connections go. A text is the path of a Unix socket.
-    Place = Union[Endpoint, str]
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Endpoint, Place
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")
 LISTENING = "0A"
 CONNECTED_UNIX = "03"
 LISTENING_UNIX = "01"
-UNIX = "unix:"
-DEFAULT_PORTS = {"http": 80}
 
 
 class Connection(NamedTuple):
@@ -112,23 +104,3 @@ def unix_table(text: str) -> list[UnixEnd]:
     """The Unix sockets with a path."""
     fields = (line.split(None, 7) for line in text.splitlines()[1:])
     return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
-
-
-def addresses_of(server: str, context: str) -> set[Place]:
-    """Where the address of a server's line leads: a set of pairs of address and port, or of the path of a Unix socket.
-
-    A name is resolved here. nginx has resolved it when it read its configuration.
-    """
-    if server.startswith(UNIX):
-        return {server[len(UNIX) :]}
-    host, colon, port = server.rpartition(":")
-    if not colon or server.endswith("]"):
-        host, port = server, ""
-    try:
-        number = int(port) if port else DEFAULT_PORTS[context]
-        found = socket.getaddrinfo(host.strip("[]"), number, type=socket.SOCK_STREAM)
-        return {(parse_address(sockaddr[0]), number) for _family, _type, _proto, _name, sockaddr in found}
-    except (KeyError, ValueError, OverflowError):
-        raise ConnectionsError("%r has no port that can be counted" % server) from None
-    except OSError as error:
-        raise ConnectionsError("%r does not resolve (%s)" % (server, error.strerror or error)) from error

@@ -16,13 +16,16 @@ import time
 from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since_load
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_json, spelled
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
     ConfigurationError,
+    Pass,
     Server,
     changed_at,
     decode,
@@ -32,15 +35,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     taken_out,
     words_of,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections, addresses_of
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Place as Searched
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, Worker
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place
 
     # A server: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
@@ -132,10 +137,36 @@ def servers_of(configuration: Configuration) -> tuple[collections.OrderedDict[Ke
     return found, doubles
 
 
-class Servers(Driver[Optional[Server]]):
-    """One server in the upstreams of nginx.
+class Silence:
+    """Which servers accept no connection. Open-source nginx does not check that, so each of their places is asked once."""
 
-    ``files``: the files in which to act, or None for all files of the configuration.
+    def __init__(self, resolver: Resolver, has_udp: bool, known: dict[Place, Optional[str]] | None = None) -> None:
+        self._resolver = resolver
+        self._has_udp = has_udp
+        self._known: dict[Place, Optional[str]] = {} if known is None else known
+
+    def ask(self, servers: Iterable[Server]) -> None:
+        """Ask all places of these servers at once."""
+        places = [place for server in servers for place in self._places(server)]
+        self._known.update(silent_places(place for place in places if place not in self._known))
+
+    def of(self, server: Server) -> str | None:
+        """Why nothing answers at a server. None if something does at one of its addresses, or if it cannot be asked."""
+        said = [self._known[place] for place in self._places(server) if place in self._known]
+        return None if not said or None in said else said[0]
+
+    def _places(self, server: Server) -> list[Place]:
+        # A server of UDP has nothing that accepts connections, and which upstream is one of UDP cannot be told.
+        if server.context == "stream" and self._has_udp:
+            return []
+        return sorted(self._resolver.known_places(server.address, server.context), key=str)
+
+
+class Servers(Driver[Optional[Server]]):
+    """One server in the upstreams of nginx, with all lines that lead to the same host.
+
+    ``files``: the files in which to act, or None for all files of the configuration. ``places``: addresses, each with a port or None. Lines that lead
+    there are the same host. If this is None, those that lead to an address of the server are.
     """
 
     Refused = Refused
@@ -151,7 +182,11 @@ class Servers(Driver[Optional[Server]]):
         files: list[str] | None = None,
         min_in_service: int | str | None = None,
         dry: bool = False,
+        places: Collection[Searched] | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
+        self._places = places
+        self._resolver = resolver or Resolver()
         self._nginx = nginx
         self._store = store
         self._request = request
@@ -202,17 +237,27 @@ class Servers(Driver[Optional[Server]]):
         """Sentences about the upstreams in which too few servers would stay in service."""
         if self._min_in_service is None:
             return []
+        leaving = [hold.seen for hold in holds if hold.seen is not None and not hold.seen.down and hold.condition in (NONE, LOST)]
+        groups: collections.OrderedDict[tuple[str, str], list[Server]] = collections.OrderedDict()
+        for server in leaving:
+            for upstream in server.upstreams:
+                members = [other for other in self._servers.values() if other.context == server.context and upstream in other.upstreams]
+                # Where the host has another line and is alone, waiting would bring no other server.
+                if any(spelled(other.address) == spelled(self._server) or other not in leaving for other in members):
+                    groups[server.context, upstream] = members
+        silence = Silence(self._resolver, self._configuration.has_udp)
+        silence.ask(server for members in groups.values() for server in members if not server.down)
         found = []
-        for hold in holds:
-            if hold.seen is None or hold.condition not in (NONE, LOST):
-                continue
-            for upstream in hold.seen.upstreams:
-                group = [
-                    {"server": "%s %s" % (other.path, other.address), "in_service": not other.down, "backup": other.backup}
-                    for other in self._servers.values()
-                    if other.context == hold.seen.context and upstream in other.upstreams
-                ]
-                short = shortage(self._min_in_service, "%s %s" % (hold.seen.path, hold.seen.address), group, "upstream " + upstream)
+        for (_context, upstream), members in groups.items():
+            group = [
+                {"server": _member(other), "in_service": not (other.down or silence.of(other)), "backup": other.backup, "silent": silence.of(other)}
+                for other in members
+            ]
+            mine = [other for other in members if other in leaving and not silence.of(other)]
+            for server in mine:
+                short = shortage(
+                    self._min_in_service, _member(server), group, "upstream " + upstream, [_member(other) for other in mine if other is not server]
+                )
                 if short:
                     found.append("%s stays: %s." % (self._server, short))
         return list(collections.OrderedDict.fromkeys(found))
@@ -244,9 +289,9 @@ class Servers(Driver[Optional[Server]]):
             if condition == LOST:
                 # The server was in rotation until now.
                 events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
-            kept = new_record(
-                KIND, dict(zip(("context", "upstream", "server", "file"), key_of(server))), {"line": server.text}, {"line": taken_out(server.text)}, events
-            )
+            more = {} if spelled(server.address) == spelled(self._server) else {"for_server": self._server}
+            subject = dict(zip(("context", "upstream", "server", "file"), key_of(server)))
+            kept = new_record(KIND, subject, {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
             self._edit(server, kept["left"]["line"])
         self._test()
         yield kept
@@ -291,15 +336,18 @@ class Servers(Driver[Optional[Server]]):
         self._nginx.find()
         self._configuration = Configuration(self._nginx.configuration, self._bytes)
         self._servers, self._doubles = servers_of(self._configuration)
+        self._resolver.learn((server.address, server.context) for server in self._servers.values())
         self._records, _others = sort_records(self._store.records(KIND), self._configuration)
 
     def _bytes(self, path: str) -> bytes:
         return self._unwritten[path] if path in self._unwritten else read_file(path)
 
     def _find_targets(self) -> list[Key]:
-        """The keys of the server's lines. Each file that the user named must have one, or nothing is changed."""
-        recorded = [key for key in self._records if key[2] == self._server]
-        known = [key for key in self._servers if key[2] == self._server]
+        """The keys of the lines that lead to the server's host. Each file that the user named must have one, or nothing is changed."""
+        name = spelled(self._server)
+        recorded = [key for key, record in self._records.items() if record.get("for_server") == self._server or spelled(key[2]) == name]
+        named = [key for key in self._servers if spelled(key[2]) == name]
+        known = [key for key in self._servers if key in named or key in recorded or self._request.present and self._leads_here(key, named)]
         wanted = None
         if self._files is not None:
             wanted = [os.path.realpath(path) for path in self._files]
@@ -316,8 +364,9 @@ class Servers(Driver[Optional[Server]]):
             if self._request.present or not self._request.event_ids:
                 recorded = [key for key in recorded if key[3] in wanted]
         if not self._request.present:
+            known = [key for key in known if key in named or key in recorded]
             known += [key for key in recorded if key not in known]
-        if not known:
+        if not named and not any(key in recorded for key in known):
             raise NginxError(
                 "No upstream in the configuration %s of the running nginx has a server %r (option server).%s"
                 % (self._nginx.configuration, self._server, self._others())
@@ -325,16 +374,26 @@ class Servers(Driver[Optional[Server]]):
         for key in known:
             if key in self._doubles:
                 lines = " and ".join(str(server.line) for server in self._doubles[key])
-                raise NginxError(
-                    "%s has the server %r more than once in upstream %s (lines %s): leave one of the lines." % (key[3], self._server, key[1], lines)
-                )
-            twice = [other for other in known if other[:2] == key[:2] and other != key]
+                raise NginxError("%s has the server %r more than once in upstream %s (lines %s): leave one of the lines." % (key[3], key[2], key[1], lines))
+            twice = [other for other in known if other[:3] == key[:3] and other != key]
             if twice and self._request.present:
                 raise NginxError(
                     "Upstream %s has the server %r more than once (%s): leave one of the lines."
                     % (key[1], self._server, ", ".join(self._servers[each].place for each in [key] + twice))
                 )
         return known
+
+    def _leads_here(self, key: Key, named: Collection[Key]) -> bool:
+        """Whether a line that is not the server's by its own address leads to the server's host."""
+        server = self._servers[key]
+        found = self._resolver.known_places(server.address, server.context)
+        own = self._resolver.known_places(self._server, "http")
+        for other in named:
+            own = own | self._resolver.known_places(self._servers[other].address, self._servers[other].context)
+        if self._places is None:
+            return any(is_same_host(place, own) for place in found)
+        places = self._places
+        return bool(found & own) or any((place[0], None) in places or place in places for place in found if not isinstance(place, str))
 
     def _others(self, path: str | None = None) -> str:
         """A sentence: which servers there are."""
@@ -416,6 +475,11 @@ class Servers(Driver[Optional[Server]]):
         return dict(self._nginx.process, workers=workers_started)
 
 
+def _member(server: Server) -> str:
+    """The name of a line among those of its upstream."""
+    return "%s %s" % (server.path, server.address)
+
+
 def _sentence(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -488,6 +552,7 @@ def _told(record: Record | None) -> dict[str, Any]:
         "held_by": holders(record),
         "noted": record is None or record["phase"] != CHANGING,
         "restoring": record is not None and record["phase"] == RESTORING,
+        "for_server": record.get("for_server") if record else None,
     }
 
 
@@ -498,8 +563,16 @@ def _conflict(record: Record, server: Server) -> str:
 class Look:
     """One look at nginx: its servers with their connections, and its records."""
 
-    def __init__(self, nginx: Nginx, store: Store, proc: str = "/proc", now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        nginx: Nginx,
+        store: Store,
+        proc: str = "/proc",
+        now: Callable[[], float] = time.time,
+        resolver: Resolver | None = None,
+    ) -> None:
         self.nginx = nginx
+        self._resolver = resolver or Resolver()
         nginx.find()
         while True:
             with store.locked() as locked:
@@ -514,19 +587,31 @@ class Look:
         self._now = now()
         self._age = seconds_since_load(self._workers, proc)
         self._changed = changed_at(configuration.names)
-        found, doubles = servers_of(configuration)
-        self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in found.items()]
+        self.lines, doubles = servers_of(configuration)
+        self._resolver.learn((server.address, server.context) for server in configuration.servers)
+        self._resolver.learn((each.address, each.context) for each in configuration.passes)
+        self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in self.lines.items()]
+        self.passes = [
+            {"context": each.context, "text": each.text, "file": each.path, "line": each.line, "leads_to": self._leads_to(each)}
+            for each in configuration.passes
+        ]
         self.files = list(configuration.files)
         self.configuration = configuration
+        self.has_udp = configuration.has_udp
+
+    def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
+        return [place_json(place) for place in sorted(self._resolver.known_places(line.address, line.context), key=str)]
 
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
         result = describe(server, record, condition)
         loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded()
         result.update(loaded=loaded, in_service=not (server.down and loaded), connections=0, former=0, uncounted=None)
+        result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
-            result["connections"] = self._connections.to(addresses_of(server.address, server.context))
+            result["connections"] = self._connections.to(self._resolver.places(server.address, server.context))
         except ConnectionsError as error:
+            result["unresolved"] = str(error)
             result["uncounted"] = "its connections cannot be counted: %s" % error
         former = [worker for worker in self._workers if worker.leaving and self._may_know(worker, record)]
         pending = [self._connections.pending(worker.pid) for worker in former]

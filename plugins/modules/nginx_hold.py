@@ -12,8 +12,9 @@ version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Adds the parameter C(down) to a server's line in every upstream of the nginx that runs on this machine, in C(http) and in C(stream), and
-    lets nginx load it. It does this only if no event has done so before, and records the line that it found.
+  - Adds the parameter C(down) to a server's lines in every upstream of the nginx that runs on this machine, in C(http) and in C(stream), and
+    lets nginx load it. All lines that lead to the same host go out together, in the same reload (see O(addresses)).
+  - It does this only if no event has done so before, and records the lines that it found.
   - When the last event is released, the line becomes what it was, with its blanks and comments. The rest of the file is never touched.
   - The record is on disk before the first file is written. A call that was cut off at any point is continued by the next one.
   - nginx tests its configuration (C(nginx -t)) before anything is changed, and again before it loads the change. If it refuses, or if its former
@@ -31,9 +32,21 @@ attributes:
 options:
   server:
     description:
-      - The server's address as its line has it, such as V(10.0.0.4:8080), V(web1.internal) or V(unix:/run/app.sock).
+      - The server's address as its line has it, such as V(10.0.0.4:8080), V(web1.internal) or V(unix:/run/app.sock). V(10.0.0.4) is the same as
+        V(10.0.0.4:80).
     type: str
     required: true
+  addresses:
+    description:
+      - IP addresses of the server's host, each with or without a port, such as V(10.0.0.4), V(10.0.0.4:80) and V([2001:db8::4]:80). Lines that lead there
+        are the same host.
+      - Lines that lead to the same address and port as O(server) always are.
+      - By default, lines that lead to the same IP address on another port are the same host, too. Every machine has V(127.0.0.1) and V(::1), so there only
+        the same port is the same host. If other hosts share the address, give this option. An empty list is no other address.
+      - Names are resolved on this machine.
+      - The records of such lines name the server for which they are held. So O(state=absent) for O(server) gives them back without this option.
+    type: list
+    elements: str
   files:
     description:
       - The files in which to act. Each must belong to the configuration and name the server.
@@ -48,10 +61,13 @@ options:
     type: path
   min_in_service:
     description:
-      - How many servers of each upstream must stay without C(down), a number or a percentage such as V(50%).
+      - How many servers of each upstream must stay in service, a number or a percentage such as V(50%).
+      - A server is in service if its line has no C(down) and something accepts connections where it leads. The module asks that from this machine, all
+        servers side by side, for at most one second. A server that cannot be asked counts as long as its line has no C(down). See M(graceful.azure.nginx_info).
       - With O(state=present) the servers are counted under the same lock under which the server is taken out. If too few would stay,
         nothing is changed in any upstream, and RV(refused) says so.
       - Backup servers are not counted, unless the server is one itself.
+      - An upstream in which all lines lead to the server's host, and none has the address O(server), is not counted. Waiting would bring no other server.
       - Without this option nothing is counted.
     type: str
 notes:
@@ -105,7 +121,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 servers:
-  description: The server as it is now, once for each of its lines.
+  description: The server as it is now, once for each of its lines and of those that lead to the same host.
   returned: success
   type: list
   elements: dict
@@ -172,6 +188,7 @@ servers:
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
       noted: true
       restoring: false
+      for_server: null
 conflicts:
   description: Where somebody else acted in the meantime, one sentence each.
   returned: success
@@ -199,6 +216,7 @@ process:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
@@ -219,7 +237,9 @@ def run(params, check_mode, run_command):
             raise ValueError("min_in_service: %s." % error) from None
     nginx = Nginx(run_command, params["configuration"])
     store = Store(params["state_dir"], dry=check_mode)
-    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=check_mode)
+    places = params.get("addresses")
+    places = None if places is None else parse_places(places)
+    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=check_mode, places=places)
     engine = Engine(servers, store, request)
     engine.run()
     return {
@@ -237,6 +257,7 @@ def main():
         argument_spec=dict(
             hold_argument_spec(),
             server={"type": "str", "required": True},
+            addresses={"type": "list", "elements": "str"},
             files={"type": "list", "elements": "path"},
             configuration={"type": "path"},
             min_in_service={"type": "str"},

@@ -14,6 +14,7 @@ author:
 description:
   - Reads the configuration files of the nginx that runs on this machine, and the connections that its workers have to each server of an upstream.
     It changes nothing.
+  - Open-source nginx does not check its servers. So the module opens a connection to each server that is in service, once, and closes it at once.
   - Open-source nginx does not tell which requests it has. So the connections are read from the kernel, those of workers from before a reload, too.
   - With O(timeout) it waits until the servers are idle in two looks in a row. The wait goes on if the connection to the balancer is lost, and it
     shows what it waits for.
@@ -29,9 +30,16 @@ attributes:
 options:
   servers:
     description:
-      - Addresses of the servers to look at, as their lines have them. Upstreams that have none of them are left out. By default no upstream is left out.
+      - Addresses of the servers to look at, as their lines have them. C(10.0.0.4) is the same as C(10.0.0.4:80).
+      - Upstreams that have none of them, and no line that leads to one of their IP addresses, are left out. By default no upstream is left out.
     type: list
     elements: str
+  addresses:
+    description:
+      - IP addresses, each with or without a port, such as V(10.0.0.4) and V([2001:db8::4]:80). Upstreams with a line that leads there are not left out.
+    type: list
+    elements: str
+    default: []
   files:
     description:
       - Files for which RV(files) says what they are called without symbolic links.
@@ -244,6 +252,41 @@ servers:
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
       noted: true
       restoring: false
+      for_server: null
+      leads_to: [{address: 10.0.0.4, port: 8080}]
+      unresolved: null
+      silent: null
+passes:
+  description:
+    - Directives that pass requests to an address themselves, without an upstream, such as C(proxy_pass http://10.0.0.4:8080;). The parameter C(down)
+      cannot take these out.
+    - A variable in such an address has the values that C(set) and C(map) give it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    context:
+      description: V(http) or V(stream).
+      type: str
+    text:
+      description: The directive.
+      type: str
+    file:
+      description: The file that has it, without symbolic links.
+      type: str
+    line:
+      description: The number of the line.
+      type: int
+    leads_to:
+      description: Where it leads, as in RV(servers[].leads_to). Empty if its name does not resolve.
+      type: list
+      elements: dict
+  sample:
+    - context: http
+      text: proxy_pass http://10.0.0.4:8080;
+      file: /etc/nginx/conf.d/admin.conf
+      line: 7
+      leads_to: [{address: 10.0.0.4, port: 8080}]
 missing:
   description: Names in O(servers) that no upstream has.
   returned: success
@@ -311,14 +354,16 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
     Store,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_of, spelled
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Silence
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 LOOK_SECONDS = 0.5
@@ -334,10 +379,13 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
     deadline = monotonic() + timeout
     nginx = Nginx(run_command, params["configuration"])
     store = Store(params["state_dir"])
+    addresses = parse_places(params.get("addresses") or ())
+    resolver = Resolver()
     watch = Watch(monotonic)
-    seen = watch.saw(Look(nginx, store))
+    seen = watch.saw(Look(nginx, store, resolver=resolver))
     present = {server["server"] for server in seen.servers}
-    missing = [name for name in awaited or () if name not in present]
+    spellings = {spelled(name) for name in present}
+    missing = [name for name in awaited or () if spelled(name) not in spellings]
     if missing and (params["wait_for"] is not None or timeout and not check_mode):
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
@@ -364,14 +412,18 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
             sleep(max(0.0, min(LOOK_SECONDS, left)))
             if left < LOOK_SECONDS:
                 break
-            seen = watch.saw(Look(nginx, store))
+            seen = watch.saw(Look(nginx, store, resolver=resolver))
             twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
     servers = []
-    concerned = {(server["context"], server["upstream"]) for server in seen.servers if names is None or server["server"] in names}
-    for server in seen.servers:
-        if (server["context"], server["upstream"]) in concerned:
-            idle = server["idle"] if twice is None else key_of(server) in twice
-            servers.append(dict(server, quiet_for=round(watch.quiet_for(key_of(server)), 3), idle=idle))
+    concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}
+    shown = [server for server in seen.servers if (server["context"], server["upstream"]) in concerned]
+    silence = Silence(resolver, seen.has_udp)
+    silence.ask(seen.lines[key_of(server)] for server in shown if server["in_service"])
+    for server in shown:
+        key = key_of(server)
+        idle = server["idle"] if twice is None else key in twice
+        silent = silence.of(seen.lines[key]) if server["in_service"] else None
+        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle, silent=silent))
     return {
         "process": nginx.process,
         "configuration": nginx.configuration,
@@ -379,7 +431,8 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
         "rights_problem": rights_problem(nginx, servers),
         "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"]},
         "servers": servers,
-        "missing": [name for name in names or () if name not in present],
+        "passes": seen.passes,
+        "missing": [name for name in names or () if spelled(name) not in spellings],
         "present": sorted(present),
         "holds": seen.holds,
         "other_holds": seen.others,
@@ -408,6 +461,21 @@ class Watch:
         return self.at - self._since[key]
 
 
+def concerning(servers, names, addresses):
+    """The servers that a look is about: those of these names, all that lead to the same hosts or to these addresses, and all that lead nobody knows where."""
+    if names is None:
+        return servers
+    spellings = {spelled(name) for name in names}
+    named = [server for server in servers if spelled(server["server"]) in spellings or server["for_server"] in names]
+    own = {place_of(told) for server in named for told in server["leads_to"]}
+
+    def leads_there(server):
+        places = [place_of(told) for told in server["leads_to"]]
+        return any(is_same_host(place, own) or not isinstance(place, str) and (place in addresses or (place[0], None) in addresses) for place in places)
+
+    return [server for server in servers if server in named or server["unresolved"] or leads_there(server)]
+
+
 def key_of(server):
     return server["context"], server["upstream"], server["server"], server["file"]
 
@@ -418,7 +486,12 @@ def idle_servers(servers):
 
 def is_idle(servers, awaited, twice=None):
     """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
-    return all(server["idle"] if twice is None else key_of(server) in twice for server in servers if awaited is None or server["server"] in awaited)
+    spellings = {spelled(name) for name in awaited or ()}
+    return all(
+        server["idle"] if twice is None else key_of(server) in twice
+        for server in servers
+        if awaited is None or spelled(server["server"]) in spellings or server["for_server"] in awaited
+    )
 
 
 def rights_problem(nginx, servers):
@@ -438,6 +511,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "servers": {"type": "list", "elements": "str"},
+            "addresses": {"type": "list", "elements": "str", "default": []},
             "files": {"type": "list", "elements": "path", "default": []},
             "configuration": {"type": "path"},
             "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},

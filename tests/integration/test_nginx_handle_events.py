@@ -20,12 +20,15 @@ pytestmark = NEEDED
 class NginxSite(Site):
     """The site with nginx in place of its HAProxy."""
 
-    def __init__(self, folder, **more):
+    def __init__(self, folder, literal=False, **more):
         super().__init__(folder)
         (folder / "nginx").mkdir()
         servers = "".join(f"  server 127.0.0.1:{listener.port}; # {name}\n" for name, listener in self.listeners.items())
         self.door = free_port()
-        http = f"upstream www {{\n{servers}}}\nserver {{ listen 127.0.0.1:{self.door}; location / {{ proxy_pass http://www; }} }}"
+        # A page that reaches one host without an upstream.
+        self.literal = f"proxy_pass http://127.0.0.1:{self.listeners['web2'].port}"
+        page = f"location /admin {{ {self.literal}; }}" if literal else ""
+        http = f"upstream www {{\n{servers}}}\nserver {{ listen 127.0.0.1:{self.door}; location / {{ proxy_pass http://www; }} {page} }}"
         self.nginx = Nginx(folder / "nginx", http=http)
         self.found = self.nginx.configuration.read_bytes()
         variables = {"load_balancer_provider": "nginx", "load_balancer_nginx_configuration": str(self.nginx.configuration), **more}
@@ -88,3 +91,18 @@ def test_a_mistake_in_the_configuration_is_told_and_nothing_is_changed(site):
     assert "least_con" in run.output
     assert site.nginx.configuration.read_text() == text
     assert site.simulator.event(event_id)["Approvals"] == []
+
+
+def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
+    site = NginxSite(tmp_path, literal=True)
+    try:
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=600)
+        checked = site.run("handle_events", "--check")
+        assert checked.status != 0
+        assert f"web2: {site.literal} in {site.nginx.configuration}, line " in checked.output
+        run = site.run(handle_events_timeout=10)
+        assert site.is_out("web2"), "it goes out of what it can go out of"
+        assert f"{site.literal} in {site.nginx.configuration}, line " in run.output
+        assert site.simulator.event(event_id)["Approvals"] == []
+    finally:
+        site.close()

@@ -206,6 +206,71 @@ def test_a_list_of_servers_that_several_upstreams_include(tmp_path):
         nginx.stop()
 
 
+@pytest.fixture(name="two_hosts")
+def make_two_hosts(tmp_path):
+    """nginx in front of two hosts, 127.0.0.11 and 127.0.0.12, each with two ports and in several spellings."""
+    web, api = free_port(), free_port()
+    upstreams = {
+        "web": [f"127.0.0.11:{web}", f"127.0.0.12:{web}"],
+        "api": [f"127.0.0.11:{api}", f"127.0.0.12:{api}"],
+        "six": [f"[::ffff:127.0.0.11]:{web}", f"[::ffff:127.0.0.12]:{web}"],
+        "alone": [f"127.0.0.11:{api}"],
+    }
+    text = "".join("upstream %s { %s }\n" % (name, " ".join(f"server {each};" for each in lines)) for name, lines in upstreams.items())
+    literal = f"proxy_pass http://127.0.0.11:{api};"
+    nginx = Nginx(
+        tmp_path / "nginx", http="include up.conf; server { listen 127.0.0.1:%d; location / { %s } }" % (free_port(), literal), files={"up.conf": text}
+    )
+    nginx.up, nginx.web, nginx.api, nginx.literal = tmp_path / "nginx" / "up.conf", web, api, literal
+    nginx.arguments = {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state")}
+    yield nginx
+    nginx.stop()
+
+
+def test_all_lines_that_lead_to_the_same_host_go_and_come_together(two_hosts):
+    nginx, web, api = two_hosts, two_hosts.web, two_hosts.api
+    found = nginx.up.read_text()
+    server = f"127.0.0.11:{web}"
+    out = run_module("nginx_hold", dict(nginx.arguments, server=server, event_ids=["A"]))
+    text = nginx.up.read_text()
+    lines = [f"127.0.0.11:{web}", f"127.0.0.11:{api}", f"[::ffff:127.0.0.11]:{web}", f"127.0.0.11:{api}"]
+    assert [(each["server"], each["for_server"]) for each in out["servers"]] == [(each, server if each.endswith(str(api)) else None) for each in lines]
+    assert text == found.replace(f"127.0.0.11:{web};", f"127.0.0.11:{web} down;").replace(f"127.0.0.11:{api};", f"127.0.0.11:{api} down;").replace(
+        f"[::ffff:127.0.0.11]:{web};", f"[::ffff:127.0.0.11]:{web} down;"
+    )
+    assert (nginx.folder / "error.log").read_text().count("SIGHUP") == 1
+    seen = run_module("nginx_info", dict(nginx.arguments, servers=[server]))
+    assert {(each["upstream"], each["condition"]) for each in seen["servers"] if each["leads_to"][0]["address"] == "127.0.0.11"} == {
+        (upstream, "held") for upstream in ("web", "api", "six", "alone")
+    }
+    assert [(each["text"], each["leads_to"]) for each in seen["passes"]] == [(nginx.literal, [{"address": "127.0.0.11", "port": api}])]
+    assert run_module("nginx_hold", dict(nginx.arguments, server=server, state="absent", event_ids=["A"]))["conflicts"] == []
+    assert nginx.up.read_text() == found
+
+
+def test_where_hosts_share_an_address_the_task_says_what_goes(two_hosts):
+    nginx, web, api = two_hosts, two_hosts.web, two_hosts.api
+    server = f"127.0.0.11:{web}"
+    out = run_module("nginx_hold", dict(nginx.arguments, server=server, addresses=[], event_ids=["A"]), check=True)
+    assert [each["upstream"] for each in out["servers"]] == ["web", "six"]
+    out = run_module("nginx_hold", dict(nginx.arguments, server=server, addresses=[f"127.0.0.12:{api}"], event_ids=["A"]), check=True)
+    assert [each["server"] for each in out["servers"]] == [server, f"127.0.0.12:{api}", f"[::ffff:127.0.0.11]:{web}"]
+
+
+def test_the_last_server_that_answers_stays(bed):
+    """The other one has crashed: its line has no C(down), and nothing accepts its connections."""
+    bed.serve()
+    assert bed.hold(min_in_service=1, check=True)["refused"] == []
+    bed.backends.pop().kill()
+    (two,) = [server for server in bed.info()["servers"] if server["server"] == bed.two and server["upstream"] == "shop"]
+    assert two["silent"] == "port %d of 127.0.0.1: Connection refused" % bed.ports["two"]
+    assert bed.hold(min_in_service=1)["refused"] == [
+        f"{bed.one} stays: 1 of 2 in service in upstream {name} ({two['silent']}), 1 must stay." for name in ("shop", "api")
+    ]
+    assert bed.up.read_bytes() == bed.found
+    assert bed.hold(server=bed.two, min_in_service=1, check=True)["refused"] == [], "what does not answer may go"
+
+
 def test_an_operators_down_is_never_touched(bed):
     bed.up.write_text(bed.up.read_text().replace("max_fails=3;", "max_fails=3 down;"))
     bed.nginx.reload()
@@ -650,6 +715,7 @@ def test_a_hold_in_a_file_that_is_not_named_any_more_comes_back(bed):
 
 
 def test_too_few_others_refuse_the_hold(bed):
+    bed.serve()
     told = bed.hold(min_in_service="2")
     assert told["refused"] == [
         f"{bed.one} stays: 2 of 2 in service in upstream shop, 2 must stay.",

@@ -256,6 +256,7 @@ def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_ove
     if run.check:
         # In check mode each host is asked, even if no event names it or its event has time.
         messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
+        messages.extend(f"{host.name}: {place.stays}" for host in hosts for place in host.places if place.stays)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}")
     for event in listed(observed):

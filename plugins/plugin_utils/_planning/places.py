@@ -68,7 +68,7 @@ class Place:
     held_by: frozenset[str] = frozenset()  # folded ids of the events that hold it
     must_go_out: bool = False  # whether the balancer still has to take it out, whoever holds it
     by_name: bool = True  # whether it has the host's own name; otherwise it only leads to the host's address
-    leads_to: str = ""  # the host's address, if the place does not have the host's name
+    leads_to: str = ""  # the host's address, if the place does not have the host's name: the module that takes the host out must be told
     owner: str | None = None  # the other target whose name it has
     group: Group | None = None  # the servers with which it shares its requests
     member: str = ""  # its name in the group
@@ -77,6 +77,7 @@ class Place:
     returns: str = ""  # phrase: how it comes back into rotation by itself
     conflict: str = ""  # sentence: what somebody else did to it
     note: str = ""  # sentence: other news about it
+    stays: str = ""  # sentence: why nothing can take it out
     # The provider that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it
 

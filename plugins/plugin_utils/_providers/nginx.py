@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import is_same_host, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -29,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place as Target
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
@@ -64,8 +66,7 @@ class Nginx(Provider):
                 helpless = helpless and bool(machine.result.get("fatal"))
                 unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
                 continue
-            files = machine.result.get("files")
-            found = [_place(name, machine, server) for server in machine.result["servers"] if words.is_named(settings, server, files)]
+            found = list(_places(settings, host, hosts, name, machine, addresses))
             places.extend(found)
             mistakes.extend(words.mistakes_in(settings, name, machine.result))
             problem = machine.result.get("configuration_problem")
@@ -79,7 +80,8 @@ class Nginx(Provider):
             machine = machines[key]
             for record in machine.records or ():
                 # Whatever the files are that the settings name now: they may have been others when the hold was put.
-                if record.kind == "nginx_server" and record.subject["server"] == settings["server"]:
+                name = record.for_server or record.subject.get("server", "")
+                if record.kind == "nginx_server" and spelled(name) == spelled(settings["server"]):
                     yield record, machine
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
@@ -87,14 +89,15 @@ class Nginx(Provider):
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
-        for _name, values in settings:
+        for name, values in settings:
             for machine, key in _keys(values):
-                _machine, options = found.setdefault(key, (machine, {"servers": [], "files": []}))
+                _machine, options = found.setdefault(key, (machine, {"servers": [], "files": [], "addresses": []}))
                 if values["configuration"]:
                     options["configuration"] = values["configuration"]
                 if values["server"] not in options["servers"]:
                     options["servers"].append(values["server"])
                 options["files"].extend(path for path in values["files"] if path not in options["files"])
+                options["addresses"].extend(searched(name, key))
         longest = longest_waits(settings, waits)
         for key, (machine, options) in found.items():
             yield look_at_servers(key, machine, "nginx_info", options, longest)
@@ -112,6 +115,8 @@ class Nginx(Provider):
                 "nginx_hold",
                 {
                     "server": settings["server"],
+                    # Which of the host's other addresses are there, and no other host's.
+                    "addresses": (step.get("addresses") or {}).get(machine) or [],
                     "files": settings["files"] or None,
                     "configuration": settings["configuration"],
                     "min_in_service": step.get("min_in_service"),
@@ -127,12 +132,14 @@ class Nginx(Provider):
         return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
 
     def names(self, record: Json) -> tuple[str, str]:
+        # A line that leads to the same host is taken out with it.
         name = record["subject"]["server"]
-        return name, name
+        return name, record.get("for_server") or name
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
-        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']})", "socket": subject["file"]}
+        together = f" (together with {record['for_server']})" if record.get("for_server") else ""
+        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "socket": subject["file"]}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]
@@ -140,37 +147,130 @@ class Nginx(Provider):
         return "nginx_hold", dict(found, **({"configuration": options["configuration"]} if options.get("configuration") else {}))
 
 
-def _place(name: str, machine: MachineObservation, server: Json) -> Place:
+def _places(
+    settings: BalancerSettings,
+    host: Host,
+    hosts: dict[str, Host],
+    name: str,
+    machine: MachineObservation,
+    addresses: Addresses,
+) -> Iterator[Place]:
+    """The host's places on one machine: the lines that have its own address, then all others that lead to it."""
+    result = machine.result
+    files = result.get("files")
+    lines = [server for server in result["servers"] if words.is_in_files(settings, server, files)]
+    named = [server for server in lines if words.is_named(settings, server, files)]
+    own = {target for server in named for target in words.places_of(server)}
+    owners = _owners(host, hosts, machine)
+    led = [json for server in lines if server.get("for_server") == settings["server"] for json in server["leads_to"]]
+
+    def leads_here(line: Json) -> list[Target]:
+        return [target for target in sorted(words.places_of(line), key=str) if _is_here(host, target, own, owners, led, addresses, result)]
+
+    theirs = [server for server in lines if server not in named]
+    mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
+    unresolved = [server for server in theirs if server.get("unresolved") and server["in_service"]]
+    for server in mine:
+        targets = [] if server in named else leads_here(server) or sorted(words.places_of(server), key=str)
+        owner = next((owners[target] for target in sorted(words.places_of(server), key=str) if server not in named and target in owners), None)
+        # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
+        by_name = server in named or any(other not in mine for other in _group(server, result))
+        note = "; ".join(
+            f"nobody knows whether {words.place_name(name, other)} leads to it: {other['unresolved']}" for other in unresolved if server is mine[0]
+        )
+        yield _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
+    for line in result.get("passes") or ():
+        if words.is_in_files(settings, line, files) and leads_here(line):
+            why = words.stays(name, line)
+            yield Place(
+                f"{line['text'].rstrip(';')} ({line['file']}, line {line['line']}) on {name}", name, in_rotation=True, busy=(why,), by_name=False, stays=why
+            )
+
+
+def _owners(host: Host, hosts: dict[str, Host], machine: MachineObservation) -> dict[Target, str]:
+    """Where the lines with the addresses of other targets lead, with the names of these targets."""
+    found = {}
+    for other in hosts.values():
+        mine = (settings for provider, settings in other.balancers if provider.name == Nginx.name)
+        for settings in mine if other is not host else ():
+            if machine.key in dict(_keys(settings)).values():
+                for server in machine.result["servers"]:
+                    if words.is_named(settings, server, machine.result.get("files")):
+                        found.update(dict.fromkeys(words.places_of(server), other.name))
+    return found
+
+
+def _is_here(
+    host: Host,
+    target: Target,
+    own: Collection[Target],
+    owners: Mapping[Target, str],
+    led: Collection[Json],
+    addresses: Addresses,
+    result: Json,
+) -> bool:
+    """Whether a line that leads there leads to the host. C(own): where its own lines lead. C(owners): where those of other targets do."""
+    if target in own:
+        return True
+    if isinstance(target, str):
+        return False
+    known = addresses.owners.get(target[0], ())
+    if (not known or host.name in known) and is_same_host(target, own, owners):
+        return True
+    named = {each[0] for each in own if not isinstance(each, str)}
+    return addresses.leads_to(host, target, led, named, result)
+
+
+def _group(server: Json, result: Json) -> list[Json]:
+    """The lines that share their requests with one of them."""
+    return [other for other in result["servers"] if (other["context"], other["upstream"]) == (server["context"], server["upstream"])]
+
+
+def _place(
+    settings: BalancerSettings,
+    name: str,
+    machine: MachineObservation,
+    server: Json,
+    leads_to: str,
+    owner: str | None,
+    by_name: bool,
+    note: str,
+) -> Place:
     label = words.place_name(name, server)
     condition = CONDITIONS[server["condition"]]
     in_rotation = server["in_service"]
-    is_waited_for = server["server"] in machine.waited_for
+    is_waited_for = settings["server"] in machine.waited_for
     return Place(
         name=label,
         machine=name,
         in_rotation=in_rotation,
         state=words.state_of(server),
-        serves=in_rotation,
+        serves=_serves(server),
         busy=words.still_there(label, server),
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
-        must_go_out=_must_go_out(server, condition),
+        must_go_out=not owner and _must_go_out(server, condition),
+        by_name=by_name,
+        leads_to=leads_to,
+        owner=owner,
         group=Group(
             (machine.key, server["context"], server["upstream"]),
             f"upstream {server['upstream']} on {name}",
-            tuple(
-                dict(other, server=f"{other['file']} {other['server']}")
-                for other in machine.result["servers"]
-                if (other["context"], other["upstream"]) == (server["context"], server["upstream"])
-            ),
+            tuple(dict(other, server=f"{other['file']} {other['server']}", in_service=_serves(other)) for other in _group(server, machine.result)),
         ),
         member=f"{server['file']} {server['server']}",
         # Open-source nginx checks no server: it learns from failed requests.
         checked=False,
         conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
+        note=note,
     )
+
+
+def _serves(server: Json) -> bool:
+    """Whether a server counts as in service: nginx sends it requests, and something accepts its connections."""
+    return server["in_service"] and not server.get("silent")
 
 
 def _must_go_out(server: Json, condition: str) -> bool:

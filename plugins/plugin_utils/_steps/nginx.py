@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import is_same_host, place_of, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
@@ -20,6 +22,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place
 
 IN_ROTATION = "in rotation"
 DOWN = "down"
@@ -35,9 +40,27 @@ def state_of(server: Json) -> str:
 
 
 def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
-    """Whether a line is a host's. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
+    """Whether a line has a host's own address. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
+    return spelled(server["server"]) == spelled(settings["server"]) and is_in_files(settings, server, files)
+
+
+def is_in_files(settings: BalancerSettings, line: Json, files: Mapping[str, str | None] | None) -> bool:
+    """Whether a line is in the files that the settings name, if they name any."""
     wanted = [(files or {}).get(path) or path for path in settings["files"]]
-    return server["server"] == settings["server"] and (not wanted or server["file"] in wanted)
+    return not wanted or line["file"] in wanted
+
+
+def places_of(line: Json) -> set[Place]:
+    """Where a line leads."""
+    return {place_of(told) for told in line.get("leads_to") or ()}  # journals of older releases do not have it
+
+
+def stays(machine: str, line: Json) -> str:
+    """The sentence about a directive that passes requests to a host itself."""
+    return (
+        f"{line['text'].rstrip(';')} in {line['file']}, line {line['line']}, on {machine} sends requests to it without an upstream, and nothing can take"
+        " it out there: put the address into an upstream"
+    )
 
 
 def still_there(place: str, server: Json) -> tuple[str, ...]:
@@ -76,9 +99,9 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
     seen = set()
     for server in named:
         upstream = server["context"], server["upstream"]
-        if server["double"] or upstream in seen:
-            yield f"balancer {machine}: upstream {server['upstream']} has the server {settings['server']!r} more than once: leave one of the lines"
-        seen.add(upstream)
+        if server["double"] or (upstream, server["server"]) in seen:
+            yield f"balancer {machine}: upstream {server['upstream']} has the server {server['server']!r} more than once: leave one of the lines"
+        seen.add((upstream, server["server"]))
 
 
 class Nginx(Balancer):
@@ -103,7 +126,7 @@ class Nginx(Balancer):
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:
             for path in settings["files"] or [None]:
-                yield machine, (machine, settings["configuration"], settings["server"]), path
+                yield machine, (machine, settings["configuration"], spelled(settings["server"])), path
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         hosts = settings["hosts"]
@@ -137,11 +160,18 @@ def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
         return [f"{machine}: {look.get('msg')}"]
     if is_skipped(look):
         return []
-    servers = [server for server in look["servers"] if is_named(settings, server, look.get("files"))]
-    if not servers:
+    files = look.get("files")
+    named = [server for server in look["servers"] if is_named(settings, server, files)]
+    if not named:
         return [has_no_server(settings, machine)]
+    own: Collection[Place] = {place for server in named for place in places_of(server)}
+    led = [server for server in look["servers"] if server not in named and is_in_files(settings, server, files)]
+    # What the role takes out with it: lines that it holds for this host, and others that lead to the same host.
+    servers = named + [server for server in led if server.get("for_server") == settings["server"] or any(is_same_host(at, own) for at in places_of(server))]
+    passes = [line for line in look.get("passes") or () if is_in_files(settings, line, files) and any(is_same_host(at, own) for at in places_of(line))]
     sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
-    # Other lines of the same address are none of this host's settings.
+    sentences += [stays(machine, line) for line in passes]
+    # Other lines are none of this host's.
     if sentences or all(server["idle"] for server in servers):
         return sentences
     return [f"{machine} was busy until just now"]

@@ -13,7 +13,7 @@ import time
 import tracemalloc
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url, split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url, silent_places, split_url
 
 from tests.support.ports import listener
 
@@ -169,3 +169,38 @@ def test_a_password_is_not_shown():
 def test_parts_of_a_url():
     assert split_url("https://[::1]:8443") == ("https", "::1", 8443, "/")
     assert split_url("http://web?x=1") == ("http", "web", None, "/?x=1")
+
+
+def test_many_places_are_asked_side_by_side(tmp_path):
+    """What drops everything costs one time-out, however many there are."""
+    heard = listener("127.0.0.1")
+    path = str(tmp_path / "app.sock")
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(path)
+    local.listen()
+    full = socket.socket()
+    full.bind(("127.0.0.1", 0))
+    full.listen(0)
+    clients = [socket.socket() for _number in range(3)]
+    try:
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        gone = listener("127.0.0.1")
+        refused = gone.getsockname()
+        gone.close()
+        places = [heard.getsockname(), path, str(tmp_path / "none.sock"), refused, full.getsockname(), ("::1", 70000)]
+        began = time.monotonic()
+        found = silent_places([*places, *places], seconds=0.3)
+        assert time.monotonic() - began < 5
+        assert found == {
+            heard.getsockname(): None,
+            path: None,
+            str(tmp_path / "none.sock"): f"{tmp_path}/none.sock: No such file or directory",
+            refused: f"port {refused[1]} of 127.0.0.1: Connection refused",
+            full.getsockname(): f"port {full.getsockname()[1]} of 127.0.0.1: no answer in time",
+            ("::1", 70000): "port 70000 of ::1: Invalid argument",
+        }
+    finally:
+        for each in (heard, local, full, *clients):
+            each.close()

@@ -220,3 +220,43 @@ def test_a_file_that_is_missing_is_told(tmp_path):
 )
 def test_the_options_of_a_running_nginx(command, options):
     assert dict(arguments(command)) == options
+
+
+PASSES = """
+stream { upstream s { server 10.0.0.4:1; } server { proxy_pass 10.0.0.4:5432; } server { proxy_pass s; } server { listen 53 udp; proxy_pass s; } }
+http {
+  map $host $target { default 10.0.0.4:9001; hostnames; *.internal shop; }
+  upstream shop { server 10.0.0.4:80; }
+  server {
+    set $api "10.0.0.4:9002";
+    set $other $host;
+    location /a { proxy_pass http://10.0.0.4/x; }
+    location /b { proxy_pass https://[2001:db8::4]; }
+    location /c { fastcgi_pass unix:/run/app.sock; }
+    location /d { proxy_pass http://unix:/run/app.sock:/path; }
+    location /e { proxy_pass http://$target; }
+    location /f { proxy_pass https://${api}/f; }
+    location /g { grpc_pass grpc://web1.internal:50051; }
+    location /h { proxy_pass http://shop/; }
+    location /i { proxy_pass http://shop:80; }
+    location /j { proxy_pass http://$other; }
+  }
+}
+"""
+
+
+def test_addresses_in_passes_are_found(tmp_path):
+    (tmp_path / "nginx.conf").write_text(PASSES)
+    configuration = Configuration(str(tmp_path / "nginx.conf"))
+    assert [(each.context, each.address) for each in configuration.passes] == [
+        ("stream", "10.0.0.4:5432"),
+        ("http", "10.0.0.4"),
+        ("http", "[2001:db8::4]:443"),
+        ("http", "unix:/run/app.sock"),
+        ("http", "unix:/run/app.sock"),
+        ("http", "10.0.0.4:9001"),
+        ("http", "10.0.0.4:9002"),
+        ("http", "web1.internal:50051"),
+    ]
+    assert configuration.passes[5].text == "proxy_pass http://$target;"
+    assert configuration.has_udp

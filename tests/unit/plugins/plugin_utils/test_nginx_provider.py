@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
@@ -25,20 +26,38 @@ def server(name=ONE, **more):
     line = {"context": "http", "upstream": "shop", "server": name, "file": UP, "line": 2, "text": f"server {name};", "double": False}
     state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
     hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
-    return {**line, **state, **hold, **more}
+    found = {"for_server": None, "unresolved": None, "silent": None, "leads_to": [leads(name)] if name[-1:].isdigit() and ":" in name else []}
+    return {**line, **state, **hold, **found, **more}
 
 
-def out(**more):
-    return server(**{"down": True, "in_service": False, "condition": "held", "held_by": ["E1"], "idle": True, **more})
+def leads(text):
+    address, _colon, port = text.rpartition(":")
+    return {"address": address.strip("[]"), "port": int(port)}
+
+
+class Target:
+    """A host as the provider sees it."""
+
+    ports, network = (), None
+
+    def __init__(self, name="web1", of=None, addresses=None, ports=(), network=None):
+        self.name, self.addresses, self.ports, self.network = name, addresses, ports, network
+        self.balancers = [(NGINX, of or settings())]
+
+
+def out(name=ONE, **more):
+    return server(name, **{"down": True, "in_service": False, "condition": "held", "held_by": ["E1"], "idle": True, **more})
 
 
 def look(*servers, **more):
     return {"reached": True, "servers": list(servers), "files": {}, "present": [ONE, TWO], "configuration": "/etc/nginx/nginx.conf", "holds": [], **more}
 
 
-def traffic(*servers, of=None, **more):
+def traffic(*servers, of=None, target=None, others=(), **more):
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", look(*servers, **more), None)}
-    return NGINX.traffic(of or settings(), None, {}, machines, None)
+    host = target or Target(of=of)
+    hosts = {each.name: each for each in (host, *others)}
+    return NGINX.traffic(of or settings(), host, hosts, machines, addresses_of(hosts.values()))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +120,7 @@ def test_files():
 
 def test_a_look_that_failed_tells_nothing():
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", NGINX.read({"reached": False, "error": "no route"}, {}), None)}
-    assert NGINX.traffic(settings(), None, {}, machines, None).unread == ("balancer lb1: no route",)
+    assert NGINX.traffic(settings(), Target(), {}, machines, addresses_of([])).unread == ("balancer lb1: no route",)
     without_rights = NGINX.read(look(server(), rights_problem="become"), {})
     assert (without_rights["servers"], without_rights["fatal"]) == (None, "become")
 
@@ -109,11 +128,16 @@ def test_a_look_that_failed_tells_nothing():
 def test_looks_and_acts():
     mine, other = settings(nginx_files=[UP]), settings(server=TWO)
     (found,) = NGINX.looks([("web1", mine), ("web2", other)], {"web1": 3.0}, lambda _host, _key: ())
-    assert (found.key, found.machine, found.module, found.options) == ("lb1 nginx", "lb1", "nginx_info", {"servers": [ONE, TWO], "files": [UP]})
+    assert (found.key, found.machine, found.module, found.options) == (
+        "lb1 nginx",
+        "lb1",
+        "nginx_info",
+        {"servers": [ONE, TWO], "files": [UP], "addresses": []},
+    )
     assert (found.wait_for, found.quiet) == ([ONE], 3.0)
     ((machine, module, options),) = NGINX.acts(mine, "out", {"state": "present", "event_ids": ["E1"]}, {"min_in_service": 1})
     assert (machine, module) == ("lb1", "nginx_hold")
-    assert options == {"server": ONE, "files": [UP], "configuration": None, "min_in_service": 1, "state": "present", "event_ids": ["E1"]}
+    assert options == {"server": ONE, "addresses": [], "files": [UP], "configuration": None, "min_in_service": 1, "state": "present", "event_ids": ["E1"]}
     assert NGINX.shows(look(out()), {"servers": [out()]})
     assert not NGINX.shows(look(server()), {"servers": [out()]})
 
@@ -166,6 +190,107 @@ def test_mistakes_in_the_options():
 def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain():
     of_both = {"nginx_configuration": "/etc/nginx/own.conf", "nginx_files": [UP]}
     hosts = [("web1", settings(**of_both)), ("web2", settings(**dict(of_both, server=TWO))), ("web3", settings(**dict(of_both, server=TWO)))]
-    (look,) = NGINX.looks(hosts, {"web2": 2.0, "web3": 5.0}, None)
+    (look,) = NGINX.looks(hosts, {"web2": 2.0, "web3": 5.0}, lambda _host, _key: ())
     assert (look.machine, look.module, look.wait_for, look.quiet) == ("lb1", "nginx_info", [TWO], 5.0)
-    assert look.options == {"configuration": "/etc/nginx/own.conf", "servers": [ONE, TWO], "files": [UP]}
+    assert look.options == {"configuration": "/etc/nginx/own.conf", "servers": [ONE, TWO], "files": [UP], "addresses": []}
+
+
+API = {"upstream": "api"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        server("10.0.0.4:81", **API),
+        server("web1.internal", leads_to=[leads(ONE)], **API),
+        server("10.0.0.4", leads_to=[leads(ONE)], **API),
+        server("10.0.0.4", leads_to=[leads(ONE)]),
+        # It was taken out with it, and its name leads elsewhere by now.
+        server("web1.internal", leads_to=[leads("10.0.0.9:80")], for_server=ONE, **API),
+    ],
+)
+def test_every_line_that_leads_to_the_same_host_is_its_place(other):
+    found = traffic(server(), other, server(TWO), server("10.0.0.5:81", **API))
+    assert [(place.in_rotation, place.must_go_out, place.owner) for place in found.places] == [(True, True, None)] * 2
+    assert found.mistakes == ()
+    step = {"addresses": {"lb1": [place.leads_to for place in found.places if place.leads_to]}}
+    ((_machine, _module, options),) = NGINX.acts(settings(), "out", {}, step)
+    at = other["leads_to"][0]
+    assert options["addresses"] in ([f"{at['address']}:{at['port']}"], [])
+    # Without the addresses, the module still finds what has the same place.
+    assert options["addresses"] or at == leads(ONE)
+
+
+def test_another_address_of_the_same_host_is_its_place_too():
+    host = Target(addresses=["10.0.0.4", "2001:db8::4"])
+    found = traffic(server(), server("[2001:db8::4]:80", **API), target=host, others=[Target("web2", settings(server=TWO), ["10.0.0.5"])])
+    assert [place.leads_to for place in found.places] == ["", "[2001:db8::4]:80"]
+
+
+@pytest.mark.parametrize(
+    ("own", "line"),
+    [
+        # On loopback, and where another host has the address too, only the port tells.
+        ("127.0.0.1:8001", "127.0.0.1:8002"),
+        ("[::1]:8001", "[::1]:8002"),
+        (ONE, "10.0.0.4:8002"),
+        (ONE, "10.0.0.5:80"),
+    ],
+)
+def test_what_leads_elsewhere_is_not(own, line):
+    mine, other = settings(server=own), Target("web2", settings(server="10.0.0.4:8003"))
+    found = traffic(server(own), server(line, **API), server("10.0.0.4:8003", **API), of=mine, others=[other])
+    assert [place.member for place in found.places] == [f"{UP} {own}"]
+
+
+def test_a_line_that_leads_to_two_targets_is_left_to_a_person():
+    both = server("web.internal", leads_to=[leads(ONE), leads(TWO)], **API)
+    found = traffic(server(), server(TWO), both, others=[Target("web2", settings(server=TWO))])
+    assert [(place.leads_to, place.owner, place.must_go_out) for place in found.places] == [("", None, True), (ONE, "web2", False)]
+
+
+def test_a_name_that_does_not_resolve_is_told():
+    unknown = server("app.internal", leads_to=[], unresolved="'app.internal' does not resolve (Name or service not known)", **API)
+    (place,) = traffic(server(), unknown).places
+    assert place.note == "nobody knows whether app.internal in upstream api on lb1 leads to it: 'app.internal' does not resolve (Name or service not known)"
+
+
+def literal(text, *leads_to, path=UP):
+    return {"context": "http", "text": text, "file": path, "line": 7, "leads_to": [leads(each) for each in leads_to]}
+
+
+def test_an_address_in_proxy_pass_stays_in_rotation_and_is_told():
+    admin = literal("proxy_pass http://10.0.0.4:9000;", "10.0.0.4:9000")
+    found = traffic(server(), server(TWO), passes=[admin, literal("proxy_pass http://10.0.0.5:9000;", "10.0.0.5:9000")])
+    _line, place = found.places
+    assert (place.in_rotation, place.must_go_out) == (True, False)
+    assert place.busy == (place.stays,)
+    assert place.stays == (
+        "proxy_pass http://10.0.0.4:9000 in /etc/nginx/up.conf, line 7, on lb1 sends requests to it without an upstream,"
+        " and nothing can take it out there: put the address into an upstream"
+    )
+    of = settings(nginx_files=["/other.conf"])
+    assert len(traffic(server(file="/other.conf"), of=of, passes=[admin]).places) == 1, "the settings limit what is looked at"
+    (busy,) = WORDS.busy(settings(), [dict(look(out(), passes=[admin]), item="lb1")])
+    assert busy == place.stays
+
+
+def test_a_server_that_does_not_answer_does_not_count_for_the_minimum():
+    dead = server(TWO, silent="port 80 of 10.0.0.5: Connection refused")
+    (place,) = traffic(server(), dead).places
+    assert [(other["in_service"]) for other in place.group.servers] == [True, False]
+    assert place.serves
+    (place,) = traffic(dead, of=settings(server=TWO)).places
+    assert (place.serves, place.in_rotation) == (False, True)
+
+
+def test_a_role_alone_waits_for_the_lines_that_go_with_it():
+    held = out("10.0.0.4:81", for_server=ONE, connections=1, **API)
+    assert WORDS.busy(settings(), [dict(look(out(), held, server(TWO)), item="lb1")]) == ["1 connection of nginx to 10.0.0.4:81 in upstream api on lb1"]
+
+
+def test_two_spellings_of_one_address_are_one_server():
+    of = settings(server="10.0.0.4")
+    (place,) = traffic(server(), of=of).places
+    assert (place.by_name, place.leads_to) == (True, "")
+    assert list(WORDS.claims(of)) == list(WORDS.claims(settings()))

@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Where the lines of nginx lead, and whether two of them lead to the same host.
+
+A line has an address in one of many spellings: with or without a port, as a name, in brackets. What counts is where it leads.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import Any, Union
+
+    # An address and a port.
+    Endpoint = tuple[str, int]
+    # Where connections go. A text is the path of a Unix socket.
+    Place = Union[Endpoint, str]
+
+UNIX = "unix:"
+DEFAULT_PORTS = {"http": 80}
+# How long all names together may take to resolve.
+RESOLVE_SECONDS = 3.0
+# Every machine has these addresses, so only the port tells the hosts behind them apart.
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The host and the port of a line's address. The port is empty if there is none."""
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, ""
+    return host.strip("[]"), port
+
+
+def spelled(address: str) -> str:
+    """One spelling for an address that lines may write in several ways. Nobody is asked for it: names stay names."""
+    if address.startswith(UNIX):
+        return address
+    host, port = split_address(address)
+    try:
+        host = parse_address(host)
+    except ConnectionsError:
+        host = host.lower().rstrip(".")
+    return place_text((host, int(port) if port.isdecimal() else DEFAULT_PORTS["http"]))
+
+
+def place_text(place: Place) -> str:
+    if isinstance(place, str):
+        return UNIX + place
+    return ("[%s]:%d" if ":" in place[0] else "%s:%d") % place
+
+
+def place_json(place: Place) -> dict[str, Any]:
+    if isinstance(place, str):
+        return {"address": UNIX + place, "port": None}
+    return {"address": place[0], "port": place[1]}
+
+
+def place_of(told: dict[str, Any]) -> Place:
+    """The place that C(place_json) returned."""
+    address: str = told["address"]
+    return address[len(UNIX) :] if address.startswith(UNIX) else (address, int(told["port"]))
+
+
+def is_same_host(place: Place, own: Collection[Place], others: Collection[Place] = ()) -> bool:
+    """Whether a place is on the host that has the places C(own).
+
+    The same address is the same host, whatever the port. But other hosts may share it: every machine has the loopback addresses, and what leads to
+    C(others) tells that these have an address of C(own), too. Then only the port tells.
+    """
+    if place in own:
+        return True
+    if isinstance(place, str) or place[0] in LOOPBACK:
+        return False
+    address = place[0]
+    return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
+
+
+def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> set[Place]:
+    """Where the address of a line leads: a set of pairs of address and port, or of the path of a Unix socket.
+
+    A name is resolved here. nginx has resolved it when it read its configuration.
+    """
+    if address.startswith(UNIX):
+        return {address[len(UNIX) :]}
+    host, port = split_address(address)
+    try:
+        number = int(port) if port else DEFAULT_PORTS[context]
+        found = getaddrinfo(host, number, type=socket.SOCK_STREAM)
+        return {(parse_address(sockaddr[0].partition("%")[0]), number) for _family, _type, _proto, _name, sockaddr in found}
+    except (KeyError, ValueError, OverflowError):
+        raise ConnectionsError("%r has no port that can be counted" % address) from None
+    except OSError as error:
+        raise ConnectionsError("%r does not resolve (%s)" % (address, error.strerror or error)) from error
+
+
+class Resolver:
+    """Where lines lead. It resolves each name once, all names side by side, and waits for them only so long."""
+
+    def __init__(self, getaddrinfo: Callable[..., Any] = socket.getaddrinfo, seconds: float = RESOLVE_SECONDS) -> None:
+        self._getaddrinfo = getaddrinfo
+        self._seconds = seconds
+        self._known: dict[tuple[str, str], set[Place] | ConnectionsError] = {}
+
+    def learn(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Resolve the addresses of lines: pairs of an address and its context."""
+        unknown = [line for line in dict.fromkeys(lines) if line not in self._known]
+        # These threads do not keep the process: if a name server is silent, nobody waits for it.
+        threads = [threading.Thread(target=self._resolve, args=line, daemon=True) for line in unknown if not self._is_plain(line)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + self._seconds
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for address, context in unknown:
+            self._known.setdefault((address, context), ConnectionsError("%r does not resolve (no answer in time)" % address))
+
+    def _is_plain(self, line: tuple[str, str]) -> bool:
+        """Whether nobody must be asked. Then it is known afterwards."""
+        address = line[0]
+        try:
+            if not address.startswith(UNIX):
+                parse_address(split_address(address)[0])
+        except ConnectionsError:
+            return False
+        self._resolve(*line)
+        return True
+
+    def _resolve(self, address: str, context: str) -> None:
+        try:
+            found: set[Place] | ConnectionsError = leads_to(address, context, self._getaddrinfo)
+        except ConnectionsError as error:
+            found = error
+        self._known[address, context] = found
+
+    def places(self, address: str, context: str) -> set[Place]:
+        """Where a line leads. Raises C(ConnectionsError) if that is not known."""
+        self.learn([(address, context)])
+        found = self._known[address, context]
+        if isinstance(found, ConnectionsError):
+            raise found
+        return found
+
+    def known_places(self, address: str, context: str) -> set[Place]:
+        """The same, and nothing if that is not known."""
+        try:
+            return self.places(address, context)
+        except ConnectionsError:
+            return set()
