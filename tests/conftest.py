@@ -9,6 +9,7 @@ ansible-test runs the tests in tests/unit with surroundings of its own. It reads
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -34,6 +35,14 @@ else:
         MODULE_CODE_CACHE=str(BUILD / "module-code"),
         PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
     )
+
+# Where /tmp is in memory, as in Debian 13, no records of holds may lie there. The folder beside it outlasts a reboot on every system.
+TEMPORARY = "/tmp"
+with contextlib.suppress(OSError):
+    if any(line.split()[1:3] == ["/tmp", "tmpfs"] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()):
+        TEMPORARY = "/var/tmp"
+        os.environ.setdefault("TMPDIR", TEMPORARY)
+        tempfile.tempdir = None
 
 hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
 # The same cases each time, so that what is found by chance is found by those who look for it.
@@ -63,6 +72,6 @@ def tmp_path(request, tmp_path):
     if not getattr(request.module, "OPEN_TO_ALL", False):
         yield tmp_path
         return
-    with tempfile.TemporaryDirectory(prefix="graceful-azure-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="graceful-azure-", dir=TEMPORARY) as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

@@ -25,6 +25,8 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, why_lost
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Union
@@ -166,6 +168,9 @@ class Store:
         Yields whether the folder is locked: a missing folder cannot be locked, and somebody else may make it meanwhile.
         The lock is on the folder itself, so no lock file is left behind.
         """
+        if create:
+            check_folder(self.state_dir)
+            check_lasting(self.state_dir)
         fd = self._open_folder(create and not self.dry)
         if fd is None:
             yield False
@@ -202,6 +207,9 @@ class Store:
         """Write the record to disk. After a crash at any moment, the disk has either the new record or the old one."""
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
+        machine = machine_id()
+        if machine:
+            content["machine"] = machine
         data = to_bytes(content)
         if len(data) > SIZE_LIMIT:
             raise HoldError("The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path)
@@ -330,7 +338,15 @@ def read_record(path: str, missing_ok: bool = False) -> Record | None:
         os.close(fd)
     if len(data) > SIZE_LIMIT:
         raise _damaged(path, "it is larger than %d bytes" % SIZE_LIMIT)
-    return parse_record(data, path)
+    record = parse_record(data, path)
+    theirs, ours = record.get("machine"), machine_id()
+    if theirs and ours and theirs != ours:
+        raise HoldError(
+            "The record %s was made on another machine: on %s, and this one is %s. If machines share the folder, give each one of its own "
+            "(graceful_azure_state_dir). If this is a copy of a disk, delete the record. %s" % (path, theirs, ours, NOTHING_TOUCHED),
+            path,
+        )
+    return record
 
 
 NOTHING_TOUCHED = "Nothing was touched because of it."
@@ -467,7 +483,11 @@ def check_folder(state_dir: str, create: bool = False) -> None:
 
 
 def check_writable(state_dir: str, create: bool = False) -> None:
-    """Raise ``HoldError`` if records could not be written there. Nothing is made or written unless ``create``."""
+    """Raise ``HoldError`` if records could not be written there, or would not stay. Nothing is made or written unless ``create``."""
+    check_folder(state_dir)
+    # What is held already must be released.
+    if not _has_records(state_dir):
+        check_lasting(state_dir)
     check_folder(state_dir, create)
     place = state_dir
     while not os.path.isdir(place):
@@ -484,6 +504,24 @@ def check_writable(state_dir: str, create: bool = False) -> None:
     free = status.f_bfree if os.geteuid() == 0 else status.f_bavail
     if status.f_blocks and not free:
         raise HoldError("The state folder %s lies on a file system that is full." % state_dir, state_dir)
+
+
+def check_lasting(state_dir: str) -> None:
+    """Raise ``HoldError`` if the records would be lost, and whatever outlives them would be held for ever."""
+    why = why_lost(state_dir)
+    if why:
+        raise HoldError(
+            "The state folder %s %s. Then nobody would know what is held here. Name a folder on a disk that stays, such as %s (graceful_azure_state_dir)."
+            % (state_dir, why, DEFAULT_STATE_DIR),
+            state_dir,
+        )
+
+
+def _has_records(state_dir: str) -> bool:
+    try:
+        return any(name.endswith(SUFFIX) for name in os.listdir(state_dir))
+    except OSError:
+        return False
 
 
 def record_name(kind: str, subject: dict[str, Any]) -> str:

@@ -250,6 +250,11 @@ holds:
   type: list
   elements: dict
   sample: []
+state_folder:
+  description: The folder of the records, and an id that two hosts with the same folder share. The id is null if it cannot be told.
+  returned: when the host was reached
+  type: dict
+  sample: {path: /var/lib/graceful_azure, id: 5d41402abc4b2a76}
 journal_missed:
   description: Whether the journal was too busy to take the entry in O(journal). It may be sent again.
   returned: when the journal was too busy
@@ -266,6 +271,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
@@ -317,7 +323,8 @@ class ThisHost:
         return ask_service(self.params["ask"])
 
     def facts(self):
-        return {"time": utc_now(), "addresses": own_addresses(), "network": network_of()}
+        folder = self.params["state_dir"]
+        return {"time": utc_now(), "addresses": own_addresses(), "network": network_of(), "state_folder": {"path": folder, "id": identity_of(folder)}}
 
 
 class Look:

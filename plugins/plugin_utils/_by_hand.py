@@ -225,18 +225,20 @@ def _of_host(name: str, target: Seen, released: bool, gone: bool) -> Json:
         if "fatal" in look or "error" in look
     ]
     known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
-    refused = released and not target.host["reached"] and not gone
-    missed = "read" if "cut_off" in target.host else "reached"
+    refused = ""
+    if released and target.host.get("of_others"):
+        refused = f"{name}: {printable(target.host['fatal'])}. Nothing is released"
+    elif released and not target.host["reached"] and not gone:
+        missed = "read" if "cut_off" in target.host else "reached"
+        refused = (
+            f"{name} cannot be {missed} ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
+            " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
+        )
     return {
         "shown": shown,
         "nothing": known and not shown,
         "unread": unread,
-        "refused": (
-            f"{name} cannot be {missed} ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
-            " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
-            if refused
-            else ""
-        ),
+        "refused": refused,
         "release": "" if refused or not released else "everything" if target.host["reached"] else "servers",
         "give_back": [],
     }

@@ -51,6 +51,22 @@ def _signalled(result: Json) -> bool:
     return "module_stdout" in result and (result.get("rc", 0) >= 128 or result.get("rc", 0) < 0)
 
 
+def of_others(records: Iterable[Json], task_vars: Variables) -> str | None:
+    """A sentence if another host of the inventory has records where this one has its own. A name that the inventory lacks is one that a host had before."""
+    name, known = task_vars["inventory_hostname"], task_vars["hostvars"]
+    paths: dict[str, str] = {}
+    for record in records:
+        for entry in record["events"].values():
+            paths.setdefault((entry.get("details") or {}).get("host") or name, record["path"])
+    others = [other for other in paths if other != name and other in known]
+    if not others:
+        return None
+    return (
+        f"its folder has records of {' and '.join(others)} ({paths[others[0]]}): they are one machine, or share the folder over a network. See that they"
+        f" are released for {' and '.join(others)}, then leave one name out of the inventory, or give each a graceful_azure_state_dir of its own"
+    )
+
+
 class LookAction(ActionBase):
     """Runs a module once and returns its result, or a result that says why there is none."""
 
@@ -131,6 +147,10 @@ class LookAction(ActionBase):
         result = self.look("host_observation", args, task_vars, seconds, (lambda: news.end(name)) if news and wait else None)
         if result.get("ended"):
             return result
+        others = of_others(result.get("holds") or (), task_vars)
+        if others:
+            # They say what was done for another, so they do not count for this host.
+            result.update(holds=None, fatal=others, of_others=True)
         if news and result.get("events") is not None:
             # An empty body tells nothing of the events that the service has shown before.
             shown = {} if result.get("empty_body") else turn.get("shown")

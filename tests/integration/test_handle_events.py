@@ -508,6 +508,29 @@ class TestBadInput:
         assert f"restore_service_after: {tasks}: couldn't resolve module/action 'no_such_collection.at.all'" in output
         assert site.records() == []
 
+    def test_two_hosts_with_one_folder(self, site, tmp_path):
+        """Such as one machine by two names."""
+        folder = {"graceful_azure_state_dir": str(tmp_path / "one")}
+        (tmp_path / "one").mkdir(mode=0o700)
+        (tmp_path / "two").symlink_to(tmp_path / "one")
+        site.write_inventory(web1=folder, web2={"graceful_azure_state_dir": str(tmp_path / "two")})
+        output = self.failing(site, handle_events_timeout=15)
+        assert f"web1 and web2 have the same folder for their records ({tmp_path / 'one'})" in output
+        assert site.records() == [] and os.listdir(tmp_path / "one") == []
+
+    def test_a_folder_that_a_reboot_empties(self, site):
+        """Told by check mode, too."""
+        folder = f"/dev/shm/graceful-azure-{os.getpid()}"
+        site.write_inventory(web1={"graceful_azure_state_dir": folder})
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+        run = site.run("handle_events", "--check")
+        said = f"The state folder {folder} lies in memory (tmpfs on /dev/shm), so a reboot empties it."
+        assert said in run.output and run.status != 0
+        run = site.run(handle_events_timeout=15)
+        assert said in run.output and run.status != 0
+        assert site.admin_states() == {"web1": "ready", "web2": "ready"} and not os.path.exists(folder)
+        assert site.simulator.event(event_id)["Approvals"] == []
+
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_no_such_socket(self, site):

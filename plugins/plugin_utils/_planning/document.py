@@ -182,6 +182,7 @@ class HostObservation:
     resource_name: str | None = None
     addresses: list[str] | None = None
     network: str | None = None
+    state_folder: Json = field(default_factory=dict)  # the path of the folder of its records, and an id that hosts with the same folder share
     connections: list[Json] | None = None
     holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for

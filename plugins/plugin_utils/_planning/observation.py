@@ -62,6 +62,7 @@ def observe(document: Document) -> Observed:
     now = document.now
     memory = read_memory(document.memory, document.settings)
     hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
+    _refuse_shared_folders(hosts)
     addresses = addresses_of(hosts.values(), document.run.partial)
     for host in hosts.values():
         _meet_traffic(host, hosts, document, addresses)
@@ -110,6 +111,21 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
     if not host.was_read:
         host.silent_since = document.now if memory.silent_since is None else memory.silent_since
     return host
+
+
+def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
+    """Two targets with one folder would take each other's records for their own, and one of them for ready because the other is."""
+    sharers: dict[str, list[Host]] = {}
+    for host in hosts.values():
+        if host.observation.state_folder.get("id"):
+            sharers.setdefault(host.observation.state_folder["id"], []).append(host)
+    for host in hosts.values():
+        others = [other.name for other in sharers.get(host.observation.state_folder.get("id"), ()) if other is not host]
+        if others:
+            host.fatal.append(
+                f"{host.name} and {' and '.join(others)} have the same folder for their records ({host.observation.state_folder['path']}): they are one"
+                " machine, or share the folder over a network. Leave all but one out of the target, or give each a graceful_azure_state_dir of its own"
+            )
 
 
 def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:

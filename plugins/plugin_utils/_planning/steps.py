@@ -37,7 +37,7 @@ class Step(NamedTuple):
             "state": self.state,
             "event_ids": self.event_ids,
             # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too.
-            "event_details": {event.event_id: dict(event.details(), **unanswered) for event in self.events},
+            "event_details": {event.event_id: dict(event.details(), host=host.name, **unanswered) for event in self.events},
             "reason": "; ".join(event.label for event in self.events),
             **self.variables,
         }

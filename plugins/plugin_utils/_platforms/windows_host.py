@@ -51,8 +51,17 @@ class Host:
     def facts(self) -> Json:
         seen = self._windows.look(max_age=60.0)
         now = datetime.datetime.fromtimestamp(seen.now + self._windows.age(), datetime.timezone.utc)
-        identity = hashlib.sha256(f"{seen.computer} {seen.boot}".encode()).hexdigest()[:16]
-        return {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "addresses": own_addresses(seen.addresses), "network": identity}
+        folder = {"path": seen.folder.path, "id": _digest(f"{seen.computer} {seen.boot} {seen.folder.path.lower()}")}
+        return {
+            "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "addresses": own_addresses(seen.addresses),
+            "network": _digest(f"{seen.computer} {seen.boot}"),
+            "state_folder": folder,
+        }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ask(windows: Windows, asked: Options, seconds: float) -> str | None:

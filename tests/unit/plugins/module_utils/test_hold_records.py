@@ -42,6 +42,14 @@ def task(name="custom", **more):
     return dict(new_record("task", {"name": name}, {}, {}, {"A": EVENT}, done=False), **more)
 
 
+@pytest.fixture(autouse=True)
+def machine(tmp_path, monkeypatch):
+    """What this machine tells as its id: nothing, unless the test says so."""
+    told = []
+    monkeypatch.setattr(_hold_records, "machine_id", lambda: told[-1] if told else None)
+    return told
+
+
 @pytest.fixture
 def folder(tmp_path):
     return str(tmp_path / "state")
@@ -73,6 +81,23 @@ class TestRecord:
         text = open(path).read()
         assert json.loads(text) == task()
         assert '\n  "phase": "changing",\n' in text and text.endswith("}\n")
+
+    def test_it_names_the_machine_and_another_machine_refuses_it(self, store, machine):
+        machine.append("12" * 16)
+        path = put(store, task())
+        assert store.read("task", SUBJECT)["machine"] == "12" * 16
+        machine.append(None)  # not everybody may read it
+        assert len(list_records(store.state_dir)) == 1
+        machine.append("ab" * 16)
+        with pytest.raises(HoldError, match=f"{path} was made on another machine: on {'12' * 16}, and this one is {'ab' * 16}.*graceful_azure_state_dir"):
+            list_records(store.state_dir)
+        assert put_aside(store.state_dir)[0] == [] and os.path.exists(path)
+
+    def test_one_from_before_records_named_the_machine(self, store, machine):
+        put(store, task())
+        machine.append("ab" * 16)
+        (record,) = list_records(store.state_dir)
+        assert "machine" not in record
 
     def test_folder_and_record_are_for_their_owner_alone(self, store):
         path = put(store, task())
@@ -328,6 +353,28 @@ class TestFolder:
             return check_writable(store.state_dir)
         with pytest.raises(HoldError, match=said):
             check_writable(store.state_dir)
+
+    def test_one_that_a_reboot_empties(self, tmp_path, monkeypatch):
+        """Refused before anything is made, in check mode, too. What is held there already is released."""
+        monkeypatch.setattr(_hold_records, "why_lost", lambda path: "lies in memory, so a reboot empties it")
+        place = tmp_path / "state"
+        for act in (
+            lambda: check_writable(str(place)),
+            lambda: check_writable(str(place), create=True),
+            lambda: put(Store(str(place)), task()),
+            lambda: put(Store(str(place), dry=True), task()),
+        ):
+            with pytest.raises(HoldError, match=r"in memory.*such as /var/lib/graceful_azure \(graceful_azure_state_dir\)"):
+                act()
+        assert not place.exists()
+        place.mkdir(0o700)
+        store = Store(str(place))
+        store.write(task())
+        check_writable(str(place), create=True)
+        with store.locked():
+            store.delete(store.read("task", SUBJECT))
+        with pytest.raises(HoldError, match="in memory"):
+            check_writable(str(place))
 
     def test_without_the_rights(self, tmp_path):
         """As another user, in a process of its own when the test runs as root."""

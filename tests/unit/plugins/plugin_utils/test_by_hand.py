@@ -286,6 +286,12 @@ class TestRelease:
         refused = self.site(web1=(slow, [])).decide(release=True)["hosts"]["web1"]["refused"]
         assert refused.startswith("web1 cannot be read (it answers, and the look did not come to its end within 5 s): nothing is released.")
 
+    def test_records_of_another_host_are_not_released(self):
+        others = {"reached": True, "of_others": True, "fatal": "its folder has records of app1", "holds": None}
+        outcome = self.site(web1=(others, [])).decide(release=True)
+        assert self.released(outcome) == {"web2": "everything"}
+        assert outcome["hosts"]["web1"]["refused"] == "web1: its folder has records of app1. Nothing is released"
+
     def test_servers_of_nobody_and_nothing_else(self):
         outcome = self.site(web2=(SILENT, [])).decide(release=True, servers=["web4"], event_ids=["E4"])
         assert outcome["mistakes"] == [] and self.released(outcome) == {} and outcome["hosts"]["web2"]["refused"] == ""

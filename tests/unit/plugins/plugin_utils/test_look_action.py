@@ -193,3 +193,27 @@ def test_a_windows_host_has_more_time(action, monkeypatch):
     monkeypatch.setattr(_look_action, "run_module", lambda *_what: {"events": []})
     action.look("module", {}, {}, 5.0)
     assert limits == pytest.approx([5.1 + OVERHEAD])
+
+
+class TestRecordsOfOthers:
+    """Two names of one machine, of which each run has one as its target."""
+
+    VARS = {"inventory_hostname": "jobs1", "hostvars": {"jobs1": {}, "app1": {}}}
+
+    def record(self, **details):
+        return {"kind": "service", "events": {"A": {"since": "", "reason": "", "details": details}}, "path": "/state/service-x.json"}
+
+    def look(self, action, *records):
+        action._execute_module = lambda **_args: {"events": [], "holds": list(records)}
+        return action.look_at_host({}, dict(TASK_VARS, **self.VARS))
+
+    def test_they_do_not_count_and_a_person_must_see_to_it(self, action):
+        result = self.look(action, self.record(host="jobs1"), self.record(host="app1"))
+        assert result["holds"] is None and result["of_others"] and result["fatal"].startswith("its folder has records of app1 (/state/service-x.json)")
+        assert "graceful_azure_state_dir of its own" in result["fatal"]
+
+    # Older records have no name, and a host may have had another name before.
+    @pytest.mark.parametrize("details", [{}, {"host": "jobs1"}, {"host": "jobs-before"}])
+    def test_its_own_count(self, action, details):
+        result = self.look(action, self.record(**details))
+        assert "fatal" not in result and result["holds"]

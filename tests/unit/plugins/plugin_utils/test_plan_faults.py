@@ -115,3 +115,29 @@ def test_an_event_that_is_over_between_the_look_and_the_approval():
     outcome = model.finish()
     assert model.posted == [] and not outcome["failed_run"]
     assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+
+class TestOneFolderForTwoHosts:
+    """Their records would count for each other, and one would be approved because the other is ready."""
+
+    def refused(self, model, **ids):
+        """The outcome of one pass in which the folders have these ids."""
+        model.announce("e1", "web1", "web2")
+        seen = model.observe_host
+        model.observe_host = lambda name: dict(seen(name), state_folder={"path": "/var/lib/graceful_azure", "id": ids[name]})
+        return model.go()
+
+    def test_neither_takes_a_step(self):
+        model = Model(hosts=3)
+        outcome = self.refused(model, web1="a", web2="a", web3="c")
+        assert model.steps == [] and model.posted == []
+        for name, other in (("web1", "web2"), ("web2", "web1")):
+            said = f"{name} and {other} have the same folder for their records (/var/lib/graceful_azure)"
+            assert [message for message in outcome["messages"] if said in message and "graceful_azure_state_dir of its own" in message]
+        assert not [message for message in outcome["messages"] if "web3" in message]
+        assert model.finish()["failed_run"] and model.steps == []
+
+    def test_folders_of_which_nobody_knows_are_not_the_same(self):
+        model = Model()
+        self.refused(model, web1=None, web2=None)
+        assert model.steps != []
