@@ -289,9 +289,9 @@ def test_mistakes(guest, services, said):
 
 def test_without_the_rights(guest):
     before = guest.states()
-    result = guest.hold(["shop"], state_dir="/tmp/records", user=65534)
+    result = guest.hold(["shop"], state_dir="/var/tmp/records", user=65534)
     assert result["failed"] and "lacks the rights: give them to the task (become)" in result["msg"], result
-    assert guest.states() == before and guest.shell("ls -A /tmp/records") == ""
+    assert guest.states() == before and guest.shell("ls -A /var/tmp/records") == ""
 
 
 @pytest.mark.long
