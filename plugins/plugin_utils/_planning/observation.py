@@ -119,12 +119,12 @@ def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
     for host in hosts.values():
         if host.observation.state_folder.get("id"):
             sharers.setdefault(host.observation.state_folder["id"], []).append(host)
-    for host in hosts.values():
-        others = [other.name for other in sharers.get(host.observation.state_folder.get("id"), ()) if other is not host]
-        if others:
+    for sharing in sharers.values():
+        for host in sharing if len(sharing) > 1 else ():
+            others = " and ".join(other.name for other in sharing if other is not host)
             host.fatal.append(
-                f"{host.name} and {' and '.join(others)} have the same folder for their records ({host.observation.state_folder['path']}): they are one"
-                " machine, or share the folder over a network. Leave all but one out of the target, or give each a graceful_azure_state_dir of its own"
+                f"{host.name} and {others} have the same folder for their records ({host.observation.state_folder['path']}): they are one machine, or share"
+                " the folder over a network. Leave all but one out of the target, or give each a graceful_azure_state_dir of its own"
             )
 
 
