@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, Driver, DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Seen(NamedTuple):
     state: dict[str, Any]
 
 
-class MemberError(Exception):
+class MemberError(DriverError):
     """The cluster cannot be asked, or refuses; the text is a full sentence that names the program or the URL."""
 
 
@@ -305,7 +305,7 @@ def condition_of(record: Record | None, seen: Seen, boot_id: str, survives_reboo
     held                 is out and drained, as we left it
     returning            what is ours is to be removed
     rebooted             may serve again because the host was booted anew, or the program that had kept what we set
-    changed_meanwhile    what we set is gone: somebody else acted
+    changed_meanwhile    what we set is gone: somebody else acted. It is taken out once more, and a second time only a person decides
     """
     if record is None:
         return TAKEN_OUT if seen.foreign else NONE
@@ -365,7 +365,7 @@ class Members(Driver[Seen]):
             "state": hold.seen.state,
             "found": hold.shown["found"] if hold.shown else None,
             "held_by": holders(hold.record),
-            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+            "condition": CHANGED_MEANWHILE if hold.conflict and not hold.acted else self.condition(hold.record, hold.seen),
         }
 
     def untouched(self, hold: Hold[Seen]) -> bool:
@@ -382,8 +382,12 @@ class Members(Driver[Seen]):
             hold.waiting_for = seen.left
             yield None
             return
-        if record is not None and self.condition(record, seen) == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(seen))
+        was_changed = record is not None and self.condition(record, seen) == CHANGED_MEANWHILE
+        if record is not None and was_changed and (seen.foreign or record.get(AGAIN)):
+            # It is out, by somebody else, or it was taken out twice and somebody wants it in.
+            if seen.foreign:
+                hold.tell(self._conflict(seen))
+            hold.waiting_for = seen.left if seen.foreign else self._stays_in(seen)
             yield dict(record, events=events)
             return
         failed = record.get("failed_attempt") if record is not None else None
@@ -410,6 +414,9 @@ class Members(Driver[Seen]):
             record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
         if attempt is not None:
             record.pop("failed_attempt", None)
+        if was_changed:
+            record[AGAIN] = True
+            hold.tell(self._told_again(seen))
         yield record
         if is_due:
             failure = None
@@ -449,9 +456,12 @@ class Members(Driver[Seen]):
         record, seen = hold.record, hold.seen
         if record is None:
             raise AssertionError("the engine gives back nothing else")
-        if self.condition(record, seen) == CHANGED_MEANWHILE:
+        was_changed = self.condition(record, seen) == CHANGED_MEANWHILE
+        if was_changed:
             hold.tell(self._conflict(seen))
-        elif seen.ours and not self._member.undoes_itself:
+        elif record.get(AGAIN):
+            hold.tell(self._told_again(seen))
+        if seen.ours and not self._member.undoes_itself:
             yield dict(record, phase=RESTORING)
             self._member.back(seen, record["found"])
             hold.acted = True
@@ -460,6 +470,18 @@ class Members(Driver[Seen]):
                 hold.waiting_for = "%s does not show yet that %s may serve again" % (self._member.title, hold.seen.member)
                 return
         yield None
+
+    def still_on(self) -> list[str]:
+        """Why the member is not out and drained although it is to be, in sentences. Nothing is changed."""
+        ((_name, seen, record),) = self.look()
+        if (seen.ours or seen.foreign) and seen.left is None:
+            return []
+        condition = self.condition(record, seen)
+        if condition == CHANGED_MEANWHILE and record is not None and not seen.foreign:
+            return [self._stays_in(seen) if record.get(AGAIN) else "%s is in again, although it was taken out for the event" % seen.member]
+        if condition == REBOOTED:
+            return ["%s is in again since it was booted or restarted" % seen.member]
+        return [seen.left or "%s is not out" % seen.member]
 
     def stuck(self) -> Exception:
         return MemberError("%s does not do what it is told." % self._member.title)
@@ -470,6 +492,12 @@ class Members(Driver[Seen]):
 
     def _subject(self, seen: Seen) -> dict[str, Any]:
         return {"type": self._type, "name": self._name, "member": seen.member}
+
+    def _stays_in(self, seen: Seen) -> str:
+        return "%s was taken out twice for the event and is in again: end what puts it back, or take it out of the drain steps" % seen.member
+
+    def _told_again(self, seen: Seen) -> str:
+        return "%s: somebody else put %s back while it was held, and it was taken out once more." % (self._member.title, seen.member)
 
     def _conflict(self, seen: Seen) -> str:
         return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)

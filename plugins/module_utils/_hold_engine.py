@@ -45,12 +45,20 @@ if TYPE_CHECKING:
         def records(self, kind: str | None = None) -> list[Record]: ...
 
 
+
+class DriverError(Exception):
+    """What is held cannot be asked, or does not do what it is told; the text is a full sentence."""
+
+
 # What a look of a driver tells of one of its things. Where things may cease to exist, None is one of the values.
 State = TypeVar("State")
 
 # Conditions of a thing that every driver may tell, besides HELD.
 NONE = "none"
 CHANGED_MEANWHILE = "changed_meanwhile"
+
+# The field of a record that says that somebody else put the thing back in this boot, and that it was taken out once more.
+AGAIN = "again"
 
 # How often a thing is changed and looked at again before the engine gives up.
 ROUNDS = 5

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, StoppedInOrder
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         def start(self, __thing: Thing) -> None: ...
 
 
-class IisError(Exception):
+class IisError(DriverError):
     """IIS cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
@@ -149,13 +149,13 @@ class Things(StoppedInOrder[Thing, ThingKey]):
                 self._wait_for(hold)
             yield None
             return
-        elif record["phase"] == RESTORING or condition == REBOOTED and len(events) > len(record["events"]):
-            # It came up with the host although earlier events held it. A new event needs it to be down.
+        elif record["phase"] == RESTORING:
             record = dict(record, phase=CHANGING, boot_id=self._boot_id, events=events)
         else:
-            if condition == CHANGED_MEANWHILE:
+            again = self._down_again(hold, record)
+            if again is None and condition == CHANGED_MEANWHILE:
                 self._tell_conflict(hold)
-            record = dict(record, events=events)
+            record = dict(again or record, events=events)
         yield record
         condition = self.condition(record, thing)
         if condition == STOPPING:
@@ -172,6 +172,8 @@ class Things(StoppedInOrder[Thing, ThingKey]):
         if record is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, thing)
+        if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
+            hold.tell(self._told_again(hold))
         if condition == CHANGED_MEANWHILE:
             self._tell_conflict(hold)
         elif thing.state == MISSING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver, State
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, Driver, State
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         self._monotonic = monotonic
         self._sleep = sleep
         self._boot_id: str | None = None
+        # Whether it is an error that there is no such thing.
+        self._insists = True
         # The keys of the things of all steps so far.
         self._known: list[Key] = []
 
@@ -109,7 +111,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         held               is down, as we left it
         starting           is to be started again, or on its way up
         rebooted           runs again because the host was booted anew
-        changed_meanwhile  runs again in the same boot: somebody else acted
+        changed_meanwhile  runs again in the same boot: somebody else acted. It is stopped once more, and a second time only a person decides
         """
         if record is None:
             return NOT_RUNNING if self.is_down(seen) else NONE if self.is_up(seen) else STOPPING
@@ -127,12 +129,47 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             self.shown(hold.seen),
             found=hold.shown["found"] if hold.shown else None,
             held_by=holders(hold.record),
-            condition=CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+            # A thing that somebody else changed, and that was brought to where it belongs, is there.
+            condition=CHANGED_MEANWHILE if hold.conflict and not hold.acted else self.condition(hold.record, hold.seen),
         )
 
     def untouched(self, hold: Hold[State]) -> bool:
         # If the start is refused, the record stays, because the thing must still be started.
         return self._request.present and self.is_up(hold.seen)
+
+    def still_on(self) -> list[str]:
+        """What is not down although it is to be, in sentences. Nothing is changed."""
+        # What is not there any more is as good as down.
+        self._insists = False
+        return [self._why_on(record, seen) for _name, seen, record in self.look() if not self.is_down(seen)]
+
+    def _why_on(self, record: Record | None, seen: State) -> str:
+        said = "%s is %s" % (self.label(seen), self.state(seen))
+        condition = self.condition(record, seen)
+        if condition == REBOOTED:
+            return said + " since the host was booted anew"
+        if record is None or condition != CHANGED_MEANWHILE:
+            return said
+        return self._stays_on(seen) if record.get(AGAIN) else said + " again, although it was stopped for the event"
+
+    def _stays_on(self, seen: State) -> str:
+        return "%s was stopped twice for the event and is %s again: end what starts it, or take it out of the drain steps" % (
+            self.label(seen),
+            self.state(seen),
+        )
+
+    def _down_again(self, hold: Hold[State], record: Record) -> Record | None:
+        """The record of what runs again and is to be stopped once more; None if that was done before, so that a person must decide."""
+        condition = self.condition(record, hold.seen)
+        if condition == REBOOTED:
+            return {key: value for key, value in dict(record, phase=CHANGING, boot_id=self._boot_id).items() if key != AGAIN}
+        if condition == CHANGED_MEANWHILE and not record.get(AGAIN):
+            hold.tell(self._told_again(hold))
+            return dict(record, phase=CHANGING, **{AGAIN: True})
+        return None
+
+    def _told_again(self, hold: Hold[State]) -> str:
+        return "%s was started by somebody else while it was held, and was stopped once more." % self.label(hold.seen)
 
     def _show(self) -> list[State]:
         records = sorted(self._store.records(self.kind), key=lambda record: record["order"])
@@ -141,7 +178,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         for seen in found:
             error = self.missing(seen)
             # What has no record needs nothing when it is released.
-            if error and self._request.present and self.key(seen) not in self._known:
+            if error and self._request.present and self._insists and self.key(seen) not in self._known:
                 raise error
         return found
 
@@ -165,6 +202,9 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         hold.waiting_for = "%s is %s" % (self.label(hold.seen), self.state(hold.seen))
 
     def _tell_conflict(self, hold: Hold[State]) -> None:
+        if self._request.present:
+            hold.waiting_for = self._stays_on(hold.seen)
+            return
         hold.tell(
             "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (self.label(hold.seen), self.state(hold.seen))
         )

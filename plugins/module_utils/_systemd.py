@@ -15,7 +15,7 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         def comes_back(self, name: str) -> bool: ...
 
 
-class SystemdError(Exception):
+class SystemdError(DriverError):
     """systemd cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
@@ -296,6 +296,8 @@ class Services(StoppedInOrder[Unit, str]):
                 hold.acted = True
             self._wait_for(hold)
             return
+        if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
+            hold.tell(self._told_again(hold))
         if condition == CHANGED_MEANWHILE:
             self._tell_conflict(hold)
         elif unit.load_state in UNSTARTABLE and not is_up(unit):
@@ -384,12 +386,10 @@ class Services(StoppedInOrder[Unit, str]):
                 # It ran to its end. There is nothing to stop, and it must not run once more.
                 return None
             return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, started=False)
-        if condition == REBOOTED and len(events) > len(record["events"]):
-            # It came up with the host although earlier events held it. This event is new and needs the service to be down.
-            return dict(record, events=events, phase=CHANGING, boot_id=self._boot_id)
-        if condition == CHANGED_MEANWHILE:
+        again = self._down_again(hold, record)
+        if again is None and condition == CHANGED_MEANWHILE:
             self._tell_conflict(hold)
-        return dict(record, events=events)
+        return dict(again or record, events=events)
 
     def _refusing(self, unit: Unit) -> Unit | None:
         """The units that this unit triggers and that are not down yet. While they run, systemd refuses to start this unit."""

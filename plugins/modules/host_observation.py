@@ -120,6 +120,14 @@ options:
           - Whether to ask only if one of O(expected) is gone. The host may go back then.
         type: bool
         default: false
+  steps:
+    description:
+      - Drain steps that were taken out of duty. At its end the look also tells which of them are on again.
+      - Each has a C(type) and C(names). The type C(iis) has C(sites) and C(pools), the type C(tasks) has C(record) and C(file), and a member of a cluster
+        has C(options).
+    type: list
+    elements: dict
+    default: []
   journal:
     description:
       - Fields of an entry that is written to the journal of systemd on the host before the look, with C(graceful-azure) as its C(SYSLOG_IDENTIFIER).
@@ -235,6 +243,17 @@ unanswered:
   returned: when it was asked
   type: str
   sample: "http://localhost:8080/health: status 404"
+boot_id:
+  description: Which boot of the host this is. Empty if the host does not tell it.
+  returned: when the host was reached
+  type: str
+  sample: 4d7f1f26-3b0b-4b8e-9d0c-3a0f2f0c5b11
+still_on:
+  description: What is not out of duty of the O(steps), or cannot be looked at, in sentences.
+  returned: when O(steps) were looked at
+  type: list
+  elements: str
+  sample: ["worker.service is active again, although it was stopped for the event"]
 connections:
   description: Connections by local port and peer. Null if they could not be counted.
   returned: when the host was reached
@@ -270,6 +289,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._boot import read_boot_id
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
@@ -277,6 +297,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     DEFAULT_STATE_DIR,
     OF_BALANCERS,
     HoldError,
+    Store,
     check_writable,
     list_records,
     utc_now,
@@ -303,9 +324,10 @@ class ThisHost:
     read_seconds = READ_SECONDS
     look_seconds = LOOK_SECONDS
 
-    def __init__(self, params, create):
+    def __init__(self, params, create, run_command=None):
         self.params = params
         self.create = create
+        self.run_command = run_command
 
     def records(self):
         """Every record, also those of other kinds of machines. Raises HoldError, also if no record could be written."""
@@ -322,9 +344,24 @@ class ThisHost:
         """None if what the option ask names answers, otherwise why not."""
         return ask_service(self.params["ask"])
 
+    def still_on(self):
+        """What is not out of duty of the drain steps, in sentences."""
+        # Most looks need none of it, and each look starts Python anew.
+        from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
+        from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+
+        store = Store(self.params["state_dir"], dry=True)
+        return StepLooks(store, read_boot_id(), Systemd(self.run_command)).still_on(self.params["steps"])
+
     def facts(self):
         folder = self.params["state_dir"]
-        return {"time": utc_now(), "addresses": own_addresses(), "network": network_of(), "state_folder": {"path": folder, "id": identity_of(folder)}}
+        return {
+            "time": utc_now(),
+            "addresses": own_addresses(),
+            "network": network_of(),
+            "state_folder": {"path": folder, "id": identity_of(folder)},
+            "boot_id": read_boot_id(),
+        }
 
 
 class Look:
@@ -372,6 +409,8 @@ class Look:
                 self._see_records()
             if self._is_to_ask():
                 seen["unanswered"] = self.host.ask()
+            if self.params["steps"]:
+                seen["still_on"] = self.host.still_on()
             seen["age"] = self.monotonic() - self.read_at
         seen.update(self.host.facts(), fingerprint=self._fingerprint())
         return seen
@@ -483,6 +522,7 @@ def argument_spec():
         at_least={"type": "float", "default": 0},
         ignored_peers={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
+        steps={"type": "list", "elements": "dict", "default": []},
         journal={"type": "dict", "default": {}},
         ask={
             "type": "dict",
@@ -505,7 +545,10 @@ def main():
     missed = {}
     if module.params["journal"] and not module.check_mode and not _journald.write(module.params["journal"]):
         missed = {"journal_missed": True}
-    module.exit_json(changed=False, **Look(module.params, create=not module.check_mode, still_wanted=end_unless_read).run(), **missed)
+    create = not module.check_mode
+    host = ThisHost(module.params, create, module.run_command)
+    look = Look(module.params, create, still_wanted=end_unless_read, host=host)
+    module.exit_json(changed=False, **look.run(), **missed)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,12 @@ options:
       - Without this option, O(state=present) records that the tasks are not done yet. O(state=absent) releases the events, and the change stays in
         place for the events that remain.
     type: bool
+  this_boot:
+    description:
+      - Whether what the tasks have done ends with the boot of the host. Then the record counts as not done after a reboot, and the tasks are to run again.
+        It is for changes of the host itself.
+    type: bool
+    default: false
   journal:
     description:
       - Internal to the playbooks of this collection. Fields of an entry that is written to the journal of systemd on the host after that, with
@@ -119,6 +125,7 @@ journal_missed:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _journald
+from ansible_collections.graceful.azure.plugins.module_utils._boot import read_boot_id
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
@@ -138,7 +145,9 @@ KIND = "task"
 class Tasks(Driver):
     """The driver for the user's own tasks. They change things themselves, so there is only the record."""
 
-    def __init__(self, store, request, names, done):
+    def __init__(self, store, request, names, done, boot_id=None):
+        """``boot_id``: this boot, if what is done ends with it."""
+        self._boot_id = boot_id
         self._store = store
         self._request = request
         self._names = names
@@ -152,8 +161,12 @@ class Tasks(Driver):
 
     def put(self, hold, events):
         record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
+        if record["done"] and self._boot_id is not None and record.get("boot_id") != self._boot_id:
+            record = dict(record, done=False)
         if self._done and not record["done"]:
             record = dict(record, done=True, done_since=self._request.now)
+            if self._boot_id is not None:
+                record["boot_id"] = self._boot_id
         elif self._done is False and not set(events) <= set(record["events"]):
             record = dict(record, done=False)
         yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
@@ -168,20 +181,21 @@ class Tasks(Driver):
 
 
 def argument_spec():
-    own = {"name": {"type": "list", "elements": "str", "required": True}, "done": {"type": "bool"}, "journal": {"type": "dict", "default": {}}}
+    own = {"name": {"type": "list", "elements": "str", "required": True}, "done": {"type": "bool"}, "this_boot": {"type": "bool", "default": False}, "journal": {"type": "dict", "default": {}}}
     return dict(hold_argument_spec(), **own)
 
 
 REQUIRED_IF = [("state", "present", ("event_ids",))]
 
 
-def run(params, check_mode, store=None):
+def run(params, check_mode, store=None, boot_id=read_boot_id):
+    """``store`` and ``boot_id`` are those of another machine, if it is not about this one."""
     request = Request.from_params(params)
     names = list(dict.fromkeys(params["name"]))
     if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
     store = store or Store(params["state_dir"], dry=check_mode)
-    engine = Engine(Tasks(store, request, names, params["done"]), store, request)
+    engine = Engine(Tasks(store, request, names, params["done"], boot_id() if params["this_boot"] else None), store, request)
     engine.run()
     before = [hold.first for hold in engine.current]
     after = [hold.record for hold in engine.current]

@@ -40,6 +40,8 @@ INTERVAL = 1.0
 """The shortest time in seconds between two reads of one metadata service. Azure advises it for polling."""
 ANSWER = 4.0
 """Seconds that the host's own service may take to answer, if it is asked."""
+STEP = 10.0
+"""Seconds that the look at a drain step may take. A cluster that cannot be reached takes so long."""
 SOCKET = 5.0
 """Seconds that HAProxy may take to answer, including the search for its command line."""
 UNREACHED = "unreached"
@@ -144,6 +146,7 @@ class LookAction(ActionBase):
         timeout, wait, name = float(args.get("timeout", 5)), float(args.get("wait", 0)), args.get("resource_name")
         # The module reads the metadata service once more after the wait, and again if an expected event is gone.
         seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
+        seconds += STEP * len(args.get("steps") or ())
         result = self.look("host_observation", args, task_vars, seconds, (lambda: news.end(name)) if news and wait else None)
         if result.get("ended"):
             return result

@@ -63,6 +63,9 @@ class Model:
                 "fatal": None,
                 "connections": [],
                 "tasks": {},
+                "boot": "boot 1",
+                "boots": {},  # per record: the boot in which it was written
+                "on": [],  # what of its drain steps is on although it was taken out
                 "own_balancer": "ready",
                 "slow_way_out": False,
             }
@@ -134,6 +137,12 @@ class Model:
         self.incarnation += 1
         self.events[event_id].update(event_status="Started", not_before_at=None)
 
+    def boots(self, name):
+        """The host is booted anew, and what was stopped there comes up with it."""
+        host = self.hosts[name]
+        host["boot"] = "boot %d" % (int(host["boot"].split()[1]) + 1)
+        host["on"] = ["web.service is active since the host was booted anew"]
+
     def over(self, event_id):
         self.incarnation += 1
         del self.events[event_id]
@@ -173,11 +182,11 @@ class Model:
         host = self.hosts[name]
         done = task != "load_balancer_custom" or host["own_balancer"] == "out"
         if task == "services":
-            return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry}
+            return {"kind": "service", "subject": {"unit": "web.service"}, "found": {}, "left": {}, "events": entry, "boot_id": host["boots"].get(task)}
         if task.startswith("cluster "):
             _kind, type_name, step_name = task.split()
             return {"kind": "cluster", "subject": {"type": type_name, "name": step_name, "member": name}, "found": {}, "left": {}, "events": entry}
-        record = {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry}
+        record = {"kind": "task", "subject": {"name": task}, "found": None, "left": None, "done": done, "events": entry, "boot_id": host["boots"].get(task)}
         if task == "load_balancer_custom" and done:
             record["done_since"] = host["out_since"]
         return record
@@ -210,6 +219,9 @@ class Model:
         expected = turn["options"]["expected"] if turn else []
         if not set(expected) <= {event["event_id"] for event in seen["events"]}:
             seen["steady"] = 1.0  # the look reads once more
+        seen["boot_id"] = host["boot"]
+        if turn and turn["options"].get("steps"):
+            seen["still_on"] = list(host["on"])
         if host["empty_body"]:
             seen.update(events=[], empty_body=True, document_incarnation=0)
         if host["service_silent"]:
@@ -442,6 +454,7 @@ class Model:
         for one in steps:
             self._put(name, self._name_of_record(one), step)
         self._put(name, "drained", step)
+        self.hosts[name].update(on=[], boots=dict.fromkeys(self.hosts[name]["tasks"], self.hosts[name]["boot"]))
         self.results[name]["drain_host"] = {"done": True, "reason": "drained"}
 
     def _approve_event(self, name, step):

@@ -53,5 +53,8 @@ class Cluster(Kind):
             args["options"] = step["options"]
         return args
 
+    def look(self, group: StepGroup) -> Options:
+        return dict(super().look(group), options=group["steps"][0]["options"])
+
     def _own(self, options: Options) -> Options:
         return {key: options[key] for key in self._member.options if options.get(key) is not None}

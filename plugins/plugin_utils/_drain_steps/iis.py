@@ -31,6 +31,9 @@ class Iis(Kind):
             if value is not None and not (isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)):
                 yield key, f"{value!r} is not a list of names"
 
+    def look(self, group: StepGroup) -> Options:
+        return dict(super().look(group), **{key: [name for step in group["steps"] for name in step[key]] for key in self.options})
+
     def acts(self, group: StepGroup, hold: Options) -> Options:
         # Without names it is about all that is held.
         named = group["steps"] if group["names"] else ()

@@ -53,6 +53,10 @@ class Kind:
         """What is wrong with the options: pairs of an option (or an empty text) and a sentence. C(file_problem): what is wrong with a task file, or None."""
         return ()
 
+    def look(self, group: StepGroup) -> Options:
+        """What a look at a host needs to tell whether it is out of duty, see C(module_utils/_step_looks.py)."""
+        return {"type": self.name, "names": group["names"]}
+
     def acts(self, group: StepGroup, hold: Options) -> Options | None:
         """The options of its module; None if a role has to do it. C(hold): its options that say what is held or released."""
         raise NotImplementedError

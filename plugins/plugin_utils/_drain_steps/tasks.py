@@ -37,5 +37,9 @@ class Tasks(Kind):
             if problem:
                 yield way, problem
 
+    def look(self, group: StepGroup) -> Options:
+        (step,) = group["steps"]
+        return dict(super().look(group), record=step["record"], file=step["out"])
+
     def acts(self, group: StepGroup, hold: Options) -> None:
         return None

@@ -124,7 +124,7 @@ def _drain_host(step: StepJson, host: Host, run: Run) -> Acts | None:
     if acts is None:
         return None
     if step["idle"]:
-        return [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, **_hold(step))])]
+        return [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, this_boot=True, **_hold(step))])]
     return [(None, [act for group, act in zip(groups, acts) if not group["idle"]])]
 
 

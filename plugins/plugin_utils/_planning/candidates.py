@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     LOOKS,
     Drain,
+    had_impact,
     is_deleted,
     is_done_with,
     is_given_back,
@@ -70,7 +71,9 @@ class Decided:
         """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]
         in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
-        return in_hand and not (self.step(host) or drain.busy or host.fatal) and drain.idle_looks < LOOKS
+        is_drained = any(event.key in host.drained and not event.started for event in host.events)
+        is_unseen = is_drained and bool(host.settings.drain_host.out) and host.observation.still_on is None
+        return in_hand and not (self.step(host) or drain.busy or host.fatal) and (is_unseen or drain.idle_looks < LOOKS)
 
 
 def decide(observed: Observed) -> Decided:
@@ -227,9 +230,10 @@ def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str
     for name, events in preparing.items():
         host = observed.hosts[name]
         due, drain = host.settings.drain_host.out, drains[name]
-        # After the impact, services and members of clusters stay as the impact left them: see "After a reboot" in docs/drain-steps.md.
-        is_hit = any(event.started and event.was_ready for event in host.events)
-        if host.observation.holds is None or is_hit or {event.key for event in events} <= host.drained:
+        # After the impact, services and members of clusters stay as the impact left them.
+        is_hit = any(had_impact(host, event) for event in host.events)
+        is_drained = {event.key for event in events} <= host.drained
+        if host.observation.holds is None or is_hit or is_drained and not host.observation.still_on:
             continue
         is_idle = drain.idle_looks >= LOOKS
         if due and (is_idle or not due[0]["idle"]):

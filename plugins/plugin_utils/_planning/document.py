@@ -144,6 +144,7 @@ class Record:
     events: dict[str, Entry]  # per event id
     done: bool = False
     done_since: str | None = None
+    boot_id: str | None = None  # the boot of the machine in which it was taken out or done
     leads_to: Json | None = None
     for_server: str | None = None
 
@@ -187,6 +188,8 @@ class HostObservation:
     holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer
+    boot_id: str | None = None  # which boot of the host this is
+    still_on: list[str] | None = None  # sentences: which drain steps are not out of duty; None: they were not looked at
 
     @property
     def is_new(self) -> bool:

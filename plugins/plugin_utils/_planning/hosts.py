@@ -152,6 +152,16 @@ class Host:
         """Folded event ids for which services and tasks are done."""
         return self.task_holds(DRAINED)
 
+    @property
+    def booted_since(self) -> set[str]:
+        """Folded ids of the events for which all that was taken out of duty on the host was so in an earlier boot."""
+        boot = self.observation.boot_id
+        records = [record for record in self.observation.holds or () if boot and record.boot_id]
+        # That of a member of a cluster goes on with the process that keeps what was set.
+        is_new = {record.boot_id: (record.boot_id or "").startswith(boot or "") for record in records}
+        found = {new: {fold(event_id) for record in records if is_new[record.boot_id] is new for event_id in record.events} for new in (False, True)}
+        return found[False] - found[True]
+
     def clock(self, now: float) -> float | None:
         """The time of its own clock at a moment of the controller's clock, as the last look told; None if that is unknown."""
         then, at = seconds(self.observation.time), self.observation.at

@@ -64,7 +64,8 @@ def judge_drain(host: Host, now: float) -> Drain:
     own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
     at_places = [place.looks for place in host.places if place.looks is not None]
     looked = at_places + own
-    looks = 0 if busy else min(host.memory.looks + min(looked, default=1), LOOKS)
+    known = 0 if _is_booted_anew(host) else host.memory.looks
+    looks = 0 if busy else min(known + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
     too_early = bool(loud) or any(at - not_running[machine] < quiet for machine, at in host.traffic.not_running.items())
     if too_early or not is_fresh(host, now):
@@ -77,6 +78,11 @@ def judge_drain(host: Host, now: float) -> Drain:
             looks_outside = min(looks_outside, LOOKS - 1)
     left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
     return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
+
+
+def _is_booted_anew(host: Host) -> bool:
+    """Whether the host was booted since the look before. What was seen before that proves nothing."""
+    return bool(host.memory.boot_id and host.observation.boot_id and host.memory.boot_id != host.observation.boot_id)
 
 
 def is_outdated(host: Host, waves: int) -> bool:
@@ -144,13 +150,21 @@ def _connections(host: Host) -> list[str]:
 
 
 def is_ready(host: Host, drain: Drain, event: Event, step: Step | None) -> bool:
-    """Whether the host is out everywhere, was idle in two looks in a row, has stopped its services and run the user's tasks, all for this event.
+    """Whether the host is out everywhere, was idle in two looks in a row, and took its drain steps for this event, which a look of this pass saw done.
 
     C(step): the host's step in this pass.
     """
     if host.fatal or drain.idle_looks < LOOKS or (step and step.role != "approve_event"):
         return False
-    return not host.settings.drain_host.out or event.key in host.drained
+    return not host.settings.drain_host.out or event.key in host.drained and host.observation.still_on == []
+
+
+def had_impact(host: Host, event: Event) -> bool:
+    """Whether the impact of the event is behind the host. Then its drain steps are not taken again: see "After a reboot" in docs/drain-steps.md."""
+    if event.started and event.was_ready:
+        return True
+    # The host was booted since it was prepared for the event.
+    return (event.started or bool(event.approved)) and event.key in host.booted_since
 
 
 def unready_from_outside(host: Host, drain: Drain, event: Event, step: Step | None) -> str | None:

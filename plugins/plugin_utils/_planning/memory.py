@@ -44,6 +44,7 @@ class HostMemory:
     restoring: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     last_step: LastStep | None = None
     looks: int = 0  # idle looks in a row
+    boot_id: str | None = None  # in which boot of the host they were
     looks_outside: int = 0  # the same, by its balancers alone
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
     arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py

@@ -47,6 +47,7 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
         restoring=host.restore_said,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
         looks=drain.idle_looks,
+        boot_id=host.observation.boot_id or memory.boot_id,
         looks_outside=drain.looks_outside,
         found_ready=found_ready(host, [event for event in host.events if decided.is_ready(host, event)]) if host.settings.outside else [],
         arrivals=drain.arrivals,

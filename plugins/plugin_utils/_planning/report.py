@@ -194,7 +194,7 @@ def _told(decided: Decided, host: Host, event: Event) -> Told:
         return Told("waiting", why + failed, event.not_before_at)
     if not decided.is_ready(host, event):
         until = drain_until(host, event, now)
-        return Told("draining", _told_draining(decided.step(host), event, busy, until, now, host.drain_said) + failed, until)
+        return Told("draining", _told_draining(decided.step(host), event, busy, until, now, host.drain_said, host.observation.still_on) + failed, until)
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
 
 
@@ -239,11 +239,14 @@ def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
     return busy or "out until the event is gone"
 
 
-def _told_draining(step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str]) -> str:
+def _told_draining(
+    step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None
+) -> str:
     if step and step.role == "load_balancer":
         return "is to go out of its balancer"
     # What is left may have been told as what keeps the host busy.
-    going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in said if sentence not in busy)])
+    more = dict.fromkeys([*(still_on or ()), *said])
+    going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in more if sentence not in busy)])
     idle = not going_on and not step
     what = going_on or ("services and tasks" if step else "idle, looked at once more")
     if until is None or now < until:

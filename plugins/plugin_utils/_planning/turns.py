@@ -32,6 +32,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation, Machines
@@ -226,6 +228,8 @@ def _host_turns(
         return [{"name": name, "pause": observed.run.sleep}]
     known_name = host.settings.resource_name or host.observation.resource_name
     ask = _ask(host, decided)
+    if _looks_at_steps(host, decided):
+        more["steps"] = [KINDS[group["type"]].look(group) for group in groups_out(host.settings.drain_host.steps)]
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
     standing = [event for event in observed.events.values() if event.standing]
@@ -277,6 +281,7 @@ def _host_options(
     await_idle: bool = False,
     at_least: float = 0.0,
     ignored_peers: Iterable[str] = (),
+    steps: Sequence[Options] = (),
 ) -> Options:
     """Options of the module host_observation."""
     options = {
@@ -290,11 +295,21 @@ def _host_options(
         "at_least": at_least,
         "ignored_peers": list(ignored_peers),
     }
+    if steps:
+        options["steps"] = list(steps)
     return dict(options, resource_name=resource_name) if resource_name else options
 
 
 def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
     return {"name": name, "options": options, "read_at": read_at}
+
+
+def _looks_at_steps(host: Host, decided: Decided) -> bool:
+    """Whether the next look tells if the drain steps are still done: they were taken, or are being taken, for an event whose impact is still to come."""
+    coming = {event.key for event in host.events if event.prepares and not event.started}
+    step = decided.step(host)
+    is_taken = step is not None and step.role == "drain_host" and step.variables["idle"]
+    return bool(host.settings.drain_host.out and coming) and (is_taken or bool(coming & host.drained))
 
 
 def _ask(host: Host, decided: Decided) -> Options:

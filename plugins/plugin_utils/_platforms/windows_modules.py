@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import established
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Machine
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, clock_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, boot_of, clock_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside
@@ -121,7 +121,7 @@ def _iis(windows: Windows, params: Options) -> Json:
 
 
 def _tasks(windows: Windows, params: Options) -> Json:
-    return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params)))
+    return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params), boot_id=lambda: boot_of(windows)))
 
 
 def _probe(windows: Windows, params: Options) -> Json:

@@ -465,13 +465,16 @@ def test_with_force_the_cluster_is_not_asked(tmp_path):
     assert hold(tools, tmp_path, force=True)["done"]
 
 
-def test_a_leader_that_was_made_so_again_is_left_alone(tmp_path):
+def test_a_leader_that_was_made_so_again_hands_over_once_more_and_then_is_left_alone(tmp_path):
     tools = Tools()
     tools.answers[("POST", "/switchover")] = tools.switch
     hold(tools, tmp_path)
     tools.become(CLUSTER, leads=True)
     told = hold(tools, tmp_path)
-    assert told["conflicts"] and len(tools.sent) == 1
+    assert told["conflicts"] and told["done"] and len(tools.sent) == 2
+    tools.become(CLUSTER, leads=True)
+    told = hold(tools, tmp_path)
+    assert not told["done"] and len(tools.sent) == 2
     assert hold(tools, tmp_path, "absent")["conflicts"]
 
 

@@ -743,7 +743,9 @@ def test_writes_that_may_not_be_paused_are_tried_again(model, tmp_path):
 def test_a_priority_that_somebody_else_set_is_left_alone(model, tmp_path):
     hold(model, tmp_path)
     model.nodes[ONE].priority = "50"
-    assert hold(model, tmp_path)["conflicts"]
+    assert hold(model, tmp_path)["conflicts"] and model.nodes[ONE].priority == "0"
+    model.nodes[ONE].priority = "50"
+    assert not hold(model, tmp_path)["done"]
     assert hold(model, tmp_path, "absent")["conflicts"]
     assert model.nodes[ONE].priority == "50"
 

@@ -46,6 +46,7 @@ class Scene:
             "ignored_peers": [],
             "expected": [],
             "ask": {},
+            "steps": [],
         }
         self.insists = None
         monkeypatch.setattr(host_observation, "Reader", self._reader)
