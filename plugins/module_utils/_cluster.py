@@ -411,6 +411,8 @@ class Members(Driver[Seen]):
         elif is_held and seen.ours:
             record = dict(record, events=events)
         else:
+            if record["boot_id"] != self._life:
+                record = {key: value for key, value in record.items() if key != AGAIN}
             record = dict(record, phase=CHANGING, boot_id=self._life, events=events)
         if attempt is not None:
             record.pop("failed_attempt", None)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         def records(self, kind: str | None = None) -> list[Record]: ...
 
 
-
 class DriverError(Exception):
     """What is held cannot be asked, or does not do what it is told; the text is a full sentence."""
 

@@ -18,7 +18,8 @@ description:
   - First it asks the cluster whether it can spare the member. If it cannot, nothing is changed, and the module waits.
   - The member is drained when the cluster says that nothing is left on it. The exit code of a command is no proof.
   - What the module sets bears the name C(graceful.azure) if the cluster knows names for it. If somebody else took the member out, nothing is set and
-    nothing is given back. If what the module set is gone in the same boot, this is reported, and the member is left alone.
+    nothing is given back. If somebody else has put the member back in the same boot, the next call with O(state=present) reports this and takes it out
+    once more. The second time the call leaves it alone, is not done, and says so in RV(waiting_for). A release reports it and leaves it alone.
 extends_documentation_fragment:
   - graceful.azure._hold
   - graceful.azure._attributes
@@ -145,7 +146,8 @@ members:
         - V(draining) - it is to be taken out, or something is left on it. V(returning) - what took it out is to be removed.
         - V(taken_out_by_others) - somebody else took it out.
         - V(rebooted) - it may serve again because the host was rebooted, or its part of the cluster was restarted.
-        - V(changed_meanwhile) - what this module set is gone, because somebody else acted. It was not touched.
+        - V(changed_meanwhile) - what this module set is gone, because somebody else acted. It was not touched. With O(state=present) that is so
+          when somebody has put it back for the second time. The first time it is taken out once more, and RV(conflicts) says so.
         - V(none) - it is not held.
       type: str
   sample:

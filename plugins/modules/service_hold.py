@@ -19,8 +19,9 @@ description:
     would start it again. Mounts, automounts and swaps are included; targets, slices, scopes and devices are not. A mount that is in use cannot be
     unmounted, so the module waits for it.
   - A service of C(Type=oneshot) that was stopped while it ran is started again. The module then waits until it has finished.
-  - If somebody else starts a held service in the same boot, this is reported and the service is left alone. If it runs again because the host was
-    rebooted, this is no conflict. It is not stopped again for the events that were known then.
+  - If somebody else starts a held service in the same boot, the next call with O(state=present) reports this and stops it once more. If somebody starts
+    it for the second time, the call leaves it alone, is not done, and says so in RV(waiting_for). A release reports it and leaves it alone.
+  - If a held service runs again because the host was rebooted, this is no conflict. The next call with O(state=present) stops it again.
   - If the service of a held socket runs again, whoever started it, the socket cannot be started any more. This is reported and the socket is left alone.
 extends_documentation_fragment:
   - graceful.azure._hold
@@ -106,7 +107,8 @@ services:
         - V(stopping) - it has to stop or is stopping. V(starting) - it has to start or is starting.
         - V(not_running) - it did not run before and is not started again, or it was started again and has finished.
         - V(rebooted) - it runs again because the host was rebooted.
-        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
+        - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched. With O(state=present) that is so
+          when somebody has started it for the second time. The first time it is stopped once more, and RV(conflicts) says so.
         - V(none) - it runs and is not held.
       type: str
   sample:

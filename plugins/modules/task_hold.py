@@ -181,7 +181,12 @@ class Tasks(Driver):
 
 
 def argument_spec():
-    own = {"name": {"type": "list", "elements": "str", "required": True}, "done": {"type": "bool"}, "this_boot": {"type": "bool", "default": False}, "journal": {"type": "dict", "default": {}}}
+    own = {
+        "name": {"type": "list", "elements": "str", "required": True},
+        "done": {"type": "bool"},
+        "this_boot": {"type": "bool", "default": False},
+        "journal": {"type": "dict", "default": {}},
+    }
     return dict(hold_argument_spec(), **own)
 
 

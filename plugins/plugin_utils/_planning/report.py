@@ -239,9 +239,7 @@ def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
     return busy or "out until the event is gone"
 
 
-def _told_draining(
-    step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None
-) -> str:
+def _told_draining(step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None) -> str:
     if step and step.role == "load_balancer":
         return "is to go out of its balancer"
     # What is left may have been told as what keeps the host busy.

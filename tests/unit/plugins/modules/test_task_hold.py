@@ -103,7 +103,16 @@ def test_an_event_that_comes_before_the_undoing_has_ended(hold):
 
 
 def test_whether_these_are_the_last(tmp_path):
-    params = {"name": ["n", "m"], "state": "present", "done": None, "this_boot": False, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
+    params = {
+        "name": ["n", "m"],
+        "state": "present",
+        "done": None,
+        "this_boot": False,
+        "event_ids": ["A"],
+        "event_details": {},
+        "reason": "",
+        "state_dir": str(tmp_path / "s"),
+    }
     assert task_hold.run(params, False)["last"] is False
     assert task_hold.run(dict(params, name=["m"], event_ids=["B"]), False)["held_by"] == ["A", "B"]
     gone = dict(params, state="absent", done=False)
@@ -136,7 +145,16 @@ def test_the_record(hold, tmp_path):
 
 
 def test_the_difference(tmp_path):
-    params = {"name": ["n"], "state": "present", "done": True, "this_boot": False, "event_ids": ["A"], "event_details": {}, "reason": "", "state_dir": str(tmp_path / "s")}
+    params = {
+        "name": ["n"],
+        "state": "present",
+        "done": True,
+        "this_boot": False,
+        "event_ids": ["A"],
+        "event_details": {},
+        "reason": "",
+        "state_dir": str(tmp_path / "s"),
+    }
     assert task_hold.run(params, True)["diff"] == {
         "before": {"n": {"done": False, "held_by": []}},
         "after": {"n": {"done": True, "held_by": ["A"]}},

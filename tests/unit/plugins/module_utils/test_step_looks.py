@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a look tells of drain steps that were taken: services, IIS, members of clusters and task files of the user's own."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _cluster_types
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._iis import SITE, STARTED, STOPPED, Thing, Things
+from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
+from ansible_collections.graceful.azure.plugins.modules import cluster_hold, task_hold
+
+from tests.support.cluster import Bell, ScriptedTools
+
+EVENT = {"state": "present", "event_ids": ["A"], "event_details": {}, "reason": ""}
+
+
+class Systemd:
+    """One service, of which it is told whether it runs."""
+
+    names, comes_back = staticmethod(lambda names: [name + ".service" for name in names]), staticmethod(lambda name: True)
+    unknown = hint = "%s"
+
+    def __init__(self):
+        self.state, self.load, self.boot = "active", "loaded", "boot 1"
+        self.told = []
+        self.broken = False
+
+    def boot_id(self):
+        return self.boot
+
+    def show(self, names):
+        if self.broken:
+            raise SystemdError("systemctl show did not end within 10 seconds.")
+        return [Unit(name, self.state, self.load, False, (), (), False, "success") for name in names]
+
+    def stop(self, name):
+        self.told.append(name)
+        self.state = "inactive"
+
+
+class Iis(Systemd):
+    def show(self, things):
+        return [Thing(kind, name, STARTED if self.state == "active" else STOPPED) for kind, name in things]
+
+    def stop(self, thing):
+        super().stop(thing.name)
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "state").mkdir(0o700)
+    return Store(str(tmp_path / "state"))
+
+
+def put(driver, store):
+    Engine(driver, store, Request(True, ["A"]), sleep=lambda seconds: None).run()
+
+
+class TestService:
+    STEP = {"type": "service", "names": ["web"]}
+
+    @pytest.fixture
+    def systemd(self, store):
+        systemd = Systemd()
+        self.store = store
+        self.take(systemd)
+        return systemd
+
+    def take(self, systemd):
+        put(Services(systemd, self.store, Request(True, ["A"]), ["web"]), self.store)
+
+    def look(self, systemd):
+        before = self.store.records()
+        told = list(systemd.told)
+        found = StepLooks(self.store, systemd.boot, systemd).still_on([self.STEP])
+        assert self.store.records() == before and systemd.told == told, "a look changes nothing"
+        return found
+
+    def test_it_is_down(self, systemd):
+        assert self.look(systemd) == []
+
+    def test_somebody_started_it_once_and_twice(self, systemd):
+        systemd.state = "active"
+        assert self.look(systemd) == ["web.service is active again, although it was stopped for the event"]
+        self.take(systemd)
+        assert self.look(systemd) == []
+        systemd.state = "active"
+        assert self.look(systemd) == ["web.service was stopped twice for the event and is active again: end what starts it, or take it out of the drain steps"]
+
+    def test_it_came_up_with_the_host(self, systemd):
+        systemd.state, systemd.boot = "active", "boot 2"
+        assert self.look(systemd) == ["web.service is active since the host was booted anew"]
+
+    def test_one_that_did_not_run_and_one_that_still_stops(self, systemd):
+        for record in self.store.records():
+            self.store.delete(record)
+        assert self.look(systemd) == []
+        for systemd.state in ("active", "activating", "deactivating"):
+            assert self.look(systemd) == ["web.service is " + systemd.state]
+
+    def test_one_that_is_not_there_any_more_is_down(self, systemd):
+        systemd.load = "not-found"
+        assert self.look(systemd) == []
+
+    def test_what_cannot_be_looked_at_is_not_known_to_be_down(self, systemd):
+        systemd.broken = True
+        found = StepLooks(self.store, systemd.boot, systemd).still_on([self.STEP, {"type": "nothing", "names": ["x"]}])
+        assert found[0] == "web cannot be looked at: systemctl show did not end within 10 seconds"
+        assert found[1].startswith("x cannot be looked at: this release knows no drain step")
+
+
+def test_iis(store):
+    iis = Iis()
+    put(Things(iis, store, Request(True, ["A"]), [(SITE, "shop")]), store)
+
+    def look(**more):
+        return StepLooks(store, "boot 1", Systemd(), **more).still_on([{"type": "iis", "names": ["www"], "sites": ["shop"], "pools": []}])
+
+    assert look(iis=iis) == []
+    iis.state = "active"
+    assert look(iis=iis) == ["site shop is started again, although it was stopped for the event"]
+    assert look() == ["www cannot be looked at: IIS runs on Windows hosts only, and this is none"]
+
+
+def test_a_member_of_a_cluster(store, monkeypatch):
+    monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
+    Bell.build()
+    tools = ScriptedTools()
+    step = {"type": "bell", "names": ["gong"], "options": {}}
+
+    def take():
+        params = dict(EVENT, type="bell", name="gong", options={}, force=False, timeout=0.0)
+        return cluster_hold.run(params, False, tools, store, {"bell": Bell}, cluster_hold.Clock(0.0))
+
+    def look():
+        return StepLooks(store, tools.boot_id(), Systemd(), tools=tools).still_on([step])
+
+    assert look() == ["The tower (gong): north is not out"]
+    take()
+    assert look() == []
+    Bell.rings = 2
+    assert look() == ["The tower (gong): it rings 2 more times"]
+    Bell.rings, Bell.flag = 0, None
+    assert look() == ["The tower (gong): north is in again, although it was taken out for the event"]
+    take()
+    assert look() == []
+    Bell.flag = None
+    assert look()[0].startswith("The tower (gong): north was taken out twice for the event and is in again")
+    Bell.flag = "theirs"
+    assert look() == [], "somebody else has it out"
+    Bell.broken = True
+    assert look()[0].startswith("gong cannot be looked at: ")
+
+
+def test_a_task_file_of_the_users(store):
+    step = {"type": "tasks", "names": ["queue"], "record": "drain_host_step_queue", "file": "queue_out.yml"}
+    params = dict(EVENT, name=["drain_host_step_queue"], state_dir=store.state_dir, this_boot=True)
+
+    def put_record(boot, done=None):
+        return task_hold.run(dict(params, done=done), False, boot_id=lambda: boot)["done"]
+
+    def look(boot):
+        return StepLooks(store, boot, Systemd()).still_on([step])
+
+    assert look("boot 1") == ["queue_out.yml has not run to its end"]
+    assert not put_record("boot 1") and look("boot 1") == ["queue_out.yml has not run to its end"]
+    assert put_record("boot 1", done=True) and put_record("boot 1") and look("boot 1") == []
+    assert look("boot 2") == ["queue_out.yml did not run since the host was booted anew"]
+    assert not put_record("boot 2"), "the role runs it again"
+    assert put_record("boot 2", done=True) and look("boot 2") == []
+    # A record of a version that did not note the boot is no proof.
+    (record,) = store.records()
+    store.write({key: value for key, value in record.items() if key != "boot_id"})
+    assert look("boot 2") == ["queue_out.yml did not run since the host was booted anew"] and not put_record("boot 2")

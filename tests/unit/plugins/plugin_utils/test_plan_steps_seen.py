@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host is ready when a look of this pass has seen its drain steps done. A record says only what was done once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
+from tests.support.model import Model
+
+ON = "web.service is active again, although it was stopped for the event"
+
+
+def model_of(**more):
+    return Model(min_in_service=0, drain_host={"steps": steps_of(services=["web"])}, **more)
+
+
+def drains(model, name="web1"):
+    return [at for at, host, role, _ids in model.steps if (host, role) == (name, "drain_host")]
+
+
+def busy(model, name):
+    model.hosts[name]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+
+
+def states(model):
+    return {name: decision["state"] for name, decision in model.outcome["hosts"].items()}
+
+
+@pytest.fixture
+def drained():
+    """web1 is drained and waits for web2."""
+    model = model_of()
+    busy(model, "web2")
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: states(model)["web1"] == "ready")
+    return model
+
+
+def test_what_was_started_again_is_taken_off_again_before_the_approval(drained):
+    drained.hosts["web1"]["on"] = [ON]
+    drained.hosts["web2"]["connections"] = []
+    outcome = drained.go()
+    assert outcome["hosts"]["web1"]["state"] == "draining" and outcome["hosts"]["web1"]["step"]["role"] == "drain_host"
+    assert ON in outcome["hosts"]["web1"]["reason"] and len(drains(drained)) == 2 and drained.posted == []
+    drained.until(lambda outcome: drained.posted)
+    assert drained.hosts["web1"]["on"] == [] and len(drains(drained)) == 2
+
+
+def test_what_stays_on_is_never_approved_and_told(drained):
+    drained.hosts["web2"]["connections"] = []
+    drained._take = lambda name, step: None  # whatever is done, somebody starts it again
+    drained.hosts["web1"]["on"] = [ON]
+    for _pass in range(20):
+        assert ON in drained.go()["hosts"]["web1"]["reason"]
+    assert drained.posted == []
+
+
+def test_a_look_that_did_not_look_at_them_proves_nothing(drained):
+    drained.hosts["web2"]["connections"] = []
+    seen = drained.observe_host
+    drained.observe_host = lambda name: {key: value for key, value in seen(name).items() if key != "still_on"}
+    for _pass in range(8):
+        drained.go()
+    assert drained.posted == [] and states(drained) == {"web1": "draining", "web2": "draining"}
+    drained.observe_host = seen
+    drained.until(lambda outcome: drained.posted, 4)
+
+
+def test_they_are_looked_at_only_where_it_matters():
+    model = model_of()
+
+    def asked():
+        return {name for name in model.names if (model.turn(name) or {"options": {}})["options"].get("steps")}
+
+    model.go()
+    model.go()
+    assert asked() == set()
+    busy(model, "web1")
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    assert asked() == set()
+    model.hosts["web1"]["connections"] = []
+    model.until(lambda outcome: drains(model))
+    assert asked() == {"web1"}
+    model.go()
+    # No pass more than it takes to look after the step.
+    assert model.posted and len(drains(model)) == 1
+    model.start("e1")
+    model.go()
+    model.go()
+    assert asked() == set()
+
+
+def test_a_killed_run_looks_before_it_approves(drained):
+    drained.hosts["web2"]["connections"] = []
+    drained.hosts["web1"]["on"] = [ON]
+    drained.killed()
+    drained.until(lambda outcome: drained.posted)
+    assert drained.hosts["web1"]["on"] == [] and len(drains(drained)) == 2
+
+
+@pytest.mark.parametrize("one_step", [False, True])
+def test_another_event_stands_after_the_reboot(one_step):
+    """Event A reboots the host, event B names it, too. What came up with the host is stopped for B, and only when A is over."""
+    model = model_of(rules=[{"name": "one", "when": "event_id == 'B'", "action": "prepare"}])
+    model.announce("A", "web1")
+    model.announce("B", "web1", notice=3000.0)
+    model.until(lambda outcome: model.posted)
+    assert {"A", "B"} <= set(model.hosts["web1"]["tasks"]["drained"])
+    model.start("A")
+    model.go()
+    model.boots("web1")
+    for _pass in range(5):
+        model.go()
+    assert len(drains(model)) == 1 and model.hosts["web1"]["on"]
+    model.over("A")
+    if one_step:
+        model.run.update(wait=False, look_twice=True)
+        model.killed()
+    else:
+        assert model.go()["hosts"]["web1"]["state"] == "draining"
+    model.until(lambda outcome: states(model)["web1"] == "ready", 20)
+    assert len(drains(model)) == 2 and model.hosts["web1"]["on"] == []
+
+
+def test_a_service_that_lags_behind_the_impact_does_not_stop_what_came_up():
+    """The host was approved and booted anew, while its service still shows the event as Scheduled."""
+    model = model_of()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.go()
+    model.boots("web1")
+    for _pass in range(5):
+        model.go()
+    assert len(drains(model)) == 1
+
+
+def test_idle_looks_of_an_earlier_boot_do_not_count():
+    model = Model(min_in_service=0)
+    busy(model, "web2")
+    model.announce("e1", "web1", "web2")
+    model.until(lambda outcome: states(model)["web1"] == "ready")
+    model.boots("web1")
+    model.go()
+    assert states(model)["web1"] == "draining" and model.memory["hosts"]["web1"]["looks"] == 1
