@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
+
 from tests.support.model import Model
 
 ON = "web.service is active again, although it was stopped for the event"
