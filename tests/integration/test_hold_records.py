@@ -304,7 +304,7 @@ class TestServicesOfTheVersionBefore:
 
 class TestTasksOfTheVersionBefore:
     def params(self, site, names, **more):
-        return dict({"name": names, "state": "absent", "done": None, "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site)}, **more)
+        return dict({"name": names, "state": "absent", "done": None, "this_boot": False, "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site)}, **more)
 
     @pytest.mark.parametrize("case", ["tasks", "drained"])
     def test_released(self, site, case):
@@ -383,12 +383,15 @@ class TestWhatIsWritten:
         params = {"state": "present", "services": ["db"], "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site.state_dir)}
         params["timeout"] = 5.0
         service_hold.run(params, False, run_command)
+        site.run_units(shop="active", db="active")
+        service_hold.run(params, False, run_command)
         service_hold.run(dict(params, state="absent"), False, run_command)
         assert {record["phase"] for record in written} == {"changing", "held", "restoring"} and site.left() == []
         assert written_keys(written) == set(SCHEMA["$defs"]["service"]["properties"])
 
     def test_of_tasks(self, site, written):
         params = {"name": ["mine"], "state": "present", "done": None, "event_ids": [E1], "event_details": {}, "reason": "why", "state_dir": str(site.state_dir)}
+        params["this_boot"] = True
         for more in ({}, {"done": True}, {"event_ids": [E2]}, {"state": "absent"}, {"state": "absent", "event_ids": [E2], "done": False}):
             task_hold.run(dict(params, **more), False)
         record = approval_hold.Record(params)
