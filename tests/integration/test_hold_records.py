@@ -304,7 +304,10 @@ class TestServicesOfTheVersionBefore:
 
 class TestTasksOfTheVersionBefore:
     def params(self, site, names, **more):
-        return dict({"name": names, "state": "absent", "done": None, "this_boot": False, "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site)}, **more)
+        return dict(
+            {"name": names, "state": "absent", "done": None, "this_boot": False, "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site)},
+            **more,
+        )
 
     @pytest.mark.parametrize("case", ["tasks", "drained"])
     def test_released(self, site, case):
