@@ -51,10 +51,14 @@ def test_all_events_that_name_this_host(bed):
     def announce():
         mine.extend([bed.event("web1"), bed.event("WEB1")])
 
-    run = bed.run(approve(), announce, approve())
+    def answer_once_with_an_empty_body():
+        bed.simulator.fault(Empty=True, vm="web1", times=1)
+
+    run = bed.run(approve(), announce, answer_once_with_an_empty_body, approve(), approve())
     assert run.status == 0, run.output
     assert (run.steps[0].result["changed"], run.steps[0].result["reason"]) == (False, "no scheduled event names this host")
-    assert sorted(run.steps[1].result["approved"]) == sorted(bed.posted()) == sorted(mine)
+    assert "waiting for absent" in run.steps[1].failure and mine[0] in run.steps[1].failure
+    assert sorted(run.steps[2].result["approved"]) == sorted(bed.posted()) == sorted(mine)
 
 
 def test_nobody_is_approved_who_is_not_ready(bed):

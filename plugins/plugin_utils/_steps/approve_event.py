@@ -138,14 +138,15 @@ def progress_outside(
 ) -> Json:
     """What the tasks of the role go by if the host cannot be asked.
 
-    C(ids): the events to approve. C(refused): why none may be approved, or empty. C(result): the C(approve_event_result).
+    C(ids): the events to approve. C(absent): those that this read does not show, which must be proved. C(refused): why none may be approved, or empty.
+    C(result): the C(approve_event_result).
 
     C(seen): the result of M(graceful.azure.scheduled_events_info) on the C(witness). C(sent): that of M(graceful.azure.azure_event_acknowledge).
     C(event_ids), C(ready_resources): what is given. C(resource_name): the host's name in Azure.
     """
     if is_unreachable(seen) or is_failed(seen):
         why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
-        return {"ids": [], "refused": why, "result": {}}
+        return {"ids": [], "absent": [], "refused": why, "result": {}}
     shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
     wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
     ready = {name.lower() for name in (ready_resources or [resource_name])}
@@ -165,4 +166,5 @@ def progress_outside(
         if unready:
             refused.append(f"event {event_id!r} names {', '.join(map(repr, unready))}, which is not said to be ready")
     result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
-    return {"ids": ids, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}
+    absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]
+    return {"ids": ids, "absent": absent, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}
