@@ -35,8 +35,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import STAYS_OUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
-PRESSING = ("needs_person", "draining", "unobserved", "waiting", "ready", "approved", "started", "restoring", "restored")
-"""States, the most urgent first."""
+PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
+"""States, the most urgent first. An impact comes before what is done for the next event."""
 LATE = "not drained in time"
 """How a reason begins if a host was still not drained when its time was over. The page of a report finds it by that."""
 LONG_UNANSWERED = 10.0
@@ -221,14 +221,25 @@ def _told_of_namesake(host: Host, event: Event) -> Told:
     """The same for a host that the event was taken to name, although the host's own service does not show it."""
     is_held = event.key in host.held_ids
     if not event.bears_name_of(host):
-        return Told("unobserved" if is_held else "in_service", f"{event.label} no longer names it")
+        return Told(_state_so_far(host, event) if is_held else "in_service", f"{event.label} no longer names it")
     if host.name not in event.not_meant:
         why = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
-        return Told("unobserved", why)
+        return Told(_state_so_far(host, event), why)
     if is_held and not event.means_another(host):
         stays = "it is in rotation" if host.in_rotation else "as it is out, it stays out until the event is over"
-        return Told("unobserved", f"its metadata service does not show {event.label}; {stays}")
+        return Told(_state_so_far(host, event), f"its metadata service does not show {event.label}; {stays}")
     return Told("restoring" if is_held else "in_service", f"{event.label} means another VM of its name")
+
+
+def _state_so_far(host: Host, event: Event) -> str:
+    """The state of a host whose own service does not show the event, as long as that does not prove that the event is over or means another VM."""
+    if not host.was_read:
+        return "unobserved"
+    if event.started or event.seen_started:
+        return "started"
+    if event.approved:
+        return "approved"
+    return "draining" if event.key in host.held_ids else "waiting"
 
 
 def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
@@ -258,7 +269,7 @@ def _told_after(decided: Decided, host: Host, event: Event) -> Told:
     observed = decided.observed
     silent = host.silence
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
-        return Told("unobserved", _why_not_over(host, event) if host.was_read else silent)
+        return Told(_state_so_far(host, event), _why_not_over(host, event) if host.was_read else silent)
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _told_without_hold(host, event, observed, silent)
     held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)

@@ -1615,7 +1615,7 @@ class TestAnotherControllersHold:
         model.number = 1
         outcome = model.go()
         assert model.in_rotation("web2") == [] and not outcome["failed_run"]
-        assert state(outcome, "web2") == "unobserved" and "since it was last looked at" in outcome["hosts"]["web2"]["reason"]
+        assert state(outcome, "web2") == "draining" and "since it was last looked at" in outcome["hosts"]["web2"]["reason"]
 
     def test_is_released_by_a_look_that_is_newer(self):
         model = self.taken_out_by_another()
@@ -2044,6 +2044,15 @@ class TestOverIsSeenTwice:
         assert state(model.go(), "web1") == "started"
         return model
 
+    def test_the_impact_is_told_before_what_the_next_event_needs(self):
+        model = self.in_mid_impact()
+        model.announce("e2", "web1")
+        model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.9.9.9", "count": 1}]
+        model.settings["web1"]["drain_host"]["ports"] = [80]
+        outcome = model.go()
+        assert result(outcome, "e2")["hosts"]["web1"]["state"] == "draining"
+        assert state(outcome, "web1") == "started" and outcome["hosts"]["web1"]["event"] == "Reboot e1"
+
     def taken_out_on_trust(self, trouble):
         """web1's own service tells nothing (C(trouble)); it is out because web2 shows the event."""
         model = Model(hosts=2, min_in_service=0)
@@ -2058,14 +2067,15 @@ class TestOverIsSeenTwice:
         event = model.events.pop("e1")
         model.expects_nothing("web1")  # its look did not read again
         outcome = model.go()
-        assert state(outcome, "web1") == "unobserved" and "second look" in outcome["hosts"]["web1"]["reason"]
+        # It was read, and nothing has changed for it.
+        assert state(outcome, "web1") == "started" and "second look" in outcome["hosts"]["web1"]["reason"]
         assert result(outcome, "e1")["outcome"] == "in_progress" and model.turn("web1")["options"]["wait"] == 0.0
         model.events["e1"] = event
         assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
         # The first of the two looks is forgotten.
         del model.events["e1"]
         model.expects_nothing("web1")
-        assert state(model.go(), "web1") == "unobserved"
+        assert "second look" in model.go()["hosts"]["web1"]["reason"]
         assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
         assert model.finish()["failed_run"] is False
 
@@ -2079,7 +2089,7 @@ class TestOverIsSeenTwice:
         model.hosts["web1"]["empty_body"] = True
         for _pass in range(5):
             outcome = model.go()
-            assert state(outcome, "web1") == "unobserved" and "empty body" in outcome["hosts"]["web1"]["reason"]
+            assert state(outcome, "web1") == "started" and "empty body" in outcome["hosts"]["web1"]["reason"]
         model.hosts["web1"]["empty_body"] = False
         assert state(model.go(), "web1") == "started" and model.in_rotation("web1") == []
         model.over("e1")
@@ -2092,7 +2102,7 @@ class TestOverIsSeenTwice:
         model.hosts["web1"]["empty_body"] = True
         for _pass in range(5):
             assert not model.go()["finished"]
-            assert state(model.outcome, "web1") == "unobserved" and "still to come" in model.outcome["hosts"]["web1"]["reason"]
+            assert state(model.outcome, "web1") == "waiting" and "still to come" in model.outcome["hosts"]["web1"]["reason"]
         # Nobody is held for it, and its time is over.
         model.now += 600
         assert result(model.finish(passes=5), "e1")["outcome"] == "completed"
@@ -2219,7 +2229,7 @@ class TestOverIsSeenTwice:
         model.hosts["web1"]["silent"] = True
         for _pass in range(30):
             model.go()
-        assert state(model.outcome, "web2") == "unobserved"
+        assert state(model.outcome, "web2") == "started" and "empty body" in model.outcome["hosts"]["web2"]["reason"]
 
     @pytest.mark.parametrize("action", ["prepare_and_approve", "approve", "ignore"])
     def test_an_empty_body_keeps_no_run_going_where_nothing_is_held(self, action):

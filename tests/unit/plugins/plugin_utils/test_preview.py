@@ -126,7 +126,7 @@ def test_what_is_still_held_for_an_event_that_is_over():
     model.now += 5
     text = shown(model)
     assert "Reboot e1 (vm_web1): over, known only by what is still held for it" in text
-    assert "web1: unobserved: its metadata service no longer shows the event; it is brought back once a second look shows the same" in text
+    assert "web1: draining: its metadata service no longer shows the event; it is brought back once a second look shows the same" in text
     text = shown(model)
     assert "web1: restoring" in text and "next it is brought back" in text
 
