@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._notify import noti
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import NOTHING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
@@ -281,7 +282,7 @@ class ActionModule(ActionBase):
             waited = world["now"] - decision["since"]
             reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
             still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= reminder
-            quiet = not before and (decision["state"], decision["reason"]) == ("in_service", "no event names it")
+            quiet = not before and decision["kind"] == NOTHING
             if quiet or not (fresh or still):
                 continue
             told[name] = {"said": said, "at": world["now"]}

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-RECORDED = ("state", "reason", "until", "tried_again", "events", "step")
+RECORDED = ("state", "reason", "kind", "until", "tried_again", "event_id", "events", "step")
 """What the journal keeps of a decision."""
 LAST_SECOND = 253402300799
 """The end of the year 9999 in Unix seconds. No later time can be shown."""
@@ -100,7 +100,7 @@ def _differences(recorded: Json, outcome: Json) -> list[str]:
     found: list[str] = []
     for name in [*outcome["hosts"], *(name for name in recorded["hosts"] if name not in outcome["hosts"])]:
         now, then = outcome["hosts"].get(name) or {}, recorded["hosts"].get(name) or {}
-        found.extend(f"{name}: {key} was {then.get(key)!r}, is {now.get(key)!r}" for key in RECORDED if now.get(key) != then.get(key))
+        found.extend(f"{name}: {key} was {then.get(key)!r}, is {now.get(key)!r}" for key in RECORDED if key in then and now.get(key) != then[key])
     is_now = {event["event_id"]: event for event in outcome["events"]}
     was = {event["event_id"]: event for event in recorded.get("events") or ()}
     for event_id in dict.fromkeys([*is_now, *was]):

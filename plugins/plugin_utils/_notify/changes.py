@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Change = Json
@@ -85,7 +85,7 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
     groups: dict[tuple[str | None, str, bool], list[str]] = {}
     for name, decision in passed["hosts"].items():
         if decision["state"] == "needs_person":
-            event_id = (decision["events"] or [None])[0]
+            event_id = standing_event(decision)
             groups.setdefault((event_id, decision["reason"], decision["tried_again"]), []).append(name)
     for (event_id, reason, tried_again), hosts in groups.items():
         event = story["events"].get(event_id) if event_id else None

@@ -46,6 +46,7 @@ class Ending:
     finished: bool
     once_more: bool  # whether a run of one step may try a failed step again
     messages: list[str]  # sentences: why the run would fail if it ended now
+    told: list[str]  # the hosts of which the messages tell
     first_found: float | None  # when the run first found an event that concerns it
     end: float  # when the run's time is over
 
@@ -65,10 +66,13 @@ def ending(decided: Decided, told: Report) -> Ending:
     patient = all(_is_patient(host, observed) for host in hosts)
     nothing_left = not left and not undecided and patient and (found or helpless or not run.watch)
     look_again = run.look_twice and _looks_again(decided)
+    overdue = [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)]
+    messages = _messages(decided, told, overdue, time_is_over)
     return Ending(
         finished=(not run.wait and not look_again) or nothing_left or time_is_over,
         once_more=not run.wait and not time_is_over and all(failing_for(host, host.events, observed.now) < PATIENCE for host in hosts),
-        messages=_messages(decided, told, [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)], time_is_over),
+        messages=list(messages),
+        told=sorted({name for names in messages.values() for name in names}),
         first_found=first_found,
         end=end,
     )
@@ -238,33 +242,48 @@ def _wait_for_quiet(quiet: float) -> float:
     return 2 * quiet + QUIET_PATIENCE
 
 
-def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_over: bool) -> list[str]:
-    """Sentences about why the run would fail if it ended now, each once. C(late): events that should be over by now."""
+def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_over: bool) -> dict[str, list[str]]:
+    """Sentences about why the run would fail if it ended now, each once, and the hosts of which each tells. C(late): events that should be over by now."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
-    messages = list(observed.messages)
-    messages.extend(f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, told)}" for event in late)
+    found: dict[str, list[str]] = {message: [] for message in observed.messages}
+    # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
+    of_balancers = set(observed.messages)
+
+    def tell(names: list[str], sentence: str) -> None:
+        if sentence not in of_balancers:
+            found[f"{', '.join(names)}: {sentence}"] = names
+
+    for event in late:
+        found[f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, told)}"] = []
     mistakes: dict[str, list[str]] = {}
     for host in hosts:
         for sentence in host.fatal:
             mistakes.setdefault(sentence, []).append(host.name)
     # A mistake in the settings of a group is told once, not for each of its hosts.
-    messages.extend(f"{', '.join(names)}: {sentence}" for sentence, names in mistakes.items())
+    for sentence, names in mistakes.items():
+        tell(names, sentence)
     for host in hosts:
         if _is_patient(host, observed) or time_is_over or not run.wait:
-            messages.extend(f"{host.name}: {sentence}" for sentence in _given_up(host, observed))
+            for sentence in _given_up(host, observed):
+                tell([host.name], sentence)
     if run.check:
         # In check mode each host is asked, even if no event names it or its event has time.
-        messages.extend(f"{host.name}: {unanswered(host)}" for host in hosts if host.refuses_unanswered)
-        messages.extend(f"{host.name}: {place.stays}" for host in hosts for place in host.places if place.stays)
+        for host in hosts:
+            if host.refuses_unanswered:
+                tell([host.name], unanswered(host))
+            for place in host.places:
+                if place.stays:
+                    tell([host.name], place.stays)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
-        messages.append(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}")
+        found[f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"] = []
     for event in listed(observed):
-        said = [(name, told[name, event.key]) for name in event.hosts]
-        messages.extend(f"{name}: {one.reason}" for name, one in said if one.state == "needs_person")
-    # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
-    of_balancers = tuple(f": {machine.result['fatal']}" for machine in observed.document.machines.values() if machine.result.get("fatal"))
-    return [message for message in dict.fromkeys(messages) if message in observed.messages or not message.endswith(of_balancers)]
+        for name in event.hosts:
+            host, said = observed.hosts[name], told[name, event.key]
+            is_told = host.fatal or said.reason == "; ".join(host.blind) and of_balancers.issuperset(host.blind)
+            if said.state == "needs_person" and not is_told:
+                tell([name], said.reason)
+    return found
 
 
 def _given_up(host: Host, observed: Observed) -> Iterator[str]:

@@ -46,5 +46,6 @@ def plan(document: Json) -> Json:
         "failed_run": bool(end.messages),
         "warnings": list(warnings(decided)),
         "messages": end.messages,
+        "told": end.told,
         "memory": write_memory(remember(decided, told, decisions, end)),
     }

@@ -38,8 +38,7 @@ def preview(planned: Json, now: float) -> list[str]:
 
 def not_looked_at(planned: Json) -> list[str]:
     """A line with the reason for each host that could not be read, unless a message tells it already."""
-    told = [message.partition(":")[0] for message in planned["messages"]]
-    return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in told]
+    return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in planned["told"]]
 
 
 def no_event(words: str, unread: Iterable[str]) -> str:
@@ -72,7 +71,7 @@ def _event(planned: Json, memory: Memory, event: EventMemory, now: float) -> lis
         if step and event.event_id in step["event_ids"]:
             line += f"; next {step_words(step)}" if step["role"] == "drain_host" else f"; next it {step_words(step)}"
         # A host in several events tells the time of the most urgent one.
-        if decision["until"] and decision["event"] and decision["event"].endswith(f" {event.event_id}"):
+        if decision["until"] and decision["event_id"] == event.event_id:
             line += f"; until {_moment(decision['until'], now)}"
         lines.append(line)
     return lines

@@ -37,8 +37,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJ
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
 """States, the most urgent first. An impact comes before what is done for the next event."""
-LATE = "not drained in time"
-"""How a reason begins if a host was still not drained when its time was over. The page of a report finds it by that."""
+LATE = "late"
+"""The kind of a reason: the host was still not drained when its time was over. The page of a report asks for it."""
+NOTHING = "nothing"
+"""The kind of a reason: there is nothing to tell of the host."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -50,6 +52,7 @@ class Told(NamedTuple):
     reason: str
     until: float | None = None
     tried_again: bool = False  # it needs a person, or passes by itself
+    kind: str = ""  # of the reason, where something is made of it: C(LATE) or C(NOTHING)
 
 
 Report = dict[tuple[str, str], Told]
@@ -65,7 +68,9 @@ class Decision(TypedDict):
     since: float | None  # since when it is in this state
     until: float | None  # never in the past
     tried_again: bool  # if it needs a person: whether it may pass by itself
-    event: str | None  # the most urgent event
+    kind: str  # of the reason, see C(Told)
+    event: str | None  # the most urgent event, as people read it
+    event_id: str | None  # its id
     events: list[str]  # the ids of the events that name it
 
 
@@ -85,13 +90,13 @@ def decision(decided: Decided, told: Report, host: Host) -> Decision:
     """The host's step, and what people read about the most urgent of its events."""
     observed = decided.observed
     events = observed.events_of(host)
-    mine = [(told[host.name, event.key], event.label) for event in events]
+    mine = [(told[host.name, event.key], event) for event in events]
     said: Told
-    label: str | None
+    about: Event | None
     if mine:
-        said, label = min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
+        said, about = min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
     else:
-        said, label = _told_without_event(host, observed), None
+        said, about = _told_without_event(host, observed), None
     step = decided.step(host)
     return {
         "step": step.as_json(host) if step else None,
@@ -100,7 +105,9 @@ def decision(decided: Decided, told: Report, host: Host) -> Decision:
         "since": host.memory.state_since if host.memory.state == said.state else observed.now,
         "until": said.until if said.until is not None and said.until > observed.now else None,
         "tried_again": said.tried_again,
-        "event": label,
+        "kind": said.kind,
+        "event": about.label if about else None,
+        "event_id": about.event_id if about else None,
         "events": [event.event_id for event in events if event.standing],
     }
 
@@ -194,7 +201,8 @@ def _told(decided: Decided, host: Host, event: Event) -> Told:
         return Told("waiting", why + failed, event.not_before_at)
     if not decided.is_ready(host, event):
         until = drain_until(host, event, now)
-        return Told("draining", _told_draining(decided.step(host), event, busy, until, now, host.drain_said, host.observation.still_on) + failed, until)
+        reason, kind = _told_draining(decided.step(host), event, busy, until, now, host.drain_said, host.observation.still_on)
+        return Told("draining", reason + failed, until, kind=kind)
     return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
 
 
@@ -250,18 +258,21 @@ def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
     return busy or "out until the event is gone"
 
 
-def _told_draining(step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None) -> str:
+def _told_draining(
+    step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None
+) -> tuple[str, str]:
+    """The reason and its kind."""
     if step and step.role == "load_balancer":
-        return "is to go out of its balancer"
+        return "is to go out of its balancer", ""
     # What is left may have been told as what keeps the host busy.
     more = dict.fromkeys([*(still_on or ()), *said])
     going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in more if sentence not in busy)])
     idle = not going_on and not step
     what = going_on or ("services and tasks" if step else "idle, looked at once more")
     if until is None or now < until:
-        return what
-    late = f"{LATE} (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
-    return f"{late}, but {what}" if idle else f"{late}, still to end: {what}"
+        return what, ""
+    late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
+    return (f"{late}, but {what}" if idle else f"{late}, still to end: {what}"), LATE
 
 
 def _told_after(decided: Decided, host: Host, event: Event) -> Told:
@@ -330,18 +341,16 @@ def _told_without_event(host: Host, observed: Observed) -> Told:
         return Told("needs_person", "; ".join(host.fatal))
     if not host.was_read:
         return Told("unobserved", host.why_silent)
-    reason = "; ".join(filter(None, [maintenance(host), _why_unnamed(host, observed)]))
+    doubtful = next((event for event in observed.events.values() if event.may_mean(host, observed.now)), None)
+    more = [maintenance(host)]
+    if doubtful:
+        more.append(
+            f"{doubtful.label} bears its name at {', '.join(doubtful.shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
+            " another VM of that name is meant"
+        )
+    else:
+        more.append("no event names it")
     if host.foreign_ids:
-        reason += f"; held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back"
-    return Told("in_service", reason)
-
-
-def _why_unnamed(host: Host, observed: Observed) -> str:
-    """What is told about a host if its service shows no event that names it."""
-    doubtful = [event for event in observed.events.values() if event.may_mean(host, observed.now)]
-    if not doubtful:
-        return "no event names it"
-    return (
-        f"{doubtful[0].label} bears its name at {', '.join(doubtful[0].shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
-        " another VM of that name is meant"
-    )
+        more.append(f"held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back")
+    said = [*filter(None, more)]
+    return Told("in_service", "; ".join(said), kind=NOTHING if len(said) == 1 and not doubtful else "")

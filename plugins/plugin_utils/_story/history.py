@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 MEASURES = {
@@ -74,14 +74,14 @@ def history(reports: Iterable[Report]) -> dict[str, OfType]:
     events: dict[str, OfEvent] = {}
     for report in reports:
         for told in report["events"]:
-            _add_event(events.setdefault(told["event_id"].lower(), OfEvent(told["event_type"] or "unknown")), told, report["hosts"])
+            _add_event(events.setdefault(told["event_id"].lower(), OfEvent(told["event_type"] or "unknown")), told, report)
     found: dict[str, OfType] = {}
     for event in events.values():
         _count(found.setdefault(event.event_type, OfType()), event)
     return dict(sorted(found.items()))
 
 
-def _add_event(event: OfEvent, told: Json, hosts: Iterable[Json]) -> None:
+def _add_event(event: OfEvent, told: Json, report: Report) -> None:
     # The service's clock is not the controller's.
     at = seconds(told["not_before"])
     if event.not_before is None and at is not None:
@@ -90,25 +90,23 @@ def _add_event(event: OfEvent, told: Json, hosts: Iterable[Json]) -> None:
         if getattr(event, name) is None:
             setattr(event, name, told[name])
     event.outcome = told["outcome"]
-    for host in hosts:
+    for host in report["hosts"]:
         if host["name"] in told["hosts"]:
-            _add_host(event.hosts.setdefault(host["name"], {"out": None, "drained": None, "needs_person": False}), host, told)
+            known = event.hosts.setdefault(host["name"], {"out": None, "drained": None, "needs_person": False})
+            _add_host(known, host, told, shares(host, report["events"]).get(told["event_id"], []))
 
 
-def _add_host(known: OfHost, host: Json, told: Json) -> None:
-    spans = [span for span in host["out"] if _touches(span, told)]
+def _add_host(known: OfHost, host: Json, told: Json, spans: list[Json]) -> None:
+    """C(spans): when the host was out for the event."""
     if spans and spans[-1]["until"] is not None:
-        known["out"] = spans[-1]["until"] - spans[0]["from"]
+        known["out"] = sum(span["until"] - span["from"] for span in spans)
     mine = [state for state in host["states"] if state["event_id"] and state["event_id"].lower() == told["event_id"].lower()]
     ready = next((state["from"] for state in mine if state["state"] in ("ready", "approved")), None)
-    if known["drained"] is None and spans and ready is not None:
+    # A host that is out for another event already has no drain of its own for this one.
+    goes_out = bool(spans) and any(span["from"] == spans[0]["from"] for span in host["out"])
+    if known["drained"] is None and goes_out and ready is not None:
         known["drained"] = max(0.0, ready - spans[0]["from"])
     known["needs_person"] = known["needs_person"] or any(state["state"] == "needs_person" for state in mine)
-
-
-def _touches(span: Json, told: Json) -> bool:
-    """Whether the host was out at any time at which the event stood."""
-    return (told["gone"] is None or span["from"] <= told["gone"]) and (told["seen"] is None or span["until"] is None or span["until"] >= told["seen"])
 
 
 def _count(of_type: OfType, event: OfEvent) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import LATE
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, Template
@@ -91,8 +91,9 @@ def page(report: Report) -> str:
     axis = _Axis(run["started"], max(run["updated"], run["started"] + 1))
     labels = _labels(report["events"])
     named = _Named(report["events"], labels)
+    event_types = {event["event_id"]: event["event_type"] for event in report["events"]}
     earlier = {event["event_id"].lower(): event for event in (run.get("continues") or {}).get("events", ())}
-    events = [_Event(event, labels[event["event_id"]], earlier.get(event["event_id"].lower()) or {}, hosts) for event in report["events"]]
+    events = [_Event(event, labels[event["event_id"]], earlier.get(event["event_id"].lower()) or {}, hosts, report["events"]) for event in report["events"]]
     heading = _heading(report["events"], labels)
     status, is_bad, to_do = _status(run, report["events"], hosts, labels)
     return _template("page.html.j2").render(
@@ -110,7 +111,7 @@ def page(report: Report) -> str:
         events=[{"sentence": event.sentence(), **event.cells()} for event in events],
         most=MOST_SENTENCES,
         at_the_top=list(_of_all(hosts, run)),
-        entries=[_entry(entry, named(_entry_words(entry)), labels.get(entry["event_id"], "")) for entry in report["entries"]],
+        entries=[_entry(entry, named(_entry_words(entry, event_types)), labels.get(entry["event_id"], "")) for entry in report["entries"]],
         involved=[_row(host, run, named) for host in involved],
         quiet=[host["name"] for host in hosts if host not in involved],
         lanes=[_lane(axis, number, host, run["updated"], events) for number, host in enumerate(involved)],
@@ -162,12 +163,14 @@ def _entry(entry: Json, text: str, label: str) -> Json:
     return {"time": entry["time"], "host": entry["host"] or "", "text": text, "event": "" if label in text else label, "is_bad": is_bad}
 
 
-def _entry_words(entry: Json) -> str:
-    state, colon, reason = entry["text"].partition(": ")
-    if entry["kind"] in ("state", "person") and colon:
-        return f"{PLAIN.get(state, state)}: {reason}"
-    words, colon, outcome = entry["text"].rpartition(": ")
-    return f"{words}: {OUTCOMES.get(outcome, outcome)}" if entry["kind"] == "outcome" and colon else entry["text"]
+def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
+    text: str = entry["text"]
+    if "state" in entry:
+        text = f"{PLAIN[entry['state']]}: {entry['reason']}"
+    elif "outcome" in entry:
+        kind = event_types.get(entry["event_id"]) or "event"
+        text = f"{kind} {entry['event_id']}: {OUTCOMES.get(entry['outcome'], entry['outcome'])}"
+    return text
 
 
 def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: dict[str, str]) -> tuple[str, bool, list[str]]:
@@ -295,13 +298,15 @@ def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence
 
 
 class _Event:
-    """An event in words. C(earlier): what the run said of it that this one continues."""
+    """An event in words. C(earlier): what the run said of it that this one continues. C(events): all events of the run."""
 
-    def __init__(self, event: Json, label: str, earlier: Json, hosts: Iterable[Json]) -> None:
+    def __init__(self, event: Json, label: str, earlier: Json, hosts: Iterable[Json], events: Sequence[Json]) -> None:
         self._event, self._label, self._earlier = event, label, earlier
         self._before = event.get("before_run") or ()
         self.hosts = set(event["hosts"])
         self._mine = [host for host in hosts if host["name"] in self.hosts]
+        out = {host["name"]: shares(host, events).get(event["event_id"]) for host in self._mine}
+        self._out = {name: spans for name, spans in out.items() if spans}
 
     def _known(self, field: str) -> float | None:
         """A moment as this run knows it, or the run before."""
@@ -320,9 +325,8 @@ class _Event:
     def sentence(self) -> str:
         """An event in one sentence, and more where a host was slow."""
         parts = [self._seen(), *filter(None, [self._approved(), self._over()])]
-        spans = [span for host in self._mine for span in host["out"]]
-        if spans:
-            parts.append("out of service: " + _several([f"{host['name']}{_out_for(host)}" for host in self._mine if host["out"]]))
+        if self._out:
+            parts.append("out of service: " + _several([f"{name}{_out_for(spans)}" for name, spans in self._out.items()]))
         outcome = self._event["outcome"] or "unknown"
         return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}." + "".join(self._late())
 
@@ -365,7 +369,7 @@ class _Event:
         found = []
         for host in self._mine:
             mine = [state for state in host["states"] if (state["event_id"] or "").lower() == self._event["event_id"].lower()]
-            late = next((said["at"] for state in mine for said in state["reasons"] if said["reason"].startswith(LATE)), None)
+            late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == LATE), None)
             if late is not None:
                 drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)
                 limit = f" of {host['drain_limit']:g} s" if host.get("drain_limit") is not None else ""
@@ -415,8 +419,7 @@ class _Event:
                 yield {"x": axis.x(self._event[field]), "kind": kind, "title": f"{self._label}: {words} at {Times.at(self._event[field])}{before}"}
 
 
-def _out_for(host: Json) -> str:
-    spans = host["out"]
+def _out_for(spans: Sequence[Json]) -> str:
     ended = [span for span in spans if span["until"] is not None]
     lasted = exact(sum(math.floor(span["until"]) - math.floor(span["from"]) for span in ended))
     if len(ended) < len(spans):

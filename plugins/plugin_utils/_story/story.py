@@ -153,8 +153,16 @@ def held_since(name: str, passed: Pass, memory: Json) -> dict[str, float]:
     return {key: since for key, since in known.items() if key in unfinished}
 
 
-def _entry(story: Story, at: float, kind: str, text: str, host: str | None = None, event_id: str | None = None) -> None:
-    story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text})
+def standing_event(decision: Json) -> str | None:
+    """The id of the event that a decision tells of, if it still stands."""
+    standing: list[str] = decision.get("events") or []
+    event_id: str | None = decision.get("event_id", next(iter(standing), None))
+    return event_id if event_id in standing else None
+
+
+def _entry(story: Story, at: float, kind: str, text: str, host: str | None = None, event_id: str | None = None, **more: str) -> None:
+    """C(more): C(state) and C(reason), or C(outcome), of which the text is made."""
+    story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text, **more})
 
 
 def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[str, float], remembered: dict[str, Json]) -> None:
@@ -198,7 +206,7 @@ def _not_after_start(approved: float, of_memory: Json) -> float:
 
 
 def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) -> None:
-    states, event_id = host["states"], (decision.get("events") or [None])[0]
+    states, event_id = host["states"], standing_event(decision)
     last = states[-1] if states else None
     started = (story["events"].get(event_id) or {}).get("started") if decision["state"] == "started" else None
     if last and started is not None:
@@ -210,10 +218,11 @@ def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) 
         states.append({"state": decision["state"], "event_id": event_id, "from": now, "until": None, "reasons": []})
         if last or decision["state"] not in SERVING:
             kind = "person" if decision["state"] == "needs_person" else "state"
-            _entry(story, now, kind, f"{decision['state']}: {decision['reason']}", name, event_id)
-    reasons = states[-1]["reasons"]
+            text = f"{decision['state']}: {decision['reason']}"
+            _entry(story, now, kind, text, name, event_id, state=decision["state"], reason=decision["reason"])
+    reasons, kind = states[-1]["reasons"], decision.get("kind") or ""
     if (not reasons or shape(reasons[-1]["reason"]) != shape(decision["reason"])) and len(reasons) < MOST_REASONS:
-        reasons.append({"at": now, "reason": decision["reason"]})
+        reasons.append({"at": now, "reason": decision["reason"], "kind": kind})
 
 
 def shape(reason: str) -> str:
@@ -271,7 +280,7 @@ def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> No
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
             text = f"{event['event_type'] or 'event'} {told['event_id']}: {told['outcome']}"
-            _entry(story, passed["time"], "outcome", text, None, told["event_id"])
+            _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"])
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
             if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
@@ -283,6 +292,35 @@ def _service_ahead(of_memory: Json, known: float | None) -> float | None:
     """How many seconds the metadata service's clock is ahead of the controller's, as far as C(NotBefore) tells it."""
     written, here = seconds(of_memory.get("not_before")), of_memory.get("not_before_at")
     return known if written is None or here is None else round(written - here, 1)
+
+
+def shares(host: Json, events: Iterable[Json]) -> dict[str, list[Json]]:
+    """Per event of a report when a host of it was out for that event. What is out for several events at once counts once.
+
+    Such a time is that of the event that appeared first, until that one is over. Then it is that of the next. Bringing the host back belongs to the event
+    that was over before, until another one appears.
+    """
+    found: dict[str, list[Json]] = {}
+    mine = sorted((event for event in events if host["name"] in event["hosts"]), key=lambda event: event["seen"] or 0)
+    for span in host["out"]:
+        at, left = span["from"], [event for event in mine if _touches(span, event)]
+        while left:
+            first = left.pop(0)
+            left = [event for event in left if first["gone"] is not None and _ends_after(event, first["gone"])]
+            until = max(at, first["gone"], left[0]["seen"] or 0) if left else span["until"]
+            if until is None or until > at:
+                found.setdefault(first["event_id"], []).append({"from": at, "until": until})
+                at = until
+    return found
+
+
+def _touches(span: Json, event: Json) -> bool:
+    """Whether the host was out at any time at which the event stood."""
+    return _ends_after(event, span["from"]) and (event["seen"] is None or span["until"] is None or span["until"] >= event["seen"])
+
+
+def _ends_after(event: Json, moment: float) -> bool:
+    return event["gone"] is None or event["gone"] >= moment
 
 
 def as_report(story: Story) -> Report:

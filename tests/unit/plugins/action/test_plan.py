@@ -70,7 +70,7 @@ def shown(monkeypatch, seconds, state="waiting"):
     memory = {}
     monkeypatch.setattr(plan.display, "display", lambda line, color=None: moments.append(now))
     for now in range(seconds):
-        decision = {"state": state, "reason": "rule begins later", "event": "Reboot e1", "since": 0, "until": None, "step": None}
+        decision = {"state": state, "reason": "rule begins later", "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": None}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         ActionModule._tell(outcome, {"memory": memory}, {"now": float(now)})
         memory = outcome["memory"]
@@ -93,7 +93,7 @@ def test_another_reason_within_a_second_is_told_only_where_something_is_done_for
     lines, memory = [], {}
     monkeypatch.setattr(plan.display, "display", lambda line, color=None: lines.append(line))
     for now, reason in ((10.0, "waits for its metadata service"), (10.7, "is being approved")):
-        decision = {"state": "ready", "reason": reason, "event": "Reboot e1", "since": 0, "until": None, "step": step}
+        decision = {"state": "ready", "reason": reason, "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": step}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         ActionModule._tell(outcome, {"memory": memory}, {"now": now})
         memory = outcome["memory"]

@@ -34,6 +34,19 @@ def test_nobody_can_tell_where_no_service_was_read():
     assert "No event stands" not in text and "not known: web1, web2 could not be read" in text
 
 
+@pytest.mark.parametrize("name", ["web2", "fd00::1", "a: b"])
+def test_a_host_that_is_told_of_in_a_message_is_not_told_of_once_more(name):
+    model = Model()
+    for group in (model.settings, model.hosts):
+        group[name] = group.pop("web2")
+    model.names[1] = name
+    model.hosts[name]["silent"] = True
+    model.run.update(check=True, wait=False)
+    outcome = model.go()
+    text = "\n".join([*outcome["messages"], *preview(dict(outcome, settings=model.settings), model.now)])
+    assert text.count(f"{name}: it cannot be reached") == 1 and f"{name} could not be read: " not in text
+
+
 def test_a_known_type_without_rules():
     model = Model()
     model.announce("e1", "web1", "web2")

@@ -455,6 +455,62 @@ def test_the_page_says_when_the_time_to_drain_was_over():
     assert f"web1 had not drained when its limit of 6 s passed at {at}; it was drained at {drained}." in words_of(report)
 
 
+def span(begin, end):
+    return {"from": begin, "until": end}
+
+
+@pytest.mark.parametrize(
+    ("out", "events", "shared"),
+    [
+        # One after the other, the second while the host is brought back for the first.
+        ([span(10, 90)], {"a": (5, 40), "b": (60, 80)}, {"a": [span(10, 60)], "b": [span(60, 90)]}),
+        # Both at once, and one within the other.
+        ([span(10, 90)], {"a": (5, 40), "b": (8, 80)}, {"a": [span(10, 40)], "b": [span(40, 90)]}),
+        ([span(10, 90)], {"a": (5, 80), "b": (20, 40)}, {"a": [span(10, 90)]}),
+        # None of them is over.
+        ([span(10, None)], {"a": (5, None), "b": (20, None)}, {"a": [span(10, None)]}),
+        ([span(10, None)], {"a": (5, 30), "b": (20, None)}, {"a": [span(10, 30)], "b": [span(30, None)]}),
+        # Out twice.
+        ([span(10, 20), span(50, 60)], {"a": (5, 15), "b": (45, 55)}, {"a": [span(10, 20)], "b": [span(50, 60)]}),
+        ([], {"a": (5, 15)}, {}),
+    ],
+)
+def test_time_out_of_service_is_shared_between_the_events(out, events, shared):
+    told = [{"event_id": name, "seen": seen, "gone": gone, "hosts": {"web1": {}}} for name, (seen, gone) in events.items()]
+    assert story.shares({"name": "web1", "out": out}, told) == shared
+    assert story.shares({"name": "web2", "out": out}, told) == {}
+
+
+def test_a_host_in_two_events_is_out_once():
+    site = Told(hosts=2)
+    site.announce("e1", "web1", notice=600.0)
+    site.until(lambda _outcome: site.posted)
+    site.announce("e2", "web1", notice=900.0)
+    site.start("e1")
+    for _pass in range(20):
+        site.go()
+    (lane,) = [host for host in site.report()["hosts"] if host["name"] == "web1"]
+    # The impact of the first is told, whatever the second needs.
+    assert (lane["states"][-1]["state"], lane["states"][-1]["event_id"]) == ("started", "e1")
+    site.over("e1")
+    site.until(lambda _outcome: len(site.posted) == 2)
+    site.start("e2")
+    for _pass in range(10):
+        site.go()
+    site.over("e2")
+    site.finish()
+    report = site.report()
+    web1 = report["hosts"][0]
+    assert set(story.shares(web1, report["events"])) == {"e1", "e2"}
+    both = [part for parts in story.shares(web1, report["events"]).values() for part in parts]
+    assert round(sum(part["until"] - part["from"] for part in both), 1) == web1["seconds_out"]
+    told = history([report])["Reboot"].as_json()["out"]
+    assert told["count"] == 2 and told["worst"] < web1["seconds_out"]
+    words = words_of(report)
+    lasted = [seconds for seconds in re.findall(r"out of service: web1 for (\d+) s", words)]
+    assert len(lasted) == 2 and abs(sum(map(int, lasted)) - web1["seconds_out"]) <= 2
+
+
 def test_an_event_that_azure_withdraws():
     site = Told(hosts=2)
     site.announce("e1", "web1")
