@@ -29,12 +29,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     Server,
     same_process,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy
@@ -92,6 +93,26 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
 def was_out(record: Record) -> bool:
     """Whether we had taken the server out in the process of the record, and had not only begun to."""
     return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
+
+
+def silent_servers(servers: Iterable[Server], asked: dict[Key, str | None] | None = None) -> dict[Key, str]:
+    """Why nothing accepts connections at servers that get requests and that nobody checks. For HAProxy such a server is up.
+
+    One without a port of its own takes the client's, so it cannot be asked. The same is true for one on a Unix socket, whose path HAProxy does not tell.
+
+    C(asked): what earlier calls have found, which are not asked again.
+    """
+    asked = {} if asked is None else asked
+    unchecked = [server for server in servers if server.in_service and not server.watched]
+    places = {
+        (server.backend, server.name): (server.address, server.port)
+        for server in unchecked
+        if server.address is not None and server.port is not None and (server.backend, server.name) not in asked
+    }
+    found = silent_places(places.values())
+    asked.update((key, found[place]) for key, place in places.items())
+    keys = [(server.backend, server.name) for server in unchecked]
+    return {key: why for key, why in ((key, asked.get(key)) for key in keys) if why}
 
 
 class Step(NamedTuple):
@@ -192,11 +213,20 @@ class Servers(Driver[Optional[Server]]):
         found = []
         # A server that was removed since the last step does not leave any more.
         leaving = [hold.seen for hold in holds if hold.seen is not None and hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
+        backends = {server.backend for server in leaving}
+        silent = silent_servers(server for server in self._seen.servers.values() if server.backend in backends)
+        leaving = [server for server in leaving if (server.backend, server.name) not in silent]
         for server in leaving:
             if (server.backend, self._server) not in self._seen.servers:
                 continue
             backend = [
-                {"server": other.name, "in_service": other.in_service, "backup": other.backup, "unresolved": other.unresolved}
+                {
+                    "server": other.name,
+                    "in_service": other.in_service and (other.backend, other.name) not in silent,
+                    "backup": other.backup,
+                    "unresolved": other.unresolved,
+                    "silent": silent.get((other.backend, other.name)),
+                }
                 for other in self._seen.servers.values()
                 if other.backend == server.backend
             ]

@@ -94,6 +94,7 @@ options:
       - How many servers of each backend must stay in service, a number or a percentage such as V(50%).
       - With O(state=present) the servers are counted under the same lock under which the server is taken out. If too few would stay,
         nothing is changed in any backend, and RV(refused) says so.
+      - A server that nobody checks counts if something accepts connections at its address. See RV(graceful.azure.haproxy_info#module:servers[].silent).
       - Backup servers are not counted, unless the server is one itself.
       - A percentage refers to all servers that could serve. This includes servers that are down or in maintenance. It does not
         include slots of C(server-template) whose name does not resolve.

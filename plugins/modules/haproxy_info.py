@@ -191,8 +191,15 @@ servers:
       description: Whether it is a backup server.
       type: bool
     in_service:
-      description: Whether it gets new traffic. For a backup server, whether it would get traffic.
+      description: Whether it gets new traffic and could answer. For a backup server, whether it would get traffic.
       type: bool
+    silent:
+      description:
+        - Why nothing accepts connections at a server that gets traffic although nobody checks it. HAProxy takes such a server for up.
+          RV(servers[].in_service) is then V(false).
+        - The module asks each of them once, all side by side, and waits one second at most.
+        - Null if something accepts connections, if HAProxy checks the server, or if it cannot be asked because it has no address or no port of its own.
+      type: str
     unresolved:
       description:
         - Whether its name does not resolve, as for a slot of C(server-template) without an address.
@@ -300,6 +307,7 @@ servers:
       operational: up
       backup: false
       in_service: false
+      silent: null
       unresolved: false
       returns_by_itself: false
       status: DRAIN
@@ -391,7 +399,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module i
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe, silent_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     READY,
@@ -411,7 +419,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._polling import che
 LOOK_SECONDS = 0.5
 
 
-def observe(haproxy, store, names, places=()):
+def observe(haproxy, store, names, places=(), asked=None):
     while True:
         with store.locked() as locked:
             seen = haproxy.look()
@@ -429,6 +437,7 @@ def observe(haproxy, store, names, places=()):
             places.add((led.get("address"), led.get("port") or 0))
     concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
+    silent = silent_servers((server for server in seen.servers.values() if server.backend in backends), asked)
     servers = []
     for key, server in seen.servers.items():
         if server.backend not in backends:
@@ -443,7 +452,8 @@ def observe(haproxy, store, names, places=()):
                 source_address=source_address(server.address, server.port),
                 operational=server.operational,
                 backup=server.backup,
-                in_service=server.in_service,
+                in_service=server.in_service and key not in silent,
+                silent=silent.get(key),
                 unresolved=server.unresolved,
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
@@ -492,8 +502,10 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
     awaited = names if params["wait_for"] is None else params["wait_for"]
     deadline = monotonic() + timeout
     places = parse_places(params.get("addresses") or ())
+    # A server that nobody checks is asked in the first look only.
+    asked = {}
     try:
-        watch = Watch(observe(haproxy, store, names, places), monotonic)
+        watch = Watch(observe(haproxy, store, names, places, asked), monotonic)
     except NotThere:
         if params.get("absent") != "no_traffic" or not runs_no_haproxy():
             raise
@@ -515,7 +527,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
         sleep(max(0.0, min(LOOK_SECONDS, left, watch.quiet_in(before, quiet))))
         if left < LOOK_SECONDS:
             break
-        watch.saw(observe(haproxy, store, names, places))
+        watch.saw(observe(haproxy, store, names, places, asked))
         twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
         key = server["backend"], server["server"]

@@ -22,14 +22,14 @@ import urllib.error
 import urllib.request
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_hold
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listener
 
 # Some of it runs as another user.
 OPEN_TO_ALL = True
@@ -44,6 +44,12 @@ backend www
 backend api
   server web1 127.0.0.1:1
 """
+
+
+@pytest.fixture(name="all_answer")
+def make_all_answer(monkeypatch):
+    """Nothing listens where the servers lead. For the module, something does."""
+    monkeypatch.setattr(_haproxy_hold, "silent_places", dict.fromkeys)
 
 
 @pytest.fixture
@@ -374,6 +380,7 @@ class TestNamesThatDoNotResolve:
         result = hold(haproxy)
         assert conditions(result) == {"www": "held"} and result["servers"][0]["put_right"]
 
+    @pytest.mark.usefixtures("all_answer")
     def test_slots_without_an_address_are_not_counted(self, start, hold, dns):
         dns.addresses[:] = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"]
         haproxy = start(dns.resolvers() + self.SECTIONS.replace("web 3", "web 20"))
@@ -385,6 +392,19 @@ class TestNamesThatDoNotResolve:
 
 
 class TestMinimumInService:
+    def test_a_server_that_nobody_checks_and_that_does_not_answer_does_not_count(self, start, hold):
+        """For HAProxy it is up."""
+        with contextlib.closing(listener()) as web:
+            port, dead = web.getsockname()[1], free_port()
+            haproxy = start(f"backend www\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{dead}\n  server web3 127.0.0.1 disabled\n")
+            why = f"port {dead} of 127.0.0.1: Connection refused"
+            assert hold(haproxy, min_in_service="1")["refused"] == [f"web1 stays: 1 of 3 in service in www ({why}), 1 must stay."]
+            assert haproxy.flags("www", "web1")[0] == READY
+            assert hold(haproxy, server="web2", min_in_service="1")["refused"] == [], "what does not answer may go"
+            haproxy.ask("set server www/web3 state ready")
+            assert hold(haproxy, min_in_service="1")["refused"] == [], "one without a port of its own cannot be asked and counts"
+
+    @pytest.mark.usefixtures("all_answer")
     def test_one_backend_that_would_be_short_forbids_all(self, start, hold, tmp_path):
         haproxy = start()
         before = haproxy.servers()
@@ -395,6 +415,7 @@ class TestMinimumInService:
         assert hold(haproxy, min_in_service="1", check=True)["refused"] == result["refused"]
         assert hold(haproxy, min_in_service="0")["refused"] == []
 
+    @pytest.mark.usefixtures("all_answer")
     def test_what_is_out_already_is_held_for_one_more_event(self, start, hold, release):
         haproxy = start()
         hold(haproxy)
@@ -838,18 +859,20 @@ class TestTogether:
 
     def test_two_at_once_on_two_servers_of_which_one_must_stay(self, start, tmp_path):
         """Two controllers, each of which has seen both in service."""
-        haproxy = start("backend www\n  server web1 127.0.0.1:1\n  server web2 127.0.0.1:2\n  server sorry 127.0.0.1:3 backup\n")
-        common = {"socket": haproxy.socket, "state_dir": str(tmp_path / "state"), "min_in_service": 1}
-        for _round in range(3):
-            modules = {n: run_module("haproxy_hold", dict(common, server=n, event_ids=["for " + n]), wait=False) for n in ("web1", "web2")}
-            results = {name: finish() for name, finish in modules.items()}
-            (out,) = [name for name, result in results.items() if result["changed"]]
-            (stays,) = {"web1", "web2"} - {out}
-            assert results[out]["refused"] == [] and haproxy.flags("www", out)[0] == DRAIN
-            assert results[stays]["refused"] == [stays + " stays: 1 of 2 in service in www, 1 must stay."]
-            assert results[stays]["servers"][0]["condition"] == "none" and haproxy.flags("www", stays)[0] == READY
-            assert len(list((tmp_path / "state").iterdir())) == 1
-            run_module("haproxy_hold", dict(common, server=out, state="absent"))
+        with contextlib.closing(listener()) as one, contextlib.closing(listener()) as two:
+            ports = one.getsockname()[1], two.getsockname()[1]
+            haproxy = start("backend www\n  server web1 127.0.0.1:%d\n  server web2 127.0.0.1:%d\n  server sorry 127.0.0.1:3 backup\n" % ports)
+            common = {"socket": haproxy.socket, "state_dir": str(tmp_path / "state"), "min_in_service": 1}
+            for _round in range(3):
+                modules = {n: run_module("haproxy_hold", dict(common, server=n, event_ids=["for " + n]), wait=False) for n in ("web1", "web2")}
+                results = {name: finish() for name, finish in modules.items()}
+                (out,) = [name for name, result in results.items() if result["changed"]]
+                (stays,) = {"web1", "web2"} - {out}
+                assert results[out]["refused"] == [] and haproxy.flags("www", out)[0] == DRAIN
+                assert results[stays]["refused"] == [stays + " stays: 1 of 2 in service in www, 1 must stay."]
+                assert results[stays]["servers"][0]["condition"] == "none" and haproxy.flags("www", stays)[0] == READY
+                assert len(list((tmp_path / "state").iterdir())) == 1
+                run_module("haproxy_hold", dict(common, server=out, state="absent"))
 
     @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
     def test_killed_on_the_way_from_drain_to_maint(self, start, hold, release, tmp_path, stride):

@@ -186,7 +186,9 @@ class TestWhatItSees:
             "admin_state": "ready",
             "operational": "up",
             "backup": True,
-            "in_service": True,
+            "in_service": False,
+            # Nobody checks it, and nothing listens there.
+            "silent": "port 2 of 127.0.0.2: Connection refused",
             "unresolved": False,
             "returns_by_itself": False,
             "checked": False,
