@@ -19,7 +19,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_down, is_up
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
@@ -38,7 +38,7 @@ OUT, IN = "out", "in"
 COMMAND_SECONDS = 30
 # A file whose time lies so many seconds in the future was made now. If it lies further, the clock was set back.
 CLOCK_SECONDS = 60
-# The content of a file of ours. A file with other content was written by somebody else.
+# How a file of ours begins. The record follows, because the file may outlive it. A file with another beginning was written by somebody else.
 MARK = "graceful.azure keeps this host out of its load balancer for a scheduled event\n"
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
@@ -85,9 +85,12 @@ if TYPE_CHECKING:
 
         def out_for(self) -> float | None: ...
 
-        def fail(self) -> None: ...
+        def marked(self) -> Record | None:
+            """The record in a mark of ours. Raises ProbeError for a mark that does not tell it."""
 
-        def complete(self) -> None: ...
+        def fail(self, record: Record) -> None: ...
+
+        def complete(self, record: Record) -> None: ...
 
         def pass_again(self) -> str | None: ...
 
@@ -97,6 +100,29 @@ if TYPE_CHECKING:
 def steady_clock() -> float:
     """Seconds since the boot, including those for which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def mark_of(record: Record) -> bytes:
+    """The content of a file of ours while it is held."""
+    return MARK.encode() + to_bytes({key: value for key, value in record.items() if key != "path"})
+
+
+def record_in(content: bytes | None, action: str, on: str) -> Record | None:
+    """The record in a mark; None if there is none that can be used."""
+    if content is None or not content.startswith(MARK.encode()):
+        return None
+    try:
+        record = parse_record(content[len(MARK) :], on)
+    except HoldError:
+        return None
+    return record if (record["kind"], record["subject"]) == ("health_probe", {"action": action, "on": on}) else None
+
+
+def unknown_mark(path: str) -> ProbeError:
+    return ProbeError(
+        "%s is of graceful.azure, but its record is gone, and nothing tells for which event it is. See whether this host should serve, and undo it by hand."
+        % path
+    )
 
 
 def responder_file(port: int) -> str:
@@ -154,7 +180,19 @@ class File:
         # If the clock was set back since then, nobody knows.
         return max(0.0, min(ago, steady_clock())) if ago > -CLOCK_SECONDS else None
 
-    def fail(self) -> None:
+    def marked(self) -> Record | None:
+        if self.means == IN:
+            if self._status(self.on) is None and self._status(self.on + KEPT) is not None:
+                # It is the user's own file and has no room for a record.
+                raise unknown_mark(self.on + KEPT)
+            return None
+        content = self._content()
+        record = record_in(content, self.name, self.on)
+        if record is None and _is_mark(content):
+            raise unknown_mark(self.on)
+        return record
+
+    def fail(self, record: Record) -> None:
         if self.means == OUT:
             try:
                 fd = os.open(self.on, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -164,7 +202,7 @@ class File:
                 raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
             try:
                 os.fchmod(fd, 0o644)
-                self._write(fd)
+                self._write(fd, record)
             except Refused:
                 with contextlib.suppress(OSError):
                     os.unlink(self.on)
@@ -176,23 +214,27 @@ class File:
             self._rename(self.on, self.on + KEPT)
         self._sync()
 
-    def complete(self) -> None:
-        """Write the rest of a mark of which a run that was cut off has written a part."""
-        if self.means != OUT or not self._is_begun():
+    def complete(self, record: Record) -> None:
+        """Write a mark anew of which a run that was cut off has written a part."""
+        content = self._content()
+        begun = content is not None and (MARK.encode().startswith(content) or _is_mark(content))
+        if self.means != OUT or not begun or record_in(content, self.name, self.on):
             return
         try:
             fd = os.open(self.on, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
         try:
-            self._write(fd)
+            os.ftruncate(fd, 0)
+            self._write(fd, record)
         finally:
             os.close(fd)
 
     def pass_again(self) -> str | None:
         """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
         if self.means == OUT:
-            if not self._is_ours():
+            content = self._content()
+            if content is not None and not _is_mark(content):
                 return "%s was written by somebody else while it was held: it was not removed." % self.on
             try:
                 os.unlink(self.on)
@@ -213,24 +255,17 @@ class File:
             return " What it was before is %s." % (self.on + KEPT)
         return ""
 
-    def _is_ours(self) -> bool:
-        return self._content() == MARK.encode()
-
-    def _is_begun(self) -> bool:
-        content = self._content()
-        return content is not None and content != MARK.encode() and MARK.encode().startswith(content)
-
     def _content(self) -> bytes | None:
         try:
             with open(self.on, "rb") as stream:
-                return stream.read(len(MARK) + 1)
+                return stream.read(len(MARK) + SIZE_LIMIT)
         except OSError:
             return None
 
-    def _write(self, fd: int) -> None:
+    def _write(self, fd: int, record: Record) -> None:
         """Write the mark from the beginning of the file, and all of it."""
         try:
-            left = MARK.encode()
+            left = mark_of(record)
             while left:
                 left = left[os.write(fd, left) :]
             os.fsync(fd)
@@ -262,6 +297,10 @@ class File:
             return None
         except OSError as error:
             raise ProbeError("The health file %s cannot be seen: %s." % (path, error.strerror)) from error
+
+
+def _is_mark(content: bytes | None) -> bool:
+    return content is not None and content.startswith(MARK.encode())
 
 
 class Service:
@@ -299,10 +338,13 @@ class Service:
         """For how many seconds the unit is down."""
         return self._systemd.down_for(self.on)
 
-    def fail(self) -> None:
+    def marked(self) -> None:
+        """A unit that is down does not tell who stopped it."""
+
+    def fail(self, record: Record) -> None:
         self._tell(self._systemd.stop, True)
 
-    def complete(self) -> None:
+    def complete(self, record: Record) -> None:
         """A unit that is down is down."""
 
     def pass_again(self) -> str | None:
@@ -364,10 +406,13 @@ class Command:
     def out_for(self) -> float | None:
         """Without a record, nobody knows what the command has done."""
 
-    def fail(self) -> None:
+    def marked(self) -> None:
+        """What the command has done is the user's."""
+
+    def fail(self, record: Record) -> None:
         self._run(self.on)
 
-    def complete(self) -> None:
+    def complete(self, record: Record) -> None:
         """The command is run anew instead."""
 
     def pass_again(self) -> None:
@@ -403,10 +448,13 @@ class Dry:
         told = "%s would %s" % (self.on, "fail" if self._fails else "pass")
         return seen._replace(fails=self._fails, moves=False, told=told)
 
-    def fail(self) -> None:
+    def marked(self) -> Record | None:
+        return self._action.marked() if self._fails is None else None
+
+    def fail(self, record: Record) -> None:
         self._fails = True
 
-    def complete(self) -> None:
+    def complete(self, record: Record) -> None:
         """There is nothing to write."""
 
     def pass_again(self) -> None:

@@ -119,14 +119,17 @@ class HealthAnswers(Driver[Seen]):
 
     def look(self) -> list[tuple[str, Seen, Record | None]]:
         if self._actions is None:
-            if self._action:
-                found = [as_recorded(self._action, self._store.read(KIND, subject_of(self._action)))]
+            own = as_recorded(self._action, record_of(self._store, self._action)) if self._action else None
+            if own and self._request.present:
+                found = [own]
             else:
                 found = [self._action_of(record) for record in self._store.records(KIND)]
+                if own and subject_of(own) not in [subject_of(action) for action in found] and record_of(self._store, own):
+                    found.append(own)
             self._actions = [Dry(action) for action in found] if self._dry else found
         things = []
         for action in self._actions:
-            record = self._store.read(KIND, subject_of(action))
+            record = record_of(self._store, action)
             things.append(("%s %s" % (action.name, action.on), action.look(record, self._boot_id), record))
         return things
 
@@ -161,7 +164,7 @@ class HealthAnswers(Driver[Seen]):
                 KIND, subject_of(action), {"state": PASSING}, {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
             )
             yield record
-            action.fail()
+            action.fail(record)
             hold.acted = True
             # A command counts as done when it has ended well, and the record says so.
             if action.name != "command":
@@ -183,7 +186,7 @@ class HealthAnswers(Driver[Seen]):
         elif condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
         elif record["phase"] == CHANGING:
-            action.complete()
+            action.complete(record)
             record.update(phase=HELD, boot_id=self._boot_id, clock=self._clock())
         else:
             record["phase"] = HELD
@@ -211,7 +214,7 @@ class HealthAnswers(Driver[Seen]):
         elif condition == HELD or action.name == "command":
             if record["phase"] == CHANGING:
                 # From the next phase on, a file that has only a part of the mark is somebody else's.
-                action.complete()
+                action.complete(record)
             # Whether a command was cut off before its end or after it, nobody can tell.
             record = dict(record, phase=RESTORING)
             yield record
@@ -239,6 +242,11 @@ class HealthAnswers(Driver[Seen]):
             hold.seen.told,
             self._named(hold).forget(),
         )
+
+
+def record_of(store: RecordReader, action: Action) -> Record | None:
+    """The record on disk. Where that is lost, what was left of it beside the thing itself."""
+    return store.read(KIND, subject_of(action)) or action.marked()
 
 
 def subject_of(action: Action) -> dict[str, Any]:

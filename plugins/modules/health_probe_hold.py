@@ -165,8 +165,7 @@ def run(params, check_mode, run_command=None, machine=None):
     if request.present and action is None:
         raise ValueError("action is required when state is present: say how the health answer is made to fail.")
     store = machine.store(params, dry=check_mode)
-    held = action if request.present else None
-    driver = HealthAnswers(store, request, held, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
+    driver = HealthAnswers(store, request, action, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
     engine = Engine(driver, store, request)
     engine.run()
     result = engine.result("answers")

@@ -183,7 +183,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module i
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, established, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, subject_of
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
@@ -272,10 +272,12 @@ class Look:
     def see(self):
         """What is there now."""
         with self._store.locked():
-            record = self._store.read(KIND, subject_of(self._action))
+            record = record_of(self._store, self._action)
             action = as_recorded(self._action, record)
             seen = action.look(record, self._boot_id)
             holds = self._store.records(KIND)
+            if record is not None and record["path"] not in [held["path"] for held in holds]:
+                holds.append(dict(record, from_mark=True))
         condition = condition_of(record, seen, self._boot_id)
         answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
         self._note(answer)

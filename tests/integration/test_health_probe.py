@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -211,6 +212,20 @@ def test_a_folder_that_is_not_there_needs_a_person(make_site):
     assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
     assert "there is no folder" in run.event(event_id)["hosts"]["web1"]["reason"]
     assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []
+
+
+def test_a_file_whose_record_is_gone_is_given_back(make_site):
+    """Such as on another disk than the records, or after a reboot with the records in memory."""
+    site = make_site()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    killed = site.start("handle_events", handle_events_sleep=5)
+    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    site.kill(killed)
+    shutil.rmtree(site.folder / "state" / "web1")
+    site.simulator.cancel(event_id)
+    run = site.run()
+    assert run.status == 0 and "restored" in run.output, run.output
+    assert not site.fails("web1") and site.records() == []
 
 
 # The record between is in test_health_probe.py of the module_utils.

@@ -10,7 +10,20 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils import _iis
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN, KEPT, MARK, OUT, ProbeError, Refused, Seen, Service, await_answer
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
+    IN,
+    KEPT,
+    MARK,
+    OUT,
+    ProbeError,
+    Refused,
+    Seen,
+    Service,
+    await_answer,
+    mark_of,
+    record_in,
+    unknown_mark,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Windows, WindowsError
@@ -60,14 +73,25 @@ class File:
         # A time in the future tells that the clock was set back since then.
         return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
 
-    def complete(self) -> None:
+    def marked(self) -> Json | None:
+        found, kept, _parent = self._entries()
+        if self.means == IN:
+            if found.kind == "missing" and kept.kind != "missing":
+                raise unknown_mark(self.on + KEPT)
+            return None
+        record = record_in(found.content, self.name, self.on) if found.kind == "file" else None
+        if record is None and _is_ours(found):
+            raise unknown_mark(self.on)
+        return record
+
+    def complete(self, record: Json) -> None:
         """A file is written as a whole."""
 
-    def fail(self) -> None:
+    def fail(self, record: Json) -> None:
         found = self._entries()[0]
         if self.means == OUT:
             if found.kind == "missing":
-                self._write("written", self.on, None, MARK.encode())
+                self._write("written", self.on, None, mark_of(record))
         elif found.kind != "missing":
             self._write(f"renamed to {self.on + KEPT}", self.on, found.content, move_to=self.on + KEPT)
 
@@ -111,7 +135,7 @@ class File:
 
 
 def _is_ours(entry: Entry) -> bool:
-    return entry.kind == "file" and entry.content == MARK.encode()
+    return entry.kind == "file" and entry.content.startswith(MARK.encode())
 
 
 class Site:
@@ -140,10 +164,13 @@ class Site:
         """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
         return 0.0
 
-    def fail(self) -> None:
+    def marked(self) -> None:
+        """A site that is stopped does not tell who stopped it."""
+
+    def fail(self, record: Json) -> None:
         self._tell(self._iis.stop, True)
 
-    def complete(self) -> None:
+    def complete(self, record: Json) -> None:
         """A site that is stopped is stopped."""
 
     def pass_again(self) -> str | None:

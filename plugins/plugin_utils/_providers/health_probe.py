@@ -48,6 +48,12 @@ class HealthProbe(Provider):
         place = _place(settings, machine)
         return Traffic((place,), serves=result["answer"]["state"] != "failing")
 
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
+        # The look at the host has read those on its disk.
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        found = zip(machine.records or (), machine.result.get("holds") or ())
+        return [(record, machine) for record, told in found if told.get("from_mark")]
+
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         return (entry.since,) if record.kind == KIND else None
 
@@ -69,8 +75,8 @@ class HealthProbe(Provider):
         return dict(result, fatal=problem, answer=None) if problem else result
 
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
-        # A release needs no options: the records know what was changed, also if the settings are others by now.
-        options = dict(settings["given"], action=settings["action"]) if direction == "out" else {}
+        # The records know what was changed, also if the settings are others by now. Only a file can tell it where the record is gone.
+        options = dict(settings["given"], action=settings["action"]) if direction == "out" or settings["action"] in ("file", "responder") else {}
         yield settings["host"], "health_probe_hold", dict(options, **hold)
 
     def shows(self, result: Json, act: Json) -> bool:

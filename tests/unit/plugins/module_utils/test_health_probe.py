@@ -15,7 +15,17 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_actions
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, MARK, Command, File, ProbeError, Refused, Service, action_of
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
+    KEPT,
+    MARK,
+    Command,
+    File,
+    ProbeError,
+    Refused,
+    Service,
+    action_of,
+    record_in,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KIND, HealthAnswers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
@@ -321,21 +331,86 @@ def test_an_operators_empty_file_in_place_of_ours_stays(host):
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("part", [20, len(MARK), len(MARK) + 50])
 @pytest.mark.parametrize("again", [True, False])
-def test_a_mark_of_which_a_run_that_was_cut_off_wrote_a_part_is_ours(host, again):
+def test_a_mark_of_which_a_run_that_was_cut_off_wrote_a_part_is_ours(host, again, part):
     with pytest.raises(Killed):
         host.hold("A", store=DyingStore(host.state_dir, 1))
-    host.switch.write_text(MARK[:20])
+    host.switch.write_text((MARK + '{"version": 1, ' + " " * 50)[:part])
     if again:
         host.hold("A")
-        assert host.switch.read_text() == MARK
+        assert list(record_in(host.switch.read_bytes(), "file", str(host.switch))["events"]) == ["A"]
         host.release("A")
     else:
         with pytest.raises(Killed):
             host.release("A", store=DyingStore(host.state_dir, 0, after=True))
-        assert host.switch.read_text() == MARK
+        assert list(record_in(host.switch.read_bytes(), "file", str(host.switch))["events"]) == ["A"]
         host.release("A")
     assert not host.fails and not host.records and not host.conflicts
+
+
+class TestTheRecordIsGone:
+    """The folder was on a disk that was replaced, and what makes the answer fail was not."""
+
+    @pytest.fixture
+    def host(self, tmp_path):
+        host = Host(tmp_path, "out")
+        host.hold("A")
+        for name in host.records:
+            (tmp_path / "state" / name).unlink()
+        host.boot = "boot-2"
+        return host
+
+    def test_the_file_tells_it(self, host):
+        seen = host.see()
+        assert seen["answer"]["condition"] == "held" and seen["answer"]["held_by"] == ["A"]
+        assert [(record["from_mark"], list(record["events"])) for record in seen["holds"]] == [(True, ["A"])]
+
+    def test_it_is_given_back_when_its_event_is_over(self, host):
+        store = Store(host.state_dir)
+        for dry in (True, False):
+            request = Request(False, ["A"])
+            store = Store(host.state_dir, dry=dry)
+            driver = HealthAnswers(store, request, host.action(), lambda record: action_of(record, None, run_command), host.boot, dry=dry)
+            engine = Engine(driver, store, request)
+            engine.run()
+            assert engine.changed and not engine.conflicts and host.fails == dry
+        assert not host.records and host.see()["answer"]["condition"] == "none"
+
+    def test_it_is_held_on_and_written_anew(self, host):
+        host.hold("B", dry=True)
+        assert not host.records
+        host.hold("B")
+        (record,) = Store(host.state_dir).records(KIND)
+        assert sorted(record["events"]) == ["A", "B"] and record["phase"] == "held" and record["boot_id"] == "boot-2"
+        assert host.release("A") and host.fails and host.release("B") and not host.fails and not host.records
+
+    @pytest.mark.parametrize("content", [MARK, MARK + "{"])
+    def test_a_file_that_does_not_tell_it_needs_a_person(self, host, content):
+        """Such as one of the version before."""
+        host.switch.write_text(content)
+        for act in (host.see, lambda: host.hold("A")):
+            with pytest.raises(ProbeError, match="switch is of graceful.azure, but its record is gone"):
+                act()
+        assert host.switch.read_text() == content and not host.records
+
+    def test_a_file_whose_absence_means_out_needs_a_person(self, tmp_path):
+        folder = tmp_path / "in"
+        folder.mkdir()
+        host = Host(folder, "in")
+        host.hold("A")
+        for name in host.records:
+            (folder / "state" / name).unlink()
+        with pytest.raises(ProbeError, match=f"switch{KEPT} is of graceful.azure, but its record is gone"):
+            host.see()
+
+
+def test_a_hold_of_the_version_before_is_given_back(tmp_path):
+    host = Host(tmp_path, "out")
+    host.hold("A")
+    host.switch.write_text(MARK)
+    assert host.see()["answer"]["condition"] == "held" and not host.hold("A")
+    assert host.release("A") and not host.fails and not host.conflicts
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
@@ -343,7 +418,7 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_record(host, monkeypatch):
     real = os.write
 
     def full(fd, data):
-        if data == MARK.encode():
+        if data.startswith(MARK.encode()):
             raise OSError(28, "No space left on device")
         return real(fd, data)
 

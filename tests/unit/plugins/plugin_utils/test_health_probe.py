@@ -239,7 +239,7 @@ def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(
     assert told.unread[0].endswith(f": {next(iter(result.values()))}")
 
 
-def test_a_release_has_no_options_because_the_record_knows_what_was_changed():
+def test_a_release_names_the_file_that_knows_what_the_record_knew():
     settings, _none = read_settings({"web1": HOST}, {"web1"})
     (balancer,) = settings["web1"]["load_balancers"]
     held = {"event_ids": ["E1"], "state": "present"}
@@ -247,6 +247,9 @@ def test_a_release_has_no_options_because_the_record_knows_what_was_changed():
     assert out == ("web1", "health_probe_hold", {"action": "file", "file": "/run/maintenance", "file_means": "out", **held})
     released = {"event_ids": ["E1"], "state": "absent"}
     (back,) = PROVIDER.acts(balancer, "in", released, {})
+    assert back == ("web1", "health_probe_hold", {"action": "file", "file": "/run/maintenance", "file_means": "out", **released})
+    # The others leave nothing that could tell it.
+    (back,) = PROVIDER.acts(dict(balancer, action="service"), "in", released, {})
     assert back == ("web1", "health_probe_hold", released)
 
 

@@ -23,7 +23,9 @@ class Probed(Model):
         for name in self.names:
             mine = dict(settings_of(ENTRY, name), quiet=1.0, ports=[80])
             self.settings[name]["load_balancers"] = [mine]
-        self.answers = {name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None} for name in self.names}
+        self.answers = {
+            name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True} for name in self.names
+        }
 
     def _condition(self, mine):
         if not mine["events"]:
@@ -35,10 +37,13 @@ class Probed(Model):
     def observe_host(self, name):
         seen = super().observe_host(name)
         mine = self.answers[name]
-        if mine["events"] and seen.get("holds") is not None:
-            record = {"kind": "health_probe", "subject": {"action": "file", "on": "/run/out"}, "found": {}, "left": {}, "events": mine["events"]}
-            seen["holds"].append(record)
+        if mine["events"] and mine["disk"] and seen.get("holds") is not None:
+            seen["holds"].append(self._record(mine))
         return seen
+
+    @staticmethod
+    def _record(mine):
+        return {"kind": "health_probe", "subject": {"action": "file", "on": "/run/out"}, "found": {}, "left": {}, "events": mine["events"]}
 
     def look_at(self, name):
         if self.hosts[name]["silent"]:
@@ -57,7 +62,7 @@ class Probed(Model):
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
             "notice_left": left, "probe": {"passes": passes, "said": None}, "connections": [], "new_connections": [], "quiet_for": 2.0,
-            "closed_ago": 60.0, "idle": False, "holds": [], "problem": None, "state_dir_problem": None,
+            "closed_ago": 60.0, "idle": False, "holds": [] if mine["disk"] else [dict(self._record(mine), from_mark=True)], "problem": None, "state_dir_problem": None,
         }  # fmt: skip
 
     def world(self):
@@ -180,3 +185,18 @@ def test_a_release_is_told_by_its_act():
     assert HealthProbe().after_release(held, act, ["e1"])["holds"] == []
     assert HealthProbe().after_release(held, {"answers": [held["answer"]]}, ["e1"]) is None
     assert HealthProbe().shows(held, {"answers": [dict(held["answer"], held_by=["E1"])]})
+
+
+def test_what_only_the_file_tells_is_given_back_when_its_event_is_over():
+    """The disk with the records was replaced, and the one with the file was not."""
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.killed()
+    site.answers["web1"].update(disk=False, noted=0)
+    site.hosts["web1"]["tasks"] = {}
+    site.over("e1")
+    outcome = site.finish()
+    assert not outcome["failed_run"] and site.said("web1")[0] == "restored"
+    assert site.answers["web1"]["events"] == {} and site.answers["web1"]["fails_since"] is None

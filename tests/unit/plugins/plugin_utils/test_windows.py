@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, MARK
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, record_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_connections, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
@@ -586,7 +586,8 @@ class TestHealthFile:
     def test_its_presence_means_out(self, host):
         result = Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
         assert result["answers"][0]["condition"] == "held" and result["done"]
-        assert base64.b64decode(host.state()["files"][HEALTH]).decode() == MARK
+        content = base64.b64decode(host.state()["files"][HEALTH])
+        assert list(record_in(content, "file", HEALTH)["events"]) == ["E1"]
         assert Action(host).run("health_probe_hold", state="absent")["changed"]
         assert host.state()["files"] == {}
 
