@@ -59,10 +59,11 @@ class Probed(Model):
         }  # fmt: skip
         left = max(0.0, NOTICE - elapsed) if fails else None
         passes = not fails if mine["url_passes"] is None else mine["url_passes"]
+        holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
             "notice_left": left, "probe": {"passes": passes, "said": None}, "connections": [], "new_connections": [], "quiet_for": 2.0,
-            "closed_ago": 60.0, "idle": False, "holds": [] if mine["disk"] else [dict(self._record(mine), from_mark=True)], "problem": None, "state_dir_problem": None,
+            "closed_ago": 60.0, "idle": False, "holds": holds, "problem": None, "state_dir_problem": None,
         }  # fmt: skip
 
     def world(self):
