@@ -212,8 +212,8 @@ class Nginx:
             return []
         return [program, "--mount=" + os.path.join(self._proc, str(self.pid), "ns", "mnt"), "--"]
 
-    def reload(self) -> int:
-        """Let the master read its configuration, and wait until new workers have taken over. Returns when the first of them started.
+    def reload(self) -> list[Worker]:
+        """Let the master read its configuration, and wait until new workers have taken over. Returns the new ones.
 
         Raises C(Refused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
         """
@@ -225,7 +225,7 @@ class Nginx:
             workers = self.workers()
             new = [worker for worker in workers if worker.pid not in before and not worker.leaving]
             if new and not any(worker.pid in before and not worker.leaving for worker in workers):
-                return min(worker.started for worker in new)
+                return new
             if self._monotonic() >= deadline:
                 raise Refused(
                     "nginx (process %d) was told to reload and its former workers go on, so it did not take the new configuration. Its error log"

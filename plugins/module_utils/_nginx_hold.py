@@ -56,8 +56,9 @@ KIND = "nginx_server"
 ALREADY_OUT = "already_out"
 LOST = "lost"
 
-# In a record: the nginx that has loaded the change, and when the first of the workers that have it started.
+# In a record: the nginx that has loaded the change, and when the first and the last of the workers that have it started.
 PROCESS = "process"
+FIRST, LAST = "workers", "last_worker"
 
 
 def condition_of(record: Record | None, server: Server) -> str:
@@ -137,6 +138,37 @@ def servers_of(configuration: Configuration) -> tuple[collections.OrderedDict[Ke
     return found, doubles
 
 
+class Loaded:
+    """What the workers that take requests have loaded, as opposed to what the files have now.
+
+    nginx tells nobody. Two things show it:
+
+    - The record of a hold says when the workers started that loaded its line. As long as one of these serves, nginx has not been reloaded since.
+    - If the files, and the links to them, were changed before all these workers started, they have loaded them. This misses a file that is changed in the
+      moment between nginx's reading and the start of its workers, and workers that all ended by themselves and were started anew.
+    """
+
+    def __init__(self, nginx: Nginx, configuration: Configuration, proc: str = "/proc", now: Callable[[], float] = time.time) -> None:
+        self.workers = nginx.workers()
+        age = seconds_since_load(self.workers, proc)
+        # The line's own file is not enough: the files that include it decide whether it is read.
+        self._by_date = age is not None and now() - changed_at(configuration.names) >= age
+
+    def has_what_the_hold_left(self, record: Record | None) -> bool:
+        """Whether it is certain that they have the line as the hold left it, whatever the file says."""
+        process = (record or {}).get(PROCESS)
+        if not process:
+            return False
+        master, first, last = (process["pid"], process["started"]), process[FIRST], process.get(LAST, process[FIRST])
+        return any(not worker.leaving and worker.master == master and first <= worker.started <= last for worker in self.workers)
+
+    def has(self, server: Server | None, record: Record | None) -> bool:
+        """Whether they have a server's line as its file has it."""
+        if record and self.has_what_the_hold_left(record):
+            return server is not None and server.words == words_of(record["left"]["line"])
+        return self._by_date
+
+
 class Silence:
     """Which servers accept no connection. Open-source nginx does not check that, so each of their places is asked once."""
 
@@ -198,6 +230,7 @@ class Servers(Driver[Optional[Server]]):
         self._unwritten: dict[str, bytes] = {}
         self._targets: list[Key] | None = None
         self._tested = False
+        self._loaded: Loaded
 
     def check(self) -> None:
         self._read()
@@ -280,10 +313,10 @@ class Servers(Driver[Optional[Server]]):
             return
         if record is not None and condition == HELD:
             kept = dict(record, events=events)
-            if record["phase"] == HELD:
+            if record["phase"] == HELD and self._loaded.has(server, record):
                 yield kept
                 return
-            # A run was cut off. Nobody knows whether nginx has loaded the line.
+            # A run was cut off, or somebody else's configuration was loaded in between.
             kept["phase"] = CHANGING
         else:
             if condition == LOST:
@@ -308,11 +341,13 @@ class Servers(Driver[Optional[Server]]):
         if record is None or server is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
-        if condition == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, server))
-        elif condition == LOST:
-            pass  # the line is as it was found
+        if condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record)):
+            if condition == CHANGED_MEANWHILE:
+                hold.tell(_conflict(record, server))
         else:
+            if condition == CHANGED_MEANWHILE and server.words != words_of(record["found"]["line"]):
+                hold.tell(_conflict(record, server))
+            # If somebody else has removed the parameter and has not reloaded nginx, its workers still have it: only a reload is missing.
             if condition == HELD:
                 # Somebody may have changed the blanks or a comment in it.
                 self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
@@ -324,6 +359,12 @@ class Servers(Driver[Optional[Server]]):
     def gone(self, hold: Hold[Server | None]) -> str | None:
         if hold.record is None:
             raise AssertionError("otherwise there is nothing to tell")
+        if not self._loaded.has(None, hold.record) and not self._dry:
+            # The workers still have the line, and the server may stand somewhere else in the files.
+            self._test()
+            self._nginx.reload()
+            self._loaded = Loaded(self._nginx, self._configuration)
+            hold.acted = True
         subject = hold.record["subject"]
         elsewhere = [server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records]
         also = "; %s has the parameter down, see whether it should" % elsewhere[0].place if elsewhere else ""
@@ -338,6 +379,7 @@ class Servers(Driver[Optional[Server]]):
         self._servers, self._doubles = servers_of(self._configuration)
         self._resolver.learn((server.address, server.context) for server in self._servers.values())
         self._records, _others = sort_records(self._store.records(KIND), self._configuration)
+        self._loaded = Loaded(self._nginx, self._configuration)
 
     def _bytes(self, path: str) -> bytes:
         return self._unwritten[path] if path in self._unwritten else read_file(path)
@@ -429,8 +471,21 @@ class Servers(Driver[Optional[Server]]):
             # What the result shows of them.
             self._configuration = Configuration(self._nginx.configuration, self._bytes)
             self._servers, self._doubles = servers_of(self._configuration)
+            if self._applied:
+                self._note_for_others(self._applied)
         hold.seen = self._servers.get(key_of(hold.seen), hold.seen)
         return self._applied
+
+    def _note_for_others(self, process: dict[str, Any]) -> None:
+        """Note in the records of other holds that the new workers have their lines, too."""
+        for key, record in self._records.items():
+            server, known = self._servers.get(key), record.get(PROCESS)
+            if key in (self._targets or ()) or record["phase"] != HELD or server is None or condition_of(record, server) != HELD:
+                continue
+            same = known and (known["pid"], known["started"]) == (process["pid"], process["started"])
+            # Older workers that have the line are still known by their start.
+            loaded = dict(process, **{FIRST: known[FIRST]}) if known and same else process
+            self._store.replace(record, dict(record, **{PROCESS: loaded}))
 
     def _load(self) -> dict[str, Any]:
         before: dict[str, bytes] = {}
@@ -459,7 +514,7 @@ class Servers(Driver[Optional[Server]]):
             if difference:
                 raise Refused(difference)
             told = True
-            workers_started = self._nginx.reload()
+            started = [worker.started for worker in self._nginx.reload()]
         except (NginxError, ConfigurationError, OSError) as error:
             self._restored = False
             for path in written:
@@ -472,7 +527,7 @@ class Servers(Driver[Optional[Server]]):
             self._restored = all(read_file(path) != after[path] for path in after)
             left = "The files are as they were." if self._restored else "Not all files are as they were."
             raise Refused("%s %s" % (_sentence(error), left)) from error
-        return dict(self._nginx.process, workers=workers_started)
+        return dict(self._nginx.process, **{FIRST: min(started), LAST: max(started)})
 
 
 def _member(server: Server) -> str:
@@ -577,16 +632,14 @@ class Look:
         while True:
             with store.locked() as locked:
                 configuration = Configuration(nginx.configuration)
-                self._workers = nginx.workers()
+                self._loaded = Loaded(nginx, configuration, proc, now)
                 records, self.others = sort_records(store.records(KIND), configuration)
             # Without a lock, a hold may be put between the look and the reading of the records.
             if locked or not records:
                 break
         self.holds = list(records.values())
+        self._workers = self._loaded.workers
         self._connections = Connections(nginx.pid, self._workers, proc)
-        self._now = now()
-        self._age = seconds_since_load(self._workers, proc)
-        self._changed = changed_at(configuration.names)
         self.lines, doubles = servers_of(configuration)
         self._resolver.learn((server.address, server.context) for server in configuration.servers)
         self._resolver.learn((each.address, each.context) for each in configuration.passes)
@@ -605,8 +658,9 @@ class Look:
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
         result = describe(server, record, condition)
-        loaded = record["phase"] == HELD and condition == HELD if record and condition != CHANGED_MEANWHILE else self._is_loaded()
-        result.update(loaded=loaded, in_service=not (server.down and loaded), connections=0, former=0, uncounted=None)
+        loaded = self._loaded.has(server, record)
+        is_out = server.down and loaded or self._loaded.has_what_the_hold_left(record)
+        result.update(loaded=loaded, in_service=not is_out, connections=0, former=0, uncounted=None)
         result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
             result["connections"] = self._connections.to(self._resolver.places(server.address, server.context))
@@ -622,18 +676,13 @@ class Look:
             )
         else:
             result["former"] = sum(count for count in pending if count is not None)
-        result["idle"] = not (result["in_service"] or result["connections"] or result["former"] or result["uncounted"])
+        # If somebody else has removed the parameter, the next reload puts the server into rotation, whoever asks for it.
+        returns = condition == CHANGED_MEANWHILE and not server.down
+        result["idle"] = not (result["in_service"] or returns or result["connections"] or result["former"] or result["uncounted"])
         return result
 
     def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""
         process = (record or {}).get(PROCESS) or {}
         same = (process.get("pid"), process.get("started")) == worker.master
-        return not (same and worker.started >= process["workers"])
-
-    def _is_loaded(self) -> bool:
-        """Whether nginx has read its files since the last of them was changed, by their dates and the age of the workers.
-
-        The line's own file is not enough: the files that include it decide whether it is read.
-        """
-        return self._age is not None and self._now - self._changed >= self._age
+        return not (same and worker.started >= process[FIRST])

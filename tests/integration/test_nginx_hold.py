@@ -342,10 +342,83 @@ def test_a_line_that_somebody_else_changed_is_a_conflict_and_stays(bed):
     told = bed.hold(["B"])
     assert [server["condition"] for server in told["servers"]] == ["changed_meanwhile"] * 2
     back = bed.hold(None, "absent")
-    assert len(back["conflicts"]) == 2
+    # The other line is as it was found, and nginx has loaded it now.
+    assert len(back["conflicts"]) == 1
     assert "weight=5 down" in back["conflicts"][0]
     assert bed.up.read_text() == changed
     assert bed.records() == []
+
+
+def test_a_file_that_somebody_else_wrote_anew_is_compared_with_what_nginx_has_loaded(bed):
+    """Configuration management writes its template, and the reload does not come."""
+    bed.serve()
+    bed.hold()
+    # A second hold, with a reload of its own.
+    bed.hold(server=bed.two, event_ids=["B"])
+    bed.hold(["B"], "absent", server=bed.two)
+    bed.up.write_bytes(bed.found)
+    assert bed.answers() == {"two": 20}
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert {(server["condition"], server["loaded"], server["in_service"], server["idle"]) for server in seen} == {("changed_meanwhile", False, False, False)}
+    told = bed.hold(["C"])
+    assert (len(told["conflicts"]), bed.up.read_bytes()) == (2, bed.found)
+    workers = bed.nginx.workers()
+    assert bed.hold(None, "absent", check=True)["changed"]
+    assert (bed.nginx.workers(), len(bed.records())) == (workers, 2)
+    back = bed.hold(None, "absent")
+    assert (back["changed"], back["conflicts"], bed.records(), bed.up.read_bytes()) == (True, [], [], bed.found)
+    assert set(bed.answers()) == {"one", "two"}
+    assert not bed.nginx.workers() & workers
+
+
+def test_a_file_that_somebody_else_wrote_anew_and_that_nginx_has_loaded_is_a_conflict(bed):
+    bed.hold()
+    bed.up.write_bytes(bed.found)
+    time.sleep(0.05)
+    bed.nginx.reload()
+    workers = bed.nginx.workers()
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert {(server["condition"], server["loaded"], server["in_service"]) for server in seen} == {("changed_meanwhile", True, True)}
+    assert len(bed.hold(None, "absent")["conflicts"]) == 2
+    assert bed.nginx.workers() == workers, "nginx has it already"
+
+
+def test_a_held_line_that_nginx_has_lost_is_loaded_again(bed):
+    bed.hold()
+    left = bed.up.read_bytes()
+    bed.up.write_bytes(bed.found)
+    time.sleep(0.05)
+    bed.nginx.reload()
+    time.sleep(0.05)
+    bed.up.write_bytes(left)
+    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert {(server["condition"], server["loaded"], server["in_service"]) for server in seen} == {("held", False, True)}
+    assert bed.hold()["changed"]
+    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert not bed.hold()["changed"]
+
+
+def test_a_server_that_moved_to_another_file_is_loaded_with_the_release(bed):
+    bed.serve()
+    bed.hold()
+    (bed.folder / "conf.d" / "new.conf").write_bytes(bed.found)
+    (bed.folder / "conf.d" / "up.conf").unlink()
+    bed.up.unlink()
+    assert bed.answers() == {"two": 20}
+    assert len(bed.hold(None, "absent")["conflicts"]) == 2
+    assert set(bed.answers()) == {"one", "two"}
+
+
+def test_a_record_of_a_former_version_is_known_by_its_first_worker(bed):
+    bed.hold()
+    for path in bed.state_dir.glob("*.json"):
+        record = json.loads(path.read_text())
+        del record["process"]["last_worker"]
+        path.write_text(json.dumps(record))
+    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    bed.up.write_bytes(bed.found)
+    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert bed.hold(None, "absent")["conflicts"] == []
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -384,6 +457,8 @@ def test_of_two_equal_lines_in_renamed_upstreams_none_is_taken_for_the_held_one(
     bed.hold()
     left = bed.up.read_text().replace("upstream shop", "upstream a").replace("upstream api", "upstream b")
     bed.up.write_text(left)
+    site = bed.folder / "conf.d" / "site.conf"
+    site.write_text(site.read_text().replace("http://shop", "http://a").replace("http://api", "http://b"))
     told = bed.hold(None, "absent")
     assert len(told["conflicts"]) == 2
     assert bed.up.read_text() == left

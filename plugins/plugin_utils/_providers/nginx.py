@@ -238,7 +238,8 @@ def _place(
 ) -> Place:
     label = words.place_name(name, server)
     condition = CONDITIONS[server["condition"]]
-    in_rotation = server["in_service"]
+    # Whoever reloads nginx next puts it there.
+    in_rotation = server["in_service"] or words.comes_back(server)
     is_waited_for = settings["server"] in machine.waited_for
     return Place(
         name=label,

@@ -39,6 +39,11 @@ def state_of(server: Json) -> str:
     return IN_ROTATION if server["in_service"] else DOWN
 
 
+def comes_back(server: Json) -> bool:
+    """Whether nginx still has the parameter of our hold and the file has it no more, because somebody else removed it."""
+    return server["condition"] == "changed_meanwhile" and not server["down"] and not server["in_service"]
+
+
 def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
     """Whether a line has a host's own address. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
     return spelled(server["server"]) == spelled(settings["server"]) and is_in_files(settings, server, files)
@@ -69,6 +74,8 @@ def still_there(place: str, server: Json) -> tuple[str, ...]:
         return (f"{place} has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",)
     if server["in_service"]:
         return (f"{place} is in rotation",)
+    if comes_back(server):
+        return (f"somebody else removed the parameter down from {place}: the next reload of nginx puts it into rotation",)
     found = []
     if server["connections"]:
         found.append(f"{plural(server['connections'], 'connection')} of nginx to {place}")

@@ -73,6 +73,10 @@ def traffic(*servers, of=None, target=None, others=(), **more):
         (out(noted=False), False, True, HELD, None),
         (server(condition="lost", held_by=["E1"]), True, True, HELD, "10.0.0.4:80 in upstream shop on lb1 is in rotation"),
         (server(condition="changed_meanwhile", held_by=["E1"]), True, False, CHANGED, "10.0.0.4:80 in upstream shop on lb1 is in rotation"),
+        (
+            server(condition="changed_meanwhile", in_service=False, loaded=False, held_by=["E1"]), True, False, CHANGED,
+            "somebody else removed the parameter down from 10.0.0.4:80 in upstream shop on lb1: the next reload of nginx puts it into rotation",
+        ),
         (server(down=True, in_service=False, condition="already_out"), False, False, FREE, None),
         (
             server(down=True, loaded=False, condition="already_out"), True, False, FREE,
