@@ -77,6 +77,13 @@ options:
       - Names of the servers that O(timeout) waits for. By default these are all of O(servers). It is an error if HAProxy does not have one of them.
     type: list
     elements: str
+  backends:
+    description:
+      - The backends in which O(timeout) waits for these servers, and about which RV(idle) speaks. By default these are all backends.
+        It is an error if none of them has one of the servers.
+    type: list
+    elements: str
+    default: []
   hard_stop_after:
     description:
       - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. HAProxy ends a process from before a reload
@@ -511,16 +518,17 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
             raise
         return dict(observe_absent(store), clock=monotonic(), idle=True)
     seen = watch.seen
-    there = {server["server"] for server in seen["servers"]}
+    backends = params.get("backends") or ()
+    there = {server["server"] for server in seen["servers"] if not backends or server["backend"] in backends}
     missing = [name for name in awaited or () if name not in there]
     if missing and params["wait_for"] is not None:
         raise HaproxyError("No backend of HAProxy on socket %s shows a server %r (option wait_for)." % (haproxy.path, missing[0]))
     if missing and timeout and not check_mode:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or check_mode:
-        return dict(seen, clock=watch.at, idle=not missing and is_idle(seen["servers"], awaited))
+        return dict(seen, clock=watch.at, idle=not missing and is_idle(seen["servers"], awaited, backends))
     twice = set()
-    while not is_idle(watch.seen["servers"], awaited, twice):
+    while not is_idle(watch.seen["servers"], awaited, backends, twice):
         left = deadline - monotonic()
         still_wanted()
         before = idle_servers(watch.seen)
@@ -533,7 +541,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
         key = server["backend"], server["server"]
         server["idle"] = key in twice
         server["quiet_for"] = round(watch.quiet_for(key), 3)
-    return dict(watch.seen, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
+    return dict(watch.seen, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
 
 
 class Watch:
@@ -569,12 +577,12 @@ def idle_servers(seen):
     return {(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]}
 
 
-def is_idle(servers, awaited, twice=None):
+def is_idle(servers, awaited, backends=(), twice=None):
     """Whether all servers that the module waits for are idle. With C(twice), they must be idle in two looks in a row."""
     return all(
         server["idle"] if twice is None else (server["backend"], server["server"]) in twice
         for server in servers
-        if awaited is None or server["server"] in awaited
+        if (awaited is None or server["server"] in awaited) and (not backends or server["backend"] in backends)
     )
 
 
@@ -589,6 +597,7 @@ def main():
             "quiet": {"type": "float", "default": 0},
             "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
             "wait_for": {"type": "list", "elements": "str"},
+            "backends": {"type": "list", "elements": "str", "default": []},
             "hard_stop_after": {"type": "float"},
         },
         supports_check_mode=True,

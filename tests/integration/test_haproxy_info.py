@@ -353,6 +353,20 @@ class TestIdle:
         web.go.set()
         assert status() == 200
 
+    def test_only_the_backends_that_are_waited_for(self, balancer, web):
+        one = balancer(backend="  server web1 127.0.0.1:1\nbackend other\n", frontend="  use_backend other\n")
+        status = one.get("/slow")
+        deadline = time.monotonic() + 5
+        while one.info(backends=["other"])["idle"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not one.info(backends=["other"])["idle"] and not one.info()["idle"]
+        seen = one.info(timeout=5.0, backends=["www"])
+        assert seen["idle"] and {server["backend"] for server in seen["servers"]} == {"www", "other"}
+        with pytest.raises(HaproxyError, match="has a server 'web2'"):
+            one.info(timeout=1.0, servers=["web2"], backends=["www"])
+        web.go.set()
+        assert status() == 200
+
     def test_requests_in_its_queue(self, balancer, web):
         one = balancer("maxconn 1")
         first = one.get("/slow")

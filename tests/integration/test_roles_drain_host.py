@@ -65,6 +65,14 @@ def test_a_time_out_says_what_is_left(bed):
     assert bed.admin() == 8 and unit(bed, "app") == "active"
 
 
+def test_only_the_backends_that_are_set_are_waited_for(tmp_path):
+    bed = RoleBed(tmp_path, backend="  server web1 127.0.0.1:1\nbackend internal\n")
+    with contextlib.closing(bed):
+        take_out(bed)
+        run = bed.run(drain(load_balancer_haproxy_backends=["www"], drain_host_timeout=5))
+    assert run.step.result["reason"] == "web1 is drained", run.output
+
+
 # test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse has them, too.
 @pytest.mark.long
 def test_steps(bed):

@@ -44,11 +44,6 @@ def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
 
 
-def _is_named(settings: BalancerSettings, server: Json) -> bool:
-    """Whether a server is a host's by its name."""
-    return server["server"] == settings["server"] and (not settings["backends"] or server["backend"] in settings["backends"])
-
-
 def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collection[str]) -> bool:
     """Whether a record is about a host's server, or about one of another name that was taken out with it.
 
@@ -63,8 +58,8 @@ def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collecti
 
 def _addresses(settings: BalancerSettings, machine: MachineObservation) -> set[str]:
     """The addresses to which a host's servers lead, and led when they were taken out."""
-    now = {server.get("address") for server in _servers(machine) or () if _is_named(settings, server)}
-    led = {record.leads_to.get("address") for record in machine.records or () if record.leads_to and _is_named(settings, record.subject)}
+    now = {server.get("address") for server in _servers(machine) or () if words.is_named(settings, server)}
+    led = {record.leads_to.get("address") for record in machine.records or () if record.leads_to and words.is_named(settings, record.subject)}
     return {address for address in now | led if address is not None}
 
 
@@ -235,12 +230,12 @@ def _places(
     After a hold was put, a name may lead to another address (C(set server addr), C(server-template)). It may also never have led to this host.
     """
     servers = _servers(machine) or []
-    places = [_place(settings, name, machine, server) for server in servers if _is_named(settings, server)]
+    places = [_place(settings, name, machine, server) for server in servers if words.is_named(settings, server)]
     known = _addresses(settings, machine)
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
-    named = {server.get("address") for server in servers if _is_named(settings, server)}
+    named = {server.get("address") for server in servers if words.is_named(settings, server)}
     for server in servers:
-        if _is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
+        if words.is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
@@ -252,7 +247,7 @@ def _owner(host: Host, hosts: dict[str, Host], key: str, server: Json) -> str | 
     """The other target to which a server belongs by its name, or None."""
     for other in hosts.values():
         mine = (settings for provider, settings in other.balancers if provider.name == Haproxy.name)
-        if other is not host and any(_is_named(settings, server) and key in dict(_keys(settings)).values() for settings in mine):
+        if other is not host and any(words.is_named(settings, server) and key in dict(_keys(settings)).values() for settings in mine):
             return other.name
     return None
 

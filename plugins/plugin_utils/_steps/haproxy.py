@@ -49,6 +49,11 @@ def came(settings: BalancerSettings, place: str, state: str, number: int, since:
     return told
 
 
+def is_named(settings: BalancerSettings, server: Json) -> bool:
+    """Whether a server is the host's by its name."""
+    return server["server"] == settings["server"] and (not settings.get("backends") or server["backend"] in settings["backends"])
+
+
 def runs_nowhere(machines: Iterable[str]) -> str:
     return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
 
@@ -103,7 +108,7 @@ class Haproxy(Balancer):
         return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
 
     def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        own = (server for server in gathered(looks, "servers") if server["server"] == settings["server"])
+        own = (server for server in gathered(looks, "servers") if is_named(settings, server))
         return sorted({server["source_address"] for server in own if server.get("source_address")})
 
 
@@ -132,9 +137,11 @@ def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
         return [f"{machine}: {look.get('msg')}"]
     if is_skipped(look) or look.get("absent"):
         return []
-    servers = [server for server in look["servers"] if server["server"] == settings["server"]]
+    servers = [server for server in look["servers"] if is_named(settings, server)]
     if not servers:
         return [has_no_server(settings, machine)]
+    # Those of other names that were taken out with it, because they lead to the same machine.
+    servers += [server for server in look["servers"] if server.get("for_server") == settings["server"]]
     sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
     if sentences or look["idle"]:
         return sentences

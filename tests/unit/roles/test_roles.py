@@ -10,6 +10,7 @@ import re
 
 import pytest
 import yaml
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
 
 from tests.support.checkout import ROOT
 
@@ -32,6 +33,34 @@ def variables_of_files(role, owner=None):
 
 # What describes the balancer and is of use only to the role that waits for it.
 READ_BY = {"load_balancer_haproxy_hard_stop_after": "drain_host"}
+OF_LOOKS = {"haproxy_hard_stop_after", "health_probe_interval", "health_probe_threshold", "health_probe_margin", "health_probe_peer"}
+# Of the responder, which is installed apart.
+OF_RESPONDER = {"health_probe_responder_untouched_port"}
+
+
+class Recorder(dict):
+    """Options of a balancer, and which of them were read."""
+
+    def __init__(self, **given):
+        super().__init__(given)
+        self.read = set()
+
+    def get(self, key, default=None):
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize(("role", "variable"), [("drain_host", "__drain_host_balancer"), ("load_balancer", "__load_balancer_entry")])
+@pytest.mark.parametrize("provider", BALANCERS)
+def test_a_role_hands_on_every_option_of_its_balancer(role, variable, provider):
+    """An entry of load_balancer_list has them all. Of the single variables, a role makes such an entry itself."""
+    entry = Recorder(provider=provider, hosts=["lb1"])
+    settings_of(entry, "web1")
+    assert entry.read - set(load(role, "vars/main.yml")[variable]) <= (OF_RESPONDER if role == "drain_host" else OF_RESPONDER | OF_LOOKS)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -173,6 +173,23 @@ class TestDrainHost:
         # Another host's.
         assert self.left(look("lb1", server(), server(server="web2", sessions=4))) == []
 
+    def test_only_the_backends_that_are_set_count(self):
+        """Elsewhere it serves on, or another machine has its name."""
+        elsewhere = server(backend="api", admin_state="ready", sessions=3, source_address="10.0.0.9")
+        assert self.left(look("lb1", server(), elsewhere), settings={"backends": ["www"]}) == []
+        assert self.left(look("lb1", server(), elsewhere)) == ["api/web1 on lb1 is in rotation"]
+        assert self.left(look("lb1", elsewhere), settings={"backends": ["www"]}) == [
+            "balancer lb1: none of the backends www has a server 'web1' (load_balancer_server)"
+        ]
+        entries = [dict(self.LB1, haproxy_backends=["www"])]
+        told = self.progress(look("lb1", server(), elsewhere), entries=entries)
+        assert told["idle"] and told["pool_addresses"] == [] and told["machines"][0]["settings"]["backends"] == ["www"]
+
+    def test_a_server_of_another_name_that_was_taken_out_with_it(self):
+        old = server(server="old", sessions=2, for_server="web1")
+        assert self.left(look("lb1", server(), old)) == ["2 sessions, 0 queued at www/old on lb1"]
+        assert self.left(look("lb1", server(), dict(old, for_server="web2"))) == []
+
     def test_what_has_just_come(self):
         assert self.left(look("lb1", server(), idle=False)) == ["lb1 was busy until just now"]
         came = (
