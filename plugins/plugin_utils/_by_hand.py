@@ -17,7 +17,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
@@ -200,7 +200,7 @@ def _unclaimed(looks: dict[str, Json]) -> list[Json]:
 
 def _shown(record: Json, provider: Provider) -> Json:
     """A record as a person reads it."""
-    shown: Json = printable(
+    shown: Json = legible(
         {
             **provider.shown(record),
             "found": record["found"],

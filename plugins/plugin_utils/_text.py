@@ -32,6 +32,23 @@ def printable(value: Any) -> Any:
     return value
 
 
+def legible(value: Any) -> Any:
+    """The same without an escape, for what Ansible shows as JSON: it would double the backslash. White space becomes a space."""
+    if isinstance(value, str):
+        return "".join(_legible(character) for character in value)
+    if isinstance(value, Mapping):
+        return {legible(key): legible(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [legible(entry) for entry in value]
+    return value
+
+
+def _legible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else f"<U+{ord(character):04X}>"
+
+
 def first_line(text: object) -> str:
     """The first line of a message that is not empty. C(text): an error, the text itself, or None."""
     lines = (line.strip() for line in str("" if text is None else text).splitlines())

@@ -139,7 +139,7 @@ class Nginx(Provider):
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
-        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "socket": subject["file"]}
+        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "file": subject["file"]}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]

@@ -185,6 +185,30 @@ class TestShown:
         assert outcome["hosts"]["web1"]["shown"][0]["socket"] == "none"
         assert outcome["strays"] == outcome["unclaimed"] == outcome["mistakes"] == []
 
+    def test_a_line_of_nginx(self):
+        """Its file is called a file, and Ansible shows the text as JSON, which doubles each backslash."""
+        line = "server\t10.0.0.4:80\n  max_fails=2;\x1b\u202e"
+        record = {
+            "kind": "nginx_server",
+            "subject": {"context": "http", "upstream": "www", "server": "10.0.0.4:80", "file": "/etc/nginx/conf.d/www.conf"},
+            "found": {"line": line},
+            "left": {"line": "server 10.0.0.4:80 down;"},
+            "events": {"E1": {}},
+            "path": "/state/www.json",
+        }
+        balancer = look(record)
+        balancer["place"] = dict(balancer["place"], provider="nginx")
+        ((shown,),) = [of_host["shown"] or outcome["strays"] for outcome in [Site(web1=(host(), [balancer])).decide()] for of_host in outcome["hosts"].values()]
+        assert shown.pop("balancer", None) in (None, "lb1, held for no host of the inventory")
+        assert shown == {
+            "held": "nginx_server www/10.0.0.4:80 (http)",
+            "file": "/etc/nginx/conf.d/www.conf",
+            "found": {"line": "server 10.0.0.4:80   max_fails=2;<U+001B><U+202E>"},
+            "left": {"line": "server 10.0.0.4:80 down;"},
+            "for_events": {"E1": {}},
+            "record": "/state/www.json",
+        }
+
     def test_a_server_that_is_held_for_itself_is_shown_once(self):
         outcome = Site(web1=(host(), [look(server("web1", for_server="web1"))])).decide()
         assert len(outcome["hosts"]["web1"]["shown"]) == 1
@@ -194,7 +218,7 @@ class TestShown:
         forged["events"]["E1\nweb2 is free"] = {"description": "\x1b[2J"}
         outcome = Site(web1=(host(fatal="a\u2028b"), [look(forged), broken(error="c\nd")])).decide()
         (shown,) = outcome["hosts"]["web1"]["shown"]
-        assert shown["for_events"] == {"E1\\nweb2 is free": {"description": "\\x1b[2J"}} and shown["record"] == "/state/\\u202e.json"
+        assert shown["for_events"] == {"E1 web2 is free": {"description": "<U+001B>[2J"}} and shown["record"] == "/state/<U+202E>.json"
         assert [machine["why"] for machine in outcome["hosts"]["web1"]["unread"]] == ["a\\u2028b", "c\\nd"]
 
     @pytest.mark.parametrize(
