@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import check, explain_refusal, read_setup
+from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
@@ -23,7 +24,7 @@ class ActionModule(ActionBase):
         if args["refused"] is not None:
             return dict(result, failed=True, msg=printable(explain_refusal(args["refused"])))
         values, unresolved = resolve(self._templar, [name for name in task_vars if name.startswith("awx_setup_")], task_vars)
-        mistakes = [f"{mistake}." for mistake in unresolved.values()] or check(values)
+        mistakes = [f"{mistake}." for mistake in (*too_old(), *unresolved.values())] or check(values)
         if mistakes:
             return dict(result, failed=True, msg=printable(" ".join(mistakes)))
         return dict(result, **read_setup(values, args["made"]))

@@ -17,6 +17,7 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
@@ -147,6 +148,9 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         result["changed"] = False
+        old = too_old()
+        if old:
+            return dict(result, failed=True, msg="; ".join(old))
         role = self._task.args.get("role")
         checked, warnings, mistakes = self._check_role(role, task_vars) if role else self._check_run(task_vars)
         result.update({"failed": True, "msg": "; ".join(printable(mistakes))} if mistakes else checked)

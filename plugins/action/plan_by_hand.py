@@ -13,6 +13,7 @@ import json
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Seen, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 
@@ -33,7 +34,7 @@ class ActionModule(ActionBase):
         """What the user asked for. The variables of one host stand for all, so they must be the same for all."""
         names = sorted(name for name in task_vars if name.startswith("holds_"))
         values, unresolved = resolve(self._templar, names, task_vars)
-        mistakes = list(unresolved.values())
+        mistakes = [*too_old(), *unresolved.values()]
         targets = [task_vars["hostvars"].raw_get(name) for name in task_vars["ansible_play_hosts"]]
         for name in OPTIONS:
             if any(name in variables and variables[name] != task_vars.get(name) for variables in targets):
