@@ -4,7 +4,7 @@
 
 """A small world for tests of the plan: VMs, one balancer machine or more, events, and roles that do what their contract says.
 
-The clock is the test's. Nothing here shares code with what it tests.
+The clock is the test's. Nothing here shares code with what it tests: C(plan) is called and is all that is imported of it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import datetime
 import math
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release
 
 SOCKET = "/run/haproxy/admin.sock"
 
@@ -82,6 +80,7 @@ class Model:
         self.outcome = None
         self.incarnation = 1
         self.seen = {}
+        self.told = {}  # per host that was brought back, the records that this left
         self.news_for = 0.0  # seconds after a look within which news of another end the next one that waits
         self.skew = {}  # seconds by which a machine's clock is ahead
 
@@ -191,6 +190,9 @@ class Model:
             record["done_since"] = host["out_since"]
         return record
 
+    def records(self, name):
+        return copy.deepcopy([self._task_record(name, task, entry) for task, entry in self.hosts[name]["tasks"].items()])
+
     def observe_host(self, name):
         host = self.hosts[name]
         if host["silent"]:
@@ -213,7 +215,7 @@ class Model:
             "document_incarnation": self.incarnation,
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
             "connections": copy.deepcopy(host["connections"]),
-            "holds": [self._task_record(name, task, entry) for task, entry in host["tasks"].items()],
+            "holds": self.records(name),
         }
         turn = self.turn(name)
         expected = turn["options"]["expected"] if turn else []
@@ -283,9 +285,8 @@ class Model:
             if turn is None:
                 return dict(copy.deepcopy(last), rested=True)
             if turn.get("unless_back") and (self.results[name].get("restore_service") or {}).get("done"):
-                # The modules that brought it back have told what a look would tell.
-                step = self.outcome["hosts"][name]["step"]
-                self.seen[name] = dict(after_release(last, step["event_ids"], step["records"]), by_acts=True)
+                # The modules that brought it back have told what they left.
+                self.seen[name] = dict(last, holds=self.told[name], by_acts=True)
                 return copy.deepcopy(self.seen[name])
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
                 return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])
@@ -488,8 +489,13 @@ class Model:
         self.results[name]["approve_event"] = {"done": True, "approved": approved, "reason": "approved" if approved else "nothing to approve"}
 
     def _restore_service(self, name, step):
-        kept = {task: entries for task, entries in self.hosts[name]["tasks"].items() if task == "approved" and task not in step["records"]}
-        self.hosts[name].update(tasks=kept, own_balancer="ready")
+        kept = {}
+        ids = {i.lower() for i in step["event_ids"]}
+        for task, entries in self.hosts[name]["tasks"].items():
+            stays = task == "approved" and task not in step["records"]
+            kept[task] = {i: entry for i, entry in entries.items() if stays or i.lower() not in ids}
+        self.hosts[name].update(tasks={task: entries for task, entries in kept.items() if entries}, own_balancer="ready")
+        self.told[name] = self.records(name)
         waiting = [lb for lb, servers in self.servers.items() if servers[name]["record"] and servers[name].get("checks_fail")]
         for lb in waiting:
             self.servers[lb][name]["record"]["restoring"] = True
@@ -498,7 +504,12 @@ class Model:
             self.results[name]["restore_service"] = {"done": False, "reason": "www/%s waits in drain until HAProxy's health check passes" % name}
             return
         self._give_back(name, step)
-        lost = lost_steps(step["records"], [one.get("record") for one in self.settings[name]["drain_host"]["steps"]])
+        known = [one.get("record") for one in self.settings[name]["drain_host"]["steps"]]
+        lost = [
+            f"the drain step {task[len('drain_host_step_') :]} was taken out, and its settings are gone"
+            for task in step["records"]
+            if task.startswith("drain_host_step_") and task not in known
+        ]
         self.results[name]["restore_service"] = {"done": True, "reason": "back", "conflicts": lost}
 
     def _give_back(self, name, step):
