@@ -157,7 +157,7 @@ def test_records():
     assert NGINX.out_since(record, record.events["E1"], True) == ("2026-11-24T03:00:00Z",)
     raw = {"kind": "nginx_server", "subject": subject}
     assert NGINX.names(raw) == (ONE, ONE)
-    assert NGINX.shown(raw) == {"held": "nginx_server shop/10.0.0.4:80 (http)", "socket": UP}
+    assert NGINX.shown(raw) == {"held": "nginx_server shop/10.0.0.4:80 (http)", "file": UP}
     assert NGINX.give_back(raw, {"configuration": "/n.conf"}) == (
         "nginx_hold",
         {"server": ONE, "files": [UP], "state": "absent", "configuration": "/n.conf"},
