@@ -499,7 +499,6 @@ def _balancers_of(
     """Several balancers of one host, the outermost first. Each entry is checked as the variables of a single one are, and named."""
     options = _of_one_balancer()
     names = [key[len(PREFIX) :] for key in options]
-    ours = re.compile(rf"\bload_balancer_({'|'.join(names)})\b")
     balancers = []
     if not isinstance(entries, list) or not entries:
         mistakes.append(f"{LIST}: {entries!r}; give a list of dictionaries, one for each balancer")
@@ -514,11 +513,17 @@ def _balancers_of(
         mistakes.extend(f"{label}: there is no option {key}; there are {', '.join(names)}" for key in entry if key not in names)
         values = _with_defaults(variables, options, (), found)
         balancers.append(_balancer_of(name, values, address, known_hosts, files, found))
-        mistakes.extend(ours.sub(rf"{label}.\1", mistake) for mistake in found)
+        mistakes.extend(_of_entry(mistake, label, names) for mistake in found)
     for provider, kind in BALANCERS.items():
         if kind.once and sum(balancer["provider"] == provider for balancer in balancers) > 1:
             mistakes.append(f"{LIST}: only one entry may have the provider {provider}")
     return balancers
+
+
+def _of_entry(mistake: str, label: str, names: Iterable[str]) -> str:
+    """The sentence with the names of options as an entry of the list has them. What the user wrote stays: it is quoted, or the end of what Ansible says."""
+    written = r"""got: .*$|(?<!\w)(?<!option )(?<!argument )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)"""
+    return re.sub(rf"{written}|\bload_balancer_({'|'.join(names)})\b", lambda found: f"{label}.{found[1]}" if found[1] else found[0], mistake)
 
 
 def _balancer_of(

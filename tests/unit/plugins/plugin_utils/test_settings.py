@@ -441,6 +441,26 @@ def test_what_is_no_list_of_balancers(given):
     assert mistake == f"web1: load_balancer_list: {given!r}; give a list of dictionaries, one for each balancer"
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"hosts": ["load_balancer_server"]}, "load_balancer_list[0].hosts: 'load_balancer_server' is not in the inventory"),
+        (
+            {"haproxy_absent": "load_balancer_server"},
+            "value of load_balancer_list[0].haproxy_absent must be one of: unknown, no_traffic, got: load_balancer_server",
+        ),
+        ({"quiet": "the host's load_balancer_quiet"}, 'load_balancer_list[0].quiet: "the host\'s load_balancer_quiet" is not a number of seconds from 0 up'),
+        (
+            {"haproxy_socket": "load_balancer_hosts"},
+            "load_balancer_list[0].haproxy_socket: 'load_balancer_hosts' is not an absolute path; write one that begins with /",
+        ),
+    ],
+)
+def test_a_value_is_told_as_it_was_written_also_if_it_is_the_name_of_an_option(entry, told):
+    (mistake,) = listed({"provider": "haproxy", "hosts": ["lb1"], **entry})[1]
+    assert mistake == f"web1: {told}"
+
+
 def test_a_list_of_balancers_excludes_a_single_one():
     (mistake,) = listed({"provider": "none"}, load_balancer_provider="none", load_balancer_hosts=["lb1"])[1]
     assert mistake == "web1: load_balancer_list: excludes load_balancer_hosts, load_balancer_provider; set that in its entries"
