@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -15,6 +16,7 @@ import textwrap
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.checkout import ROOT, must_pass
 from tests.support.public import public_plugins
@@ -161,3 +163,46 @@ def test_they_are_playbooks_that_ansible_lint_accepts(tmp_path):
     # ansible-lint keeps its stand-ins for modules in the folder of the project, and removes them at its end. The checkout is another run's.
     arguments = ("--config-file", ROOT / ".ansible-lint", "--project-dir", tmp_path)
     must_pass("ansible-lint", *arguments, *sorted(tmp_path.glob("*_*.yml")), cwd=tmp_path, timeout=290)
+
+
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "roles").glob("*/README.md"), ROOT / "README.md"])
+
+
+def inventories(page):
+    """The inventories on a page: blocks of YAML whose entries are groups."""
+    for indent, block in re.findall(r"^( *)```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        groups = None
+        with contextlib.suppress(yaml.YAMLError):
+            groups = yaml.safe_load(textwrap.dedent(block) if indent else block)
+        if isinstance(groups, dict) and any(isinstance(group, dict) and {"hosts", "children"} & set(group) for group in groups.values()):
+            yield groups
+
+
+def variables_of(groups, inherited=None, found=None):
+    """The variables of each host of an inventory. What is known only to Ansible is made up."""
+    found = {} if found is None else found
+    for group in groups.values():
+        given = {**(inherited or {}), **((group or {}).get("vars") or {})}
+        for name, own in ((group or {}).get("hosts") or {}).items():
+            text = json.dumps({**found.get(name, {}), **given, **(own or {})})
+            for known, value in (("inventory_dir", "/site"), ("inventory_hostname", name), ("ansible_host", name)):
+                text = text.replace(f"{{{{ {known} }}}}", value)
+            found[name] = json.loads(text)
+        variables_of((group or {}).get("children") or {}, given, found)
+    return found
+
+
+WITH_INVENTORY = [page for page in PAGES if list(inventories(page))]
+
+
+def test_the_pages_have_inventories():
+    assert {"README.md", "drain-step-patroni.md", "windows.md", "one-vm.md"} <= {page.name for page in WITH_INVENTORY}
+
+
+@pytest.mark.parametrize("page", WITH_INVENTORY, ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_inventory_is_right_as_it_is_printed(page):
+    for groups in inventories(page):
+        hosts = variables_of(groups)
+        targets = {name: values for name, values in hosts.items() if any(key.startswith(("load_balancer_", "drain_host_")) for key in values)}
+        # The task files that a page shows beside it are not there.
+        assert [mistake for mistake in read_settings(targets, set(hosts))[1] if "there is no task file /site/" not in mistake] == []
