@@ -194,7 +194,7 @@ flock 9
 
 demo=(haproxy=haproxy)
 # The guests that tests and benchmarks boot need root anyway, and so do the tools for them. Java is ansible-rulebook's.
-guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 ssh=openssh-client sshd=openssh-server)
+guests=(systemd-nspawn=systemd-container mmdebstrap=mmdebstrap ip=iproute2 nft=nftables ssh=openssh-client sshd=openssh-server)
 case ${1:-} in
     '') needed=() ;;
     demo) needed=("${demo[@]}") ;;

@@ -40,10 +40,21 @@ def own_addresses(proc: str = "/proc") -> list[str]:
     an Azure Load Balancer with Floating IP has the frontend's address there.
     """
     found = set(LOCAL.findall(read(proc, "net", "fib_trie"))) - _on_loopback()
-    # Each line begins with an address of 32 hexadecimal digits and ends with the name of the interface.
-    lines = (line.split() for line in read(proc, "net", "if_inet6").splitlines())
-    found.update(":".join(re.findall("....", line[0])) for line in lines if line and line[-1] != "lo")
+    # Each line ends with the name of the interface.
+    found.update(_ipv6(line) for line in read(proc, "net", "if_inet6").splitlines() if line and line.split()[-1] != "lo")
     return not_local(found)
+
+
+def local_addresses(proc: str = "/proc") -> set[str]:
+    """Every address of this machine, those of its loopback interface too."""
+    found = set(LOCAL.findall(read(proc, "net", "fib_trie")))
+    found.update(_ipv6(line) for line in read(proc, "net", "if_inet6").splitlines() if line)
+    return found
+
+
+def _ipv6(line: str) -> str:
+    """The address in a line of if_inet6, which begins with its 32 hexadecimal digits."""
+    return ":".join(re.findall("....", line.split()[0]))
 
 
 def not_local(texts: Iterable[str]) -> list[str]:

@@ -5,31 +5,48 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Counts the TCP connections of this machine that may still be in use, by local port and peer.
+"""Counts the TCP connections of this machine that may still be in use, by local port and peer, and tells which ports cannot be counted.
 
-A half-closed connection counts, too: the client has sent its request, closed its side, and waits for the answer.
+A connection counts as long as somebody may still wait for something:
+
+- The client has sent its request and closed its side, and waits for the answer.
+- The application has written its answer and closed, and the kernel still sends it. This ends when the client has it, or when the kernel gives up a
+  client that does not answer any more (tcp_orphan_retries, some two minutes).
+- The handshake is not over on this side. The client may have sent its request already.
 
 The connections are read from the kernel's tables. This needs neither a tool nor a special right. The tables are those of the network namespace in
-which the reader runs.
+which the reader runs. Those that the kernel forwards elsewhere are told by its connection tracking, which only root may read.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
+from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from ipaddress import IPv4Address, IPv6Address
     from typing import Any
 
-# If the kernel runs without IPv6, the second table is missing. That is no mistake.
-TABLE_V4 = "/proc/net/tcp"
-TABLE_V6 = "/proc/net/tcp6"
+# The kernel's tables in /proc/net, and whether one may be missing: the second is where the kernel runs without IPv6.
+TABLES = (("tcp", False), ("tcp6", True))
 
-# ESTABLISHED and CLOSE_WAIT.
-_SERVED = ("01", "08")
+# ESTABLISHED, SYN_RECV and CLOSE_WAIT.
+_SERVED = ("01", "03", "08")
+# FIN_WAIT1, LAST_ACK and CLOSING: the application has closed. What is in their queue is yet to be sent or acknowledged.
+_SENDING = ("04", "09", "0B")
+LISTEN = "0A"
+
+
+# The kinds of records, and the record of a task, that are written only once the host was idle.
+STOPPED_WHEN_IDLE = ("service", "iis")
+DRAINED = ("task", "drained")
 
 
 class ConnectionsError(Exception):
@@ -53,16 +70,27 @@ def decode_endpoint(text: str) -> tuple[str, int]:
     return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words))), int(port, 16)
 
 
-def parse_table(text: str, ports: set[int]) -> list[tuple[int, str]]:
-    """The established and half-closed connections to the given local ports: a list with one (port, peer) for each connection."""
-    found = []
+class Table(NamedTuple):
+    """What one of the kernel's tables tells of some local ports."""
+
+    connections: list[tuple[int, str]]  # the port and the peer of each connection that counts
+    listening: dict[int, set[str]]  # per port on which somebody listens: the addresses
+
+
+def parse_table(text: str, ports: set[int]) -> Table:
+    """The connections to the given local ports that count, and who listens there."""
+    found = Table([], {})
     # The first line is the heading.
     for line in text.splitlines()[1:]:
         try:
-            local, remote, state = line.split()[1:4]
+            local, remote, state, queues = line.split()[1:5]
             port = int(local.rsplit(":", 1)[1], 16)
-            if state in _SERVED and port in ports:
-                found.append((port, decode_endpoint(remote)[0]))
+            if port not in ports:
+                continue
+            if state == LISTEN:
+                found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
+            elif state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16):
+                found.connections.append((port, decode_endpoint(remote)[0]))
         except (ValueError, IndexError, struct.error):
             raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
     return found
@@ -88,11 +116,67 @@ def check_ports(ports: Iterable[int]) -> None:
             raise ValueError("ports: %d is not a TCP port, which goes from 1 to 65535" % port)
 
 
-def established(ports: Iterable[int], table_v4: str = TABLE_V4, table_v6: str = TABLE_V6) -> list[dict[str, Any]]:
-    """The established and half-closed connections to the local C(ports): a sorted list of {port, peer, count}."""
+class Counted(NamedTuple):
+    """What is connected to some ports of a machine, and for which of them nobody can tell."""
+
+    connections: list[dict[str, Any]]  # sorted, each with port, peer and count
+    # Each with port, why (a phrase), and unheard: whether that is because nobody listens. After a service was stopped, nobody does.
+    uncounted: list[dict[str, Any]]
+
+
+def counted(ports: Iterable[int], proc: str = "/proc") -> Counted:
+    """The connections to the local C(ports) that may still be in use, those that are forwarded too, and the ports whose connections cannot be counted."""
     wanted = set(ports)
+    connections: list[tuple[int, str]] = []
+    listening: dict[int, set[str]] = {}
+    for name, optional in TABLES:
+        table = parse_table(read_table(os.path.join(proc, "net", name), optional), wanted)
+        connections += table.connections
+        for port, addresses in table.listening.items():
+            listening.setdefault(port, set()).update(addresses)
+    unreadable = ""
+    seen: set[int] = set()
+    try:
+        for connection in _connection_tracking.forwarded(wanted, proc):
+            seen.add(connection.port)
+            if connection.is_open:
+                connections.append((connection.port, connection.peer))
+    except TrackingError as error:
+        unreadable = str(error) if _connection_tracking.forwards(proc) else ""
+    untracked = _connection_tracking.untracked(proc) if wanted else set()
+    uncounted = []
+    for port in sorted(wanted):
+        if port in untracked:
+            why = "IPVS forwards it, and does not tell the kernel's connection tracking (sysctl net.ipv4.vs.conntrack)"
+            uncounted.append({"port": port, "why": why, "unheard": False})
+        elif port not in listening and port not in seen:
+            uncounted.append({"port": port, "why": _why_unheard(port, unreadable, proc), "unheard": True})
+        # Whoever listens on loopback addresses alone has no clients but on this machine, whose tables tell them.
+        elif unreadable and not all(ipaddress.ip_address(address).is_loopback for address in listening.get(port, ())):
+            why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (%s): let the tasks run as root" % unreadable
+            uncounted.append({"port": port, "why": why, "unheard": False})
     counts: dict[tuple[int, str], int] = {}
-    for path, optional in ((table_v4, False), (table_v6, True)):
-        for connection in parse_table(read_table(path, optional), wanted):
-            counts[connection] = counts.get(connection, 0) + 1
-    return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]
+    for key in connections:
+        counts[key] = counts.get(key, 0) + 1
+    return Counted([{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)], uncounted)
+
+
+def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:
+    """The ports that could be counted before, by one event in the record of a hold. If nobody listens there now, whoever did was stopped.
+
+    What is stopped only on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
+    """
+    if kind in STOPPED_WHEN_IDLE or (kind, name) == DRAINED:
+        return set(ports)
+    told = details.get("heard")
+    return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
+
+
+def _why_unheard(port: int, unreadable: str, proc: str) -> str:
+    """Why a port that nobody listens on cannot be counted."""
+    tables = (read(proc, "net", name) for name in ("udp", "udp6"))
+    if any(line.split()[1].endswith(":%04X" % port) for text in tables for line in text.splitlines()[1:] if len(line.split()) > 1):
+        return "it is a UDP port, and only TCP is counted"
+    if unreadable:
+        return "nobody listens on it, and only root can tell whether it is forwarded elsewhere"
+    return "nobody listens on it, and no connection to it is forwarded elsewhere"

@@ -9,14 +9,19 @@
 
 The kernel does not count them for each port. So its tables are read again and again, and each pair of peer address and peer port that was not there
 before is a new connection, in whatever state. A connection that this machine closes first stays in the tables for a minute, so it is never missed.
+Connections that are forwarded elsewhere stay in the kernel's connection tracking for two minutes, whoever closes them.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import TABLE_V4, TABLE_V6, ConnectionsError, decode_endpoint, read_table
+from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
+from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
+from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTEN, TABLES, ConnectionsError, decode_endpoint, read_table
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,11 +29,15 @@ if TYPE_CHECKING:
     # The local port, and the peer's address and port.
     Connection = tuple[int, str, int]
 
-LISTEN = "0A"
 TIME_WAIT = "06"
 # For how long the kernel keeps a closed connection, and in which units it counts down.
 TIME_WAIT_SECONDS = 60.0
 TICKS = 100.0
+# Seconds between two readings of the connection tracking. It may be long, and forgets nothing so soon.
+TRACKING_SECONDS = 0.5
+# For how long it keeps a closed connection, unless the sysctl of this name says otherwise.
+TRACKED_SECONDS = 120.0
+TRACKED_SYSCTL = "sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait"
 
 
 def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection, float]]:
@@ -58,12 +67,14 @@ class Arrivals:
         ports: Iterable[int],
         ignored: Iterable[str],
         monotonic: Callable[[], float],
-        tables: Iterable[tuple[str, bool]] = ((TABLE_V4, False), (TABLE_V6, True)),
+        proc: str = "/proc",
     ) -> None:
         self._ports = set(ports)
         self._ignored = set(ignored)
         self._monotonic = monotonic
-        self._tables = tables
+        self._proc = proc
+        self._forwarded: tuple[set[Connection], dict[Connection, float]] = (set(), {})
+        self._tracked_at: float | None = None
         self._known, closed = self._tell()
         self.began = self.at = monotonic()
         # When the last one came, as far as anybody can tell: one that was closed a moment ago may have come a moment ago.
@@ -99,9 +110,26 @@ class Arrivals:
     def _tell(self) -> tuple[set[Connection], dict[Connection, float]]:
         found: set[Connection] = set()
         closed: dict[Connection, float] = {}
-        for path, optional in self._tables:
-            mine, ended = parse(read_table(path, optional), self._ports)
+        for name, optional in TABLES:
+            mine, ended = parse(read_table(os.path.join(self._proc, "net", name), optional), self._ports)
             found |= mine
             closed.update(ended)
+        elsewhere, ended = self._track()
+        found |= elsewhere
+        closed.update(ended)
         counted = {connection for connection in found if connection[1] not in self._ignored}
         return counted, {connection: ago for connection, ago in closed.items() if connection in counted}
+
+    def _track(self) -> tuple[set[Connection], dict[Connection, float]]:
+        """The same of the connections that are forwarded elsewhere. Who counts the open ones says it if they cannot be read."""
+        now = self._monotonic()
+        if self._tracked_at is None or now - self._tracked_at >= TRACKING_SECONDS:
+            self._tracked_at = now
+            try:
+                seen = _connection_tracking.forwarded(self._ports, self._proc)
+            except TrackingError:
+                seen = []
+            kept = float(read(self._proc, TRACKED_SYSCTL).strip() or TRACKED_SECONDS) if seen else TRACKED_SECONDS
+            ended = {each[:3]: max(0.0, kept - each.left) for each in seen if each.state == _connection_tracking.TIME_WAIT}
+            self._forwarded = {each[:3] for each in seen}, ended
+        return self._forwarded

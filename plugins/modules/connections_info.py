@@ -11,10 +11,14 @@ version_added: 1.0.0
 author:
   - The graceful.azure authors (@graceful-azure)
 description:
-  - Counts the established TCP connections, IPv4 and IPv6, whose local port is one of O(ports), by port and peer.
+  - Counts the TCP connections, IPv4 and IPv6, to local O(ports) that may still be in use, by port and peer.
   - A half-closed connection counts, too. Its client has sent a request and closed its own side, and waits for the answer.
+  - A connection that the application has closed counts as long as the kernel still sends. If the client does not answer any more, the kernel gives
+    up after some two minutes (C(net.ipv4.tcp_orphan_retries)).
+  - A connection that the kernel forwards elsewhere counts, too, such as one to a container with a published port. It is read from the kernel's
+    connection tracking, which needs root.
+  - A port whose connections cannot be counted is never idle. RV(uncounted) says why.
   - With O(timeout) it waits until there is none. The role P(graceful.azure.drain_host#role) finds out with this whether a host is drained.
-  - Only connections in the state C(ESTABLISHED) are counted. One that is closed already on either side needs nothing any more.
 extends_documentation_fragment:
   - graceful.azure._attributes.windows
   - graceful.azure._attributes
@@ -43,6 +47,18 @@ options:
     type: list
     elements: str
     default: []
+  heard:
+    description:
+      - The ports on which somebody was seen listening before, as RV(heard) of an earlier look told. If nobody listens on one of them any more, its
+        service was stopped, so the port counts as idle.
+    type: list
+    elements: int
+    default: []
+  state_dir:
+    description:
+      - The folder of the records of holds on this host. The ports that could be counted before a hold was put there count as O(heard).
+      - Without it, no records are read.
+    type: path
   timeout:
     description:
       - How many seconds to wait until no connection that counts is left. V(0) looks once and does not wait.
@@ -50,7 +66,8 @@ options:
     type: float
     default: 0
 notes:
-  - It reads the kernel's tables of the network namespace in which it runs. They do not contain connections to a container with an address of its own.
+  - It looks at the network namespace in which it runs. It does not see connections that go straight to a container with an address of its own.
+  - UDP is not counted.
   - The host may go away and come back while the task waits.
 seealso:
   - module: graceful.azure.haproxy_info
@@ -124,12 +141,35 @@ count:
   type: int
   sample: 2
 idle:
-  description: Whether RV(count) is zero.
+  description: Whether RV(count) is zero and every port can be counted.
   returned: success
   type: bool
   sample: false
+uncounted:
+  description: The ports whose connections cannot be counted.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    port:
+      description: The local port.
+      returned: always
+      type: int
+      sample: 8082
+    why:
+      description: Why, as a phrase.
+      returned: always
+      type: str
+      sample: nobody listens on it, and no connection to it is forwarded elsewhere
+  sample: []
+heard:
+  description: O(heard), and the other ports that can be counted. Give it to a later look, so that a service that was stopped meanwhile counts as idle.
+  returned: success
+  type: list
+  elements: int
+  sample: [8080]
 left:
-  description: For each port that still has connections that count, a phrase that says how many.
+  description: For each port that still has connections that count, or cannot be counted, a phrase that says so.
   returned: success
   type: list
   elements: str
@@ -138,7 +178,8 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, heard_by, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, list_records
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 
 LOOK_SECONDS = 0.5
@@ -160,27 +201,52 @@ def argument_spec():
     return {
         "ports": {"type": "list", "elements": "int", "required": True},
         "ignored_peers": {"type": "list", "elements": "str", "default": []},
+        "heard": {"type": "list", "elements": "int", "default": []},
+        "state_dir": {"type": "path"},
         "timeout": {"type": "float", "default": 0},
     }
 
 
-def look(ports, ignored_peers, count=None):
+def heard_in(records, ports):
+    """The ports that could be counted before, by the records of this host."""
+    return {
+        port
+        for record in records
+        for entry in record["events"].values()
+        for port in heard_by(record["kind"], record["subject"].get("name"), entry["details"], ports)
+    }
+
+
+def look(ports, ignored_peers, heard, count):
     """What is connected now, as the module returns it. ``count`` tells the connections to these ports."""
-    connections = (count or established)(ports)
+    found = count(ports)
     left = {}
-    for connection in connections:
+    for connection in found.connections:
         connection["ignored"] = connection["peer"] in ignored_peers
         if not connection["ignored"]:
             left[connection["port"]] = left.get(connection["port"], 0) + connection["count"]
-    count = sum(left.values())
+    uncounted = [{"port": each["port"], "why": each["why"]} for each in found.uncounted if not (each["unheard"] and each["port"] in heard)]
     sentences = ["%d connection%s on port %d" % (left[port], "" if left[port] == 1 else "s", port) for port in sorted(left)]
-    return {"connections": connections, "count": count, "idle": count == 0, "left": sentences}
+    sentences += ["port %(port)d cannot be counted: %(why)s" % each for each in uncounted]
+    return {
+        "connections": found.connections,
+        "count": sum(left.values()),
+        "uncounted": uncounted,
+        "heard": sorted((heard | set(ports)).difference(each["port"] for each in uncounted)),
+        "idle": not sentences,
+        "left": sentences,
+    }
 
 
-def run(params, check_mode, count=None):
+def run(params, check_mode, count=None, records=list_records):
+    """``count``: what counts the connections. ``records``: what reads the records in a folder."""
     ignored_peers = check(params)
     timeout = 0 if check_mode else params["timeout"]
-    seen, _elapsed = poll(lambda: look(params["ports"], ignored_peers, count), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
+    heard = set(params["heard"])
+    if params["state_dir"]:
+        heard |= heard_in(records(params["state_dir"]), params["ports"])
+    count = count or counted
+    seen, _elapsed = poll(lambda: look(params["ports"], ignored_peers, heard, count), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
     return seen
 
 
@@ -188,7 +254,7 @@ def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
         seen = run(module.params, module.check_mode)
-    except (ValueError, ConnectionsError) as error:
+    except (ValueError, ConnectionsError, HoldError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, **seen)
 

@@ -180,7 +180,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, record_of
@@ -211,7 +211,7 @@ class LookedAt(ThisMachine):
 
     @staticmethod
     def connections(ports):
-        return established(ports)
+        return counted(ports).connections
 
     @staticmethod
     def ask(url, seconds, validate_certs, arrivals):

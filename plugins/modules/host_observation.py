@@ -30,7 +30,7 @@ attributes:
 options:
   ports:
     description:
-      - Local TCP ports whose established connections are counted.
+      - Local TCP ports whose connections are counted.
     type: list
     elements: int
     default: []
@@ -70,6 +70,13 @@ options:
       - Addresses whose connections O(await_idle) ignores, such as those that a balancer keeps open.
     type: list
     elements: str
+    default: []
+  heard:
+    description:
+      - The O(ports) on which somebody was seen listening before. If nobody does now, whoever did was stopped, so O(await_idle) does not wait for
+        them.
+    type: list
+    elements: int
     default: []
   expected:
     description:
@@ -263,6 +270,28 @@ connections:
     - port: 80
       peer: 10.0.0.9
       count: 3
+uncounted:
+  description: The ports whose connections cannot be counted.
+  returned: when the host was reached
+  type: list
+  elements: dict
+  contains:
+    port:
+      description: The port.
+      returned: always
+      type: int
+      sample: 8080
+    why:
+      description: Why, as a phrase.
+      returned: always
+      type: str
+      sample: nobody listens on it, and no connection to it is forwarded elsewhere
+    unheard:
+      description: Whether that is so because nobody listens. It is also so after the service was stopped.
+      returned: always
+      type: bool
+      sample: true
+  sample: []
 holds:
   description: Every record of a hold on this host, as it is in its file. Null if the records could not be read.
   returned: when the host was reached
@@ -290,7 +319,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._boot import read_boot_id
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
@@ -338,7 +367,7 @@ class ThisHost:
         return client_from_params(self.params)
 
     def connections(self):
-        return established(self.params["ports"])
+        return counted(self.params["ports"])
 
     def ask(self):
         """None if what the option ask names answers, otherwise why not."""
@@ -476,11 +505,13 @@ class Look:
 
     def _count(self):
         try:
-            self.seen["connections"] = self.host.connections()
+            found = self.host.connections()
         except ConnectionsError as error:
             self.seen["fatal"] = str(error)
             return
-        busy = any(connection["peer"] not in self.ignored for connection in self.seen["connections"])
+        self.seen.update(connections=found.connections, uncounted=found.uncounted)
+        hidden = any(not (each["unheard"] and each["port"] in self.params["heard"]) for each in found.uncounted)
+        busy = hidden or any(connection["peer"] not in self.ignored for connection in found.connections)
         self.looks = 0 if busy else self.looks + 1
 
     def _has_news(self):
@@ -521,6 +552,7 @@ def argument_spec():
         await_idle={"type": "bool", "default": False},
         at_least={"type": "float", "default": 0},
         ignored_peers={"type": "list", "elements": "str", "default": []},
+        heard={"type": "list", "elements": "int", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
         steps={"type": "list", "elements": "dict", "default": []},
         journal={"type": "dict", "default": {}},

@@ -60,6 +60,7 @@ class Model:
                 "empty_body": False,
                 "fatal": None,
                 "connections": [],
+                "uncounted": [],
                 "tasks": {},
                 "boot": "boot 1",
                 "boots": {},  # per record: the boot in which it was written
@@ -215,6 +216,7 @@ class Model:
             "document_incarnation": self.incarnation,
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
             "connections": copy.deepcopy(host["connections"]),
+            "uncounted": copy.deepcopy(host["uncounted"]),
             "holds": self.records(name),
         }
         turn = self.turn(name)

@@ -185,6 +185,7 @@ class HostObservation:
     network: str | None = None
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records, and an id that hosts with the same folder share
     connections: list[Json] | None = None
+    uncounted: list[Json] = field(default_factory=list)  # the ports whose connections cannot be counted; see module_utils/_connections.py
     holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer

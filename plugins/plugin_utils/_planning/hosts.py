@@ -47,6 +47,7 @@ class Host:
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
+    heard: set[int] = field(default_factory=set)  # the ports that could be counted before: if nobody listens now, whoever did was stopped
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
     blind_since: float | None = None
@@ -108,6 +109,12 @@ class Host:
     @property
     def ports(self) -> list[int]:
         return self.settings.drain_host.ports
+
+    @property
+    def uncounted(self) -> list[str]:
+        """Sentences: the ports whose connections cannot be counted."""
+        found = [each for each in self.observation.uncounted if not (each["unheard"] and each["port"] in self.heard)]
+        return [f"port {each['port']} cannot be counted: {each['why']}" for each in found]
 
     @property
     def places(self) -> tuple[Place, ...]:

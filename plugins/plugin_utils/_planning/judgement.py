@@ -136,13 +136,13 @@ def _arrivals(host: Host, place: Place, count: Count, now: float) -> Arrivals:
 
 
 def _connections(host: Host) -> list[str]:
-    """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers."""
+    """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers, and about what cannot be."""
     if not host.ports or host.observation.is_silent:
         return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = {address for place in host.places for address in place.pool_addresses}
-    return [
+    return host.uncounted + [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
         for connection in host.observation.connections
         if connection["peer"] not in pools

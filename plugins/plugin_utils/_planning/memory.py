@@ -51,12 +51,14 @@ class HostMemory:
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None
     warned_unanswered: bool = False
     warned_unchecked: bool = False
     warned_silenced: bool = False
+    warned_uncounted: bool = False
 
 
 @dataclass

@@ -80,6 +80,7 @@ def observe(document: Document) -> Observed:
         host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
         host.fatal_since = (host.memory.fatal_since or now) if host.fatal else None
         _note_answer(host)
+        _note_heard(host)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
     messages = [f"balancer {key.rpartition(' ')[0]}: {machine.result['fatal']}" for key, machine in document.machines.items() if machine.result.get("fatal")]
@@ -179,6 +180,14 @@ def _note_answer(host: Host) -> None:
         host.answer = (host.observation.unanswered or "") if host.traffic.serves else ""
     elif not host.events:
         host.answer = None
+
+
+def _note_heard(host: Host) -> None:
+    """Note the ports that can be counted now, or could be since an event names the host. The records have told of earlier runs."""
+    if host.observation.connections is not None:
+        host.heard.update(set(host.ports).difference(each["port"] for each in host.observation.uncounted))
+    if host.events or host.held_ids:
+        host.heard.update(host.memory.heard)
 
 
 def _take_result(host: Host, events: dict[str, Event], document: Document) -> None:

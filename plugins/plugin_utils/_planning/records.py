@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
@@ -66,6 +67,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                 if not _is_approval(record):
                     held.add(fold(event_id))
                 _recall_answer(host, entry.details)
+                host.heard |= heard_by(record.kind, record.name, entry.details, host.ports)
                 event = _recall_event(events, event_id, entry.details, clock)
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
                 _note_hold(host, event, record, entry, clock)

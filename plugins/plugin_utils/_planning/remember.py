@@ -54,12 +54,14 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
         not_running=drain.not_running,
         absent=host.absent,
         held_since=_held_since(decided, told, host),
+        heard=sorted(host.heard),
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
         warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
         warned_silenced=memory.warned_silenced or warns_silenced(host),
+        warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
     )
 
 

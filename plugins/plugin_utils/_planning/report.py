@@ -119,6 +119,8 @@ def warnings(decided: Decided) -> Iterator[str]:
             yield f"{host.name}: {unanswered(host)}"
         if warns_silenced(host):
             yield f"{host.name}: {silenced_by_own_tasks(host)}"
+        if host.uncounted and not host.memory.warned_uncounted:
+            yield f"{host.name}: {'; '.join(host.uncounted)} (drain_host_ports). As long as this is so, the host never counts as idle"
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (

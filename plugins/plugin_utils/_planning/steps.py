@@ -31,13 +31,15 @@ class Step(NamedTuple):
         return [event.event_id for event in self.events]
 
     def as_json(self, host: Host) -> StepJson:
-        unanswered = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
+        kept: Json = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
+        if host.ports:
+            kept["heard"] = sorted(host.heard)
         return {
             "role": self.role,
             "state": self.state,
             "event_ids": self.event_ids,
-            # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too.
-            "event_details": {event.event_id: dict(event.details(), host=host.name, **unanswered) for event in self.events},
+            # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too, and who listened before.
+            "event_details": {event.event_id: dict(event.details(), host=host.name, **kept) for event in self.events},
             "reason": "; ".join(event.label for event in self.events),
             **self.variables,
         }

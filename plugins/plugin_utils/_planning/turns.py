@@ -209,7 +209,7 @@ def _host_turns(
         pools = sorted({address for place in host.places for address in place.pool_addresses})
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
-        more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools}
+        more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools, "heard": host.heard}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
@@ -282,6 +282,7 @@ def _host_options(
     at_least: float = 0.0,
     ignored_peers: Iterable[str] = (),
     steps: Sequence[Options] = (),
+    heard: Iterable[int] = (),
 ) -> Options:
     """Options of the module host_observation."""
     options = {
@@ -294,6 +295,7 @@ def _host_options(
         "await_idle": await_idle,
         "at_least": at_least,
         "ignored_peers": list(ignored_peers),
+        "heard": sorted(heard),
     }
     if steps:
         options["steps"] = list(steps)

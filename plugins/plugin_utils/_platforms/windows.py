@@ -74,6 +74,8 @@ class Seen(NamedTuple):
     files: list[Entry]
     services: list[Service]
     samples: list[Sample]
+    listening: set[int]
+    udp: set[int]
     addresses: list[str]
     boot: str
     clock: float
@@ -250,6 +252,8 @@ def _seen(told: Json) -> Seen:
             files=[_entry(one) for one in as_list(told.get("files"))],
             services=services,
             samples=samples,
+            listening={int(as_number(port)) for port in as_list(told.get("listening"))},
+            udp={int(as_number(port)) for port in as_list(told.get("udp"))},
             addresses=[as_text(address) for address in as_list(told.get("addresses"))],
             boot=as_text(told["boot"]),
             clock=as_number(told["clock"]),

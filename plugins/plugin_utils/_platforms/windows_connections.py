@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, parse_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -20,8 +20,9 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks while something is waited for: each starts a module on the host."""
 WATCH_SECONDS = 0.8
 """Seconds for which one call watches for new connections. A connection that came and went between two calls leaves its trace, unless the client ended it."""
-SERVED = ("established", "closewait", "5", "8")
-"""The states of connections that are served still, by their names and numbers."""
+SERVED = ("established", "closewait", "synreceived", "finwait1", "closing", "lastack", "5", "8", "4", "6", "9", "10")
+"""The states of connections that are served still, by their names and numbers. In the last three, the host has closed, and what it sent last is yet to
+be acknowledged."""
 ENDED = ("timewait", "11")
 LONG_AGO = 60.0
 
@@ -36,7 +37,7 @@ def _parts(line: str) -> tuple[int, str, int, str]:
 
 
 def connections_in(lines: Iterable[str], ports: Collection[int]) -> list[Json]:
-    """The established and half-closed connections to local ports: a sorted list of {port, peer, count}."""
+    """The connections to local ports that may still be in use: a sorted list of {port, peer, count}."""
     counts: dict[tuple[int, str], int] = {}
     for port, peer, _peer_port, state in map(_parts, lines):
         if port in ports and state in SERVED:
@@ -44,15 +45,23 @@ def connections_in(lines: Iterable[str], ports: Collection[int]) -> list[Json]:
     return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]
 
 
-def established(windows: Windows, ports: Collection[int]) -> list[Json]:
-    """The connections of this moment. Each call looks anew."""
+def counted(windows: Windows, ports: Collection[int]) -> Counted:
+    """The connections of this moment, and the ports that cannot be counted. Each call looks anew.
+
+    What WinNAT forwards, as to a container, has no listener, so such a port cannot be counted. For C(netsh interface portproxy), a service of the host
+    listens.
+    """
     if not ports:
-        return []
+        return Counted([], [])
     windows.want(ports=ports)
     seen = windows.look(max_age=3.0, once="connections")
     if not seen.samples:
         raise ConnectionsError("look.ps1 told nothing about connections")
-    return connections_in(seen.samples[-1].lines, set(ports))
+    uncounted = [
+        {"port": port, "why": "it is a UDP port, and only TCP is counted" if port in seen.udp else "nobody listens on it", "unheard": True}
+        for port in sorted(set(ports) - seen.listening)
+    ]
+    return Counted(connections_in(seen.samples[-1].lines, set(ports)), uncounted)
 
 
 def is_loopback(peer: str) -> bool:

@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, established, is_loopback
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted, is_loopback
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import ask_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable
@@ -237,7 +237,7 @@ class Machine:
         return Arrivals(self._windows, ports, peers, monotonic)
 
     def connections(self, ports: Collection[int]) -> list[Json]:
-        return [entry for entry in established(self._windows, ports) if not is_loopback(entry["peer"])]
+        return [entry for entry in counted(self._windows, ports).connections if not is_loopback(entry["peer"])]
 
     def ask(self, url: str, seconds: float, validate_certs: bool, arrivals: Arrivals) -> str | None:
         # Its own connections come from the host itself, and those are not counted.

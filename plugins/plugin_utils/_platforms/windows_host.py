@@ -11,10 +11,11 @@ import hashlib
 import time
 from collections.abc import Callable
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
 from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, established, own_addresses
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable, read_files, records_in
@@ -46,8 +47,8 @@ class Host:
     def client(self) -> Client:
         return Client(self._windows, self.params)
 
-    def connections(self) -> list[Json]:
-        return established(self._windows, self.params["ports"])
+    def connections(self) -> Counted:
+        return counted(self._windows, self.params["ports"])
 
     def ask(self) -> str | None:
         return ask(self._windows, self.params["ask"], ANSWER_SECONDS)

@@ -39,12 +39,12 @@ from ansible_collections.graceful.azure.plugins.modules import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import established
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Machine
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, boot_of, clock_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
@@ -73,11 +73,11 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
 def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
     """The options in their types, and what is wrong with them. A path is one of the host, so nothing is made of it here."""
     spec = {key: dict(option, type="str") if option.get("type") == "path" else dict(option) for key, option in spec.items()}
-    if "state_dir" in spec:
+    if "default" in spec.get("state_dir", {}):
         spec["state_dir"]["default"] = STATE_DIR
     given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
     if given.get("state_dir") == DEFAULT_STATE_DIR:
-        del given["state_dir"]  # the default of other hosts
+        given["state_dir"] = STATE_DIR  # in place of the default of other hosts
     checked = ArgumentSpecValidator(spec, **conditions).validate(given)
     return checked.validated_parameters, "; ".join(checked.error_messages)
 
@@ -139,7 +139,12 @@ def _repair(windows: Windows, params: Options) -> Json:
 
 
 def _connections(windows: Windows, params: Options) -> Json:
-    return dict(connections_info.run(params, windows.check_mode, lambda ports: established(windows, ports)), changed=False)
+    def records(state_dir: str) -> list[Json]:
+        windows.want(folder=state_dir)
+        seen = windows.look(files=True)
+        return list(records_in(read_files(seen), seen.folder.path).values())
+
+    return dict(connections_info.run(params, windows.check_mode, lambda ports: counted(windows, ports), records), changed=False)
 
 
 def _answer(windows: Windows, params: Options) -> Json:

@@ -23,11 +23,13 @@ def details_of(events: Iterable[Json]) -> dict[str, Json]:
     return {event["event_id"]: {key: event[key] for key in KEPT if key in event} for event in events}
 
 
-def events_of_hold(role: str, purpose: str, needed: object, event_ids: Sequence[str], event_details: dict[str, Json] | None, asked: Result) -> Json:
+def events_of_hold(
+    role: str, purpose: str, needed: object, event_ids: Sequence[str], event_details: dict[str, Json] | None, asked: Result, heard: Sequence[int] = ()
+) -> Json:
     """For which events a hold is put or released.
 
     C(purpose): what the role does, such as V(stop it). C(needed): whether there is anything to put a hold for. C(asked): the result of
-    M(graceful.azure.scheduled_events_info).
+    M(graceful.azure.scheduled_events_info). C(heard): the ports of the host that can be counted now, which the record keeps.
 
     Returns C(asks) (whether the service must be asked), C(trouble) (why nothing may be done, or empty), C(ids) (empty: every event on the hold),
     C(details) and C(events) (what the service told).
@@ -42,7 +44,10 @@ def events_of_hold(role: str, purpose: str, needed: object, event_ids: Sequence[
             f"No scheduled event names this host, so there is nothing to {purpose} for. To do so all the same, name an event of your own in {role}_event_ids."
         )
     ids = list(event_ids) or [event["event_id"] for event in events]
-    return {"asks": asks, "trouble": trouble, "ids": ids, "details": event_details or details_of(events), "events": events}
+    details = event_details or details_of(events) or {event_id: {} for event_id in ids if heard}
+    if heard:
+        details = {event_id: dict(found, heard=list(heard)) for event_id, found in details.items()}
+    return {"asks": asks, "trouble": trouble, "ids": ids, "details": details, "events": events}
 
 
 def deadline(now: float, timeout: float, events: Json) -> float:

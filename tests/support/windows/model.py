@@ -35,6 +35,7 @@ NEW = {
     "sites": {},
     "pools": {},
     "connections": [],
+    "unheard": [],
     "files": {},
     "changed": {},
     "folders": {"c:\\": {}, "c:\\programdata": {}, "c:\\inetpub\\health": {}},
@@ -284,6 +285,7 @@ def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0):
     lines = [f"{port} {peer} {peer_port} {status}" for port, peer, peer_port, status in state["connections"] if port in Ports]
     told["samples"] = [{"at": at, "lines": lines} for at in ([0.001] if not (Watch and Ports) else [0.001, Watch])]
     now = time.time() + state["clock_ahead"]
+    told.update(listening=[port for port in Ports or () if port not in state["unheard"]], udp=[])
     told.update(addresses=state["addresses"], boot=f"2026112400000{state['boot']:04d}", clock=time.time() - state["booted"], now=now)
     return told
 

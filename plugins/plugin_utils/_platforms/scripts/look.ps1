@@ -49,6 +49,8 @@ $told.samples = @(do {
         @{ at = $clock.Elapsed.TotalSeconds; lines = @($network.GetActiveTcpConnections() | Where-Object { $Ports -contains $_.LocalEndPoint.Port } |
                     ForEach-Object { '{0} {1} {2} {3}' -f $_.LocalEndPoint.Port, $_.RemoteEndPoint.Address, $_.RemoteEndPoint.Port, $_.State }) }
     } while ($Ports -and $clock.Elapsed.TotalSeconds -lt $Watch))
+$told.listening = @($network.GetActiveTcpListeners() | Where-Object { $Ports -contains $_.Port } | ForEach-Object { $_.Port })
+$told.udp = @($network.GetActiveUdpListeners() | Where-Object { $Ports -contains $_.Port } | ForEach-Object { $_.Port })
 $cards = [Net.NetworkInformation.NetworkInterface]::GetAllNetworkInterfaces()
 $told.addresses = @($cards | Where-Object { $_.OperationalStatus -eq 'Up' -and $_.NetworkInterfaceType -ne 'Loopback' } |
         ForEach-Object { $_.GetIPProperties().UnicastAddresses } | ForEach-Object { [string]$_.Address })

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
 import sys
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _connections
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, established, parse_address, parse_table
+from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address, parse_table
 
 from tests.support.ports import listener
 
@@ -26,11 +27,12 @@ def kernel_address(address, port):
     return "".join("%08X" % word for word in words) + ":%04X" % port
 
 
-def line(local, remote, state="01"):
-    return "   0: %s %s %s 00000000:00000000 00:00000000 00000000  1000        0 12345 1 0000 20 4 30 10 -1\n" % (
+def line(local, remote, state="01", unsent=0):
+    return "   0: %s %s %s %08X:00000000 00:00000000 00000000  1000        0 12345 1 0000 20 4 30 10 -1\n" % (
         kernel_address(*local),
         kernel_address(*remote),
         state,
+        unsent,
     )
 
 
@@ -55,29 +57,29 @@ def test_addresses_are_printed_in_the_order_of_the_machine():
     ],
 )
 def test_peers_of_either_family(local, remote, peer):
-    assert parse_table(table(line((local, 8080), (remote, 40000))), {8080}) == [(8080, peer)]
+    assert parse_table(table(line((local, 8080), (remote, 40000))), {8080}).connections == [(8080, peer)]
 
 
 def test_only_the_local_port_counts():
     text = table(line(("10.0.0.5", 40000), ("10.0.0.7", 8080)), line(("10.0.0.5", 8081), ("10.0.0.7", 40001)))
-    assert parse_table(text, {8080}) == []
+    assert parse_table(text, {8080}).connections == []
 
 
-@pytest.mark.parametrize("state", ["01", "08"])
-def test_who_waits_for_an_answer_counts(state):
-    # 08 is CLOSE_WAIT: the client has sent its request and closed its own side.
-    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state)), {8080}) == [(8080, "10.0.0.7")]
+@pytest.mark.parametrize(("state", "unsent"), [("01", 0), ("03", 0), ("08", 0), ("04", 1), ("09", 70000), ("0B", 1)])
+def test_who_waits_for_an_answer_counts(state, unsent):
+    # 03 is SYN_RECV: the client may have sent its request, and the queue of the application is full. 08 is CLOSE_WAIT: the client has sent its request
+    # and closed its own side. In 04 (FIN_WAIT1), 09 (LAST_ACK) and 0B (CLOSING) the application has closed, and the kernel still sends.
+    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state, unsent)), {8080}).connections == [(8080, "10.0.0.7")]
 
 
-@pytest.mark.parametrize("state", ["02", "03", "04", "05", "06", "07", "09", "0A", "0B", "0C"])
+@pytest.mark.parametrize("state", ["02", "04", "05", "06", "07", "09", "0A", "0B", "0C"])
 def test_no_other_connections_count(state):
-    # 06 is TIME_WAIT, 0A is LISTEN.
-    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state)), {8080}) == []
+    # 06 is TIME_WAIT, 0A is LISTEN. What 04, 09 and 0B have sent was acknowledged.
+    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state)), {8080}).connections == []
 
 
 def test_an_empty_table():
-    assert parse_table("", {8080}) == []
-    assert parse_table(HEADING, {8080}) == []
+    assert parse_table("", {8080}) == parse_table(HEADING, {8080}) == ([], {})
 
 
 @pytest.mark.parametrize("bad", ["nonsense", "0: 0100007F:1F90 0100007F", "0: 0100007F:xx 0100007F:1F90 01", "0: 0100007F:1F90 0100007F0100007F:1F90 01"])
@@ -86,31 +88,123 @@ def test_a_line_that_makes_no_sense_is_an_error(bad):
         parse_table(HEADING + bad + "\n", {8080})
 
 
-def test_established_counts_by_port_and_peer(tmp_path):
-    v4, v6 = tmp_path / "tcp", tmp_path / "tcp6"
-    v4.write_text(table(line(("10.0.0.5", 80), ("10.0.0.7", 4000)), line(("10.0.0.5", 80), ("10.0.0.7", 4001)), line(("10.0.0.5", 443), ("10.0.0.8", 4002))))
-    v6.write_text(table(line(("::ffff:10.0.0.5", 80), ("::ffff:10.0.0.7", 4003)), line(("2001:db8::5", 80), ("2001:db8::7", 4004))))
-    assert established([80, 443], str(v4), str(v6)) == [
+@pytest.fixture(name="proc")
+def make_proc(tmp_path):
+    """A folder like /proc, with tables of the test's making."""
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def listens(address, port):
+    return line((address, port), ("::" if ":" in address else "0.0.0.0", 0), "0A")
+
+
+def uncounted(proc, *ports):
+    """Why each of these ports cannot be counted, and whether that is because nobody listens."""
+    return {each["port"]: (each["why"], each["unheard"]) for each in counted(ports, proc).uncounted}
+
+
+def test_connections_are_counted_by_port_and_peer(proc):
+    seen = counted(
+        [80, 443],
+        proc(
+            net__tcp=table(line(("10.0.0.5", 80), ("10.0.0.7", 4000)), line(("10.0.0.5", 80), ("10.0.0.7", 4001)), line(("10.0.0.5", 443), ("10.0.0.8", 4002))),
+            net__tcp6=table(line(("::ffff:10.0.0.5", 80), ("::ffff:10.0.0.7", 4003)), line(("2001:db8::5", 80), ("2001:db8::7", 4004))),
+        ),
+    )
+    assert seen.connections == [
         {"port": 80, "peer": "10.0.0.7", "count": 3},
         {"port": 80, "peer": "2001:db8::7", "count": 1},
         {"port": 443, "peer": "10.0.0.8", "count": 1},
     ]
 
 
-def test_a_kernel_without_ipv6(tmp_path):
-    (tmp_path / "tcp").write_text(table(line(("10.0.0.5", 80), ("10.0.0.7", 4000))))
-    assert established([80], str(tmp_path / "tcp"), str(tmp_path / "tcp6")) == [{"port": 80, "peer": "10.0.0.7", "count": 1}]
+def test_a_kernel_without_ipv6(proc):
+    seen = counted([80], proc(net__tcp=table(line(("10.0.0.5", 80), ("10.0.0.7", 4000)), listens("0.0.0.0", 80))))
+    assert seen == ([{"port": 80, "peer": "10.0.0.7", "count": 1}], [])
 
 
 def test_no_table_at_all(tmp_path):
     with pytest.raises(ConnectionsError, match="Linux only"):
-        established([80], str(tmp_path / "tcp"), str(tmp_path / "tcp6"))
+        counted([80], str(tmp_path))
 
 
 def test_a_table_that_cannot_be_read(tmp_path):
-    (tmp_path / "tcp").mkdir()
+    (tmp_path / "net" / "tcp").mkdir(parents=True)
     with pytest.raises(ConnectionsError, match="cannot be read: Is a directory"):
-        established([80], str(tmp_path / "tcp"), str(tmp_path / "tcp6"))
+        counted([80], str(tmp_path))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.5", "127.0.0.1", "::", "::1", "::ffff:10.0.0.5", "2001:db8::5"])
+def test_whoever_listens_wherever_is_heard(proc, address):
+    name = "net__tcp6" if ":" in address else "net__tcp"
+    assert uncounted(proc(**dict({"net__tcp": table()}, **{name: table(listens(address, 80))})), 80) == {}
+
+
+def test_a_port_on_which_nobody_listens_cannot_be_counted(proc):
+    tables = proc(net__tcp=table(listens("0.0.0.0", 8080)), net__udp=table(), net__udp6=table(line(("::", 443), ("::", 0), "07")))
+    assert uncounted(tables, 8080, 8081, 443) == {
+        8081: ("nobody listens on it, and no connection to it is forwarded elsewhere", True),
+        443: ("it is a UDP port, and only TCP is counted", True),
+    }
+
+
+class TestForwarded:
+    """The kernel forwards connections, and whether its connection tracking can be read."""
+
+    TRACKED = _connection_tracking.Forwarded(80, "10.0.0.9", 4000, 3, 431999)
+
+    @pytest.fixture(autouse=True)
+    def _track(self, monkeypatch):
+        self.told = [self.TRACKED]
+
+        def forwarded(ports, proc):
+            if isinstance(self.told, str):
+                raise _connection_tracking.TrackingError(self.told)
+            return self.told
+
+        monkeypatch.setattr(_connection_tracking, "forwarded", forwarded)
+
+    def test_what_is_forwarded_counts_though_somebody_else_listens(self, proc):
+        # Such as docker-proxy, which serves the host alone.
+        seen = counted([80], proc(net__tcp=table(listens("0.0.0.0", 80), line(("10.0.0.5", 80), ("10.0.0.7", 4001)))))
+        assert seen == ([{"port": 80, "peer": "10.0.0.7", "count": 1}, {"port": 80, "peer": "10.0.0.9", "count": 1}], [])
+
+    def test_a_forwarded_port_needs_no_listener(self, proc):
+        seen = counted([80], proc(net__tcp=table()))
+        assert seen == ([{"port": 80, "peer": "10.0.0.9", "count": 1}], [])
+        self.told = [self.TRACKED._replace(state=_connection_tracking.TIME_WAIT)]
+        assert counted([80], proc(net__tcp=table())) == ([], [])
+
+    def test_what_cannot_be_read_is_not_idle(self, proc):
+        self.told = "Operation not permitted"
+        tables = proc(net__tcp=table(listens("0.0.0.0", 80), listens("127.0.0.1", 81)), sys__net__ipv4__conf__all__forwarding="1\n")
+        why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (Operation not permitted): let the tasks run as root"
+        assert uncounted(tables, 80, 81, 82) == {
+            80: (why, False),
+            # Whoever connects to a loopback address is on this machine, so 81 can be counted.
+            82: ("nobody listens on it, and only root can tell whether it is forwarded elsewhere", True),
+        }
+
+    @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+    def test_a_host_that_forwards_nothing_needs_no_tracking(self, proc, family):
+        self.told = "Operation not permitted"
+        assert uncounted(proc(**{"net__tcp": table(listens("0.0.0.0", 80)), f"sys__net__{family}__conf__eth0__forwarding": "0\n"}), 80) == {}
+        assert set(uncounted(proc(**{f"sys__net__{family}__conf__eth0__forwarding": "1\n"}), 80)) == {80}
+
+    def test_ipvs_without_tracking(self, proc):
+        self.told = []
+        services = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\nTCP  0A000005:0050 rr\nUDP  0A000005:0051 rr\n"
+        tables = proc(net__tcp=table(listens("0.0.0.0", 80), listens("0.0.0.0", 81)), net__ip_vs=services, sys__net__ipv4__vs__conntrack="0\n")
+        assert {port: unheard for port, (_why, unheard) in uncounted(tables, 80, 81).items()} == {80: False}
+        assert uncounted(proc(sys__net__ipv4__vs__conntrack="1\n"), 80, 81) == {}
 
 
 @pytest.mark.parametrize(("given", "form"), [("10.0.0.7", "10.0.0.7"), ("::FFFF:10.0.0.7", "10.0.0.7"), ("2001:DB8:0::7", "2001:db8::7")])
@@ -137,15 +231,42 @@ def test_real_connections(family, listen, connect, peer):
         pytest.skip("no IPv6 on this machine")
     with listener(listen, only_ipv6=listen != "::") as server:
         port = server.getsockname()[1]
-        assert established([port]) == []
+        assert counted([port]) == ([], [])
         with socket.create_connection((connect, port)) as client:
             accepted, _address = server.accept()
-            assert established([port]) == [{"port": port, "peer": peer, "count": 1}]
+            assert counted([port]).connections == [{"port": port, "peer": peer, "count": 1}]
             # Closed by this side first, which leaves the connection in TIME_WAIT here.
             accepted.close()
             client.recv(1)
-        assert established([port]) == []
+        assert counted([port]) == ([], [])
+    assert [each["unheard"] for each in counted([port]).uncounted] == [True]
 
 
-def test_the_kernels_tables_are_the_default():
-    assert (_connections.TABLE_V4, _connections.TABLE_V6) == ("/proc/net/tcp", "/proc/net/tcp6")
+def test_an_answer_that_the_kernel_still_sends_counts():
+    """The application has written its answer and closed. The client reads slowly."""
+    with listener() as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _address = server.accept()
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            accepted.setblocking(False)
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent += accepted.send(b"x" * 65536)
+            accepted.close()
+            assert counted([port]).connections == [{"port": port, "peer": "127.0.0.1", "count": 1}]
+            while client.recv(1 << 20):
+                pass
+        assert sent > 65536 and counted([port]).connections == []
+
+
+def test_a_handshake_that_waits_for_the_application_counts():
+    """The application has stopped accepting. The client is connected, and may have sent its request."""
+    with listener() as server:
+        server.listen(0)
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), socket.socket() as late:
+            late.setblocking(False)
+            late.connect_ex(("127.0.0.1", port))
+            assert counted([port]).connections[0]["count"] >= 1

@@ -15,6 +15,7 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_actions
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
     MARK,
@@ -206,7 +207,7 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
 
     monkeypatch.setattr(health_probe_info, "Arrivals", Tables)
     monkeypatch.setattr(health_probe_info, "ask_url", ask_url)
-    monkeypatch.setattr(health_probe_info, "established", lambda ports: [])
+    monkeypatch.setattr(health_probe_info, "counted", lambda ports: Counted([], []))
     monkeypatch.setattr(health_probe_info, "SAMPLE_SECONDS", 0.001)
     host.hold("A")
     told = host.see(url="http://localhost/health", ports=[80])

@@ -12,6 +12,8 @@ import threading
 import time
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
+from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import Forwarded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
@@ -62,6 +64,31 @@ def test_a_connection_that_was_closed_a_moment_before_is_seen():
         assert Arrivals([port], [], time.monotonic).closed_ago >= 60
         connect(listener, port)
         assert Arrivals([port], [], time.monotonic).closed_ago < 2
+
+
+def test_connections_that_are_forwarded_are_seen(monkeypatch):
+    """Whoever closes them, the kernel remembers them. Its connection tracking is read twice a second at most."""
+    told, reads, now = [], [], [100.0]
+
+    def forwarded(ports, proc):
+        reads.append(now[0])
+        return [Forwarded(8080, *each) for each in told]
+
+    monkeypatch.setattr(_connection_tracking, "forwarded", forwarded)
+    arrivals = Arrivals([8080], ["168.63.129.16"], lambda: now[0])
+    assert arrivals.closed_ago >= 60
+    told += [("10.0.0.9", 4000, 3, 431999), ("168.63.129.16", 4001, 7, 119)]
+    for _number in range(10):
+        now[0] += 0.1
+        arrivals.see()
+    assert arrivals.new == {8080: 1} and len(reads) <= 4
+    # It was closed ten seconds ago, and one that comes now is another.
+    told[:] = [("10.0.0.9", 4000, 7, 110)]
+    assert Arrivals([8080], [], lambda: now[0]).closed_ago == pytest.approx(10, abs=0.1)
+    told.append(("10.0.0.9", 4002, 2, 60))
+    now[0] += 1
+    arrivals.see()
+    assert arrivals.new == {8080: 2}
 
 
 class Failing(http.server.BaseHTTPRequestHandler):

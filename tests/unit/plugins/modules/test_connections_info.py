@@ -8,6 +8,7 @@ import json
 import socket
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.modules import connections_info
 
 from tests.support.module import arguments_are
@@ -28,11 +29,12 @@ def connections(monkeypatch):
     """The connections that the kernel shows, look by look; the last stay."""
     looks = []
 
-    def established(ports):
+    def counted(ports):
         look = looks.pop(0) if len(looks) > 1 else looks[0]
-        return [dict(connection) for connection in look if connection["port"] in ports]
+        found = [dict(each) for each in look if each["port"] in ports]
+        return Counted([each for each in found if "peer" in each], [each for each in found if "why" in each])
 
-    monkeypatch.setattr(connections_info, "established", established)
+    monkeypatch.setattr(connections_info, "counted", counted)
     monkeypatch.setattr(connections_info, "LOOK_SECONDS", 0.001)
     return looks
 
@@ -44,7 +46,7 @@ def peer(address, port=8080, count=1):
 def test_nobody_is_connected(capsys, connections):
     connections.append([])
     result = run(capsys, ports=[8080])
-    assert result == {"changed": False, "connections": [], "count": 0, "idle": True, "left": []}
+    assert result == {"changed": False, "connections": [], "count": 0, "uncounted": [], "heard": [8080], "idle": True, "left": []}
 
 
 def test_who_is_connected(capsys, connections):
@@ -99,6 +101,46 @@ def test_bad_input(capsys, args, message):
     assert result["msg"] == message
 
 
+class TestUncounted:
+    UNHEARD = {"port": 8080, "why": "nobody listens on it", "unheard": True}
+    HIDDEN = {"port": 8080, "why": "it may be forwarded elsewhere", "unheard": False}
+
+    @pytest.mark.parametrize("entry", [UNHEARD, HIDDEN])
+    def test_is_not_idle_and_says_why(self, capsys, connections, entry):
+        connections.append([entry])
+        result = run(capsys, ports=[8080])
+        assert (result["count"], result["idle"], result["heard"]) == (0, False, [])
+        assert result["uncounted"] == [{"port": 8080, "why": entry["why"]}]
+        assert result["left"] == [f"port 8080 cannot be counted: {entry['why']}"]
+
+    def test_a_service_that_was_stopped_is_idle(self, capsys, connections):
+        connections.append([self.UNHEARD])
+        result = run(capsys, ports=[8080], heard=[8080])
+        assert result["idle"] is True and result["heard"] == [8080]
+
+    def test_a_stopped_listener_does_not_hide_what_is_forwarded(self, capsys, connections):
+        connections.append([self.HIDDEN])
+        assert run(capsys, ports=[8080], heard=[8080])["idle"] is False
+
+    @pytest.mark.parametrize(
+        ("kind", "subject", "details", "idle"),
+        [
+            ("service", {"service": "app.service"}, {}, True),
+            ("task", {"name": "drained"}, {}, True),
+            ("task", {"name": "drain_host_before"}, {}, False),
+            ("task", {"name": "drain_host_before"}, {"heard": [8080]}, True),
+            ("task", {"name": "drain_host_before"}, {"heard": [8081]}, False),
+            ("task", {"name": "drain_host_before"}, {"heard": "8080"}, False),
+        ],
+    )
+    def test_a_record_tells_what_could_be_counted_before(self, capsys, connections, monkeypatch, kind, subject, details, idle):
+        record = {"kind": kind, "subject": subject, "events": {"E1": {"since": "", "reason": "", "details": details}}}
+        monkeypatch.setattr(connections_info.run, "__defaults__", (None, lambda folder: [record] if folder == "/there" else []))
+        connections.append([self.UNHEARD])
+        assert run(capsys, ports=[8080], state_dir="/there")["idle"] is idle
+        assert run(capsys, ports=[8080])["idle"] is False
+
+
 @pytest.mark.parametrize(("args", "named"), [({"ports": ["http"]}, "ports"), ({"ports": [80], "timeout": "soon"}, "timeout"), ({}, "ports")])
 def test_input_of_a_wrong_type(capsys, args, named):
     result = run(capsys, **args)
@@ -106,9 +148,9 @@ def test_input_of_a_wrong_type(capsys, args, named):
 
 
 def test_no_kernel_table(capsys, monkeypatch):
-    monkeypatch.setattr(connections_info.established, "__defaults__", ("/nowhere/tcp", "/nowhere/tcp6"))
+    monkeypatch.setattr(connections_info.counted, "__defaults__", ("/nowhere",))
     result = run(capsys, ports=[8080])
-    assert result["failed"] is True and result["msg"] == "/nowhere/tcp does not exist: connections can be counted on Linux only"
+    assert result["failed"] is True and result["msg"] == "/nowhere/net/tcp does not exist: connections can be counted on Linux only"
 
 
 def test_a_real_connection(capsys):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.modules import host_observation
 
@@ -29,6 +30,7 @@ class Scene:
         self.now = 100.0
         self.events = {0: []}
         self.connections = {0: []}
+        self.uncounted = []
         self.reads = []
         self.no_name = []  # why there is none
         self.params = {
@@ -44,13 +46,14 @@ class Scene:
             "await_idle": False,
             "at_least": 0.0,
             "ignored_peers": [],
+            "heard": [],
             "expected": [],
             "ask": {},
             "steps": [],
         }
         self.insists = None
         monkeypatch.setattr(host_observation, "Reader", self._reader)
-        monkeypatch.setattr(host_observation, "established", lambda ports: self._at(self.connections))
+        monkeypatch.setattr(host_observation, "counted", lambda ports: Counted(self._at(self.connections), self.uncounted))
 
     def _reader(self, client, name, insists=False):
         self.insists = insists
@@ -156,6 +159,17 @@ def test_two_idle_looks_running_end_the_wait(scene):
     scene.connections = {0: busy, 0.5: [], 0.9: busy, 1.2: busy[1:]}
     seen = scene.look(known=known, wait=4.0, await_idle=True, ignored_peers=["10.0.0.4"])
     assert (seen["waited"], seen["looks"], seen["connections"]) == (2.0, 2, busy[1:])
+
+
+def test_a_port_that_cannot_be_counted_is_not_idle(scene):
+    known = scene.look()["fingerprint"]
+    scene.uncounted = [{"port": 80, "why": "nobody listens on it", "unheard": True}]
+    seen = scene.look(known=known, wait=2.0, await_idle=True)
+    assert (seen["waited"], seen["looks"], seen["uncounted"]) == (2.0, 0, scene.uncounted)
+    # Whoever listened was stopped.
+    assert scene.look(known=known, wait=2.0, await_idle=True, heard=[80])["looks"] == 2
+    scene.uncounted = [{"port": 80, "why": "it may be forwarded", "unheard": False}]
+    assert scene.look(known=known, wait=2.0, await_idle=True, heard=[80])["looks"] == 0
 
 
 def test_an_idle_look_goes_on_as_long_as_the_balancer_is_waited_for(scene):

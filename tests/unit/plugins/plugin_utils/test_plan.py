@@ -290,6 +290,82 @@ def test_a_connection_on_the_host_keeps_it_from_being_approved_but_the_balancers
     model.until(lambda outcome: model.posted, 3)
 
 
+class TestPortsThatCannotBeCounted:
+    UNHEARD = {"port": 80, "why": "nobody listens on it", "unheard": True}
+    HIDDEN = {"port": 80, "why": "it may be forwarded elsewhere", "unheard": False}
+
+    @pytest.mark.parametrize("entry", [UNHEARD, HIDDEN])
+    def test_are_never_idle(self, entry):
+        model = Model(drain_host={"steps": [service("app")]})
+        model.announce("e1", "web1", notice=300)
+        model.hosts["web1"]["uncounted"] = [entry]
+        outcome = model.go()
+        told = f"web1: port 80 cannot be counted: {entry['why']} (drain_host_ports). As long as this is so, the host never counts as idle"
+        assert outcome["warnings"] == [told]
+        for _pass in range(20):
+            outcome = model.go()
+            assert outcome["warnings"] == []
+        assert model.posted == [] and "services" not in model.hosts["web1"]["tasks"]
+        assert f"port 80 cannot be counted: {entry['why']}" in outcome["hosts"]["web1"]["reason"]
+        # Nor does another run take them for idle, which knows only the records.
+        model.killed()
+        for _pass in range(20):
+            model.go()
+        assert model.posted == [] and "services" not in model.hosts["web1"]["tasks"]
+        # Somebody corrects it.
+        model.hosts["web1"]["uncounted"] = []
+        model.until(lambda outcome: model.posted, 5)
+
+    def test_are_told_before_there_is_an_event(self):
+        model = Model()
+        model.hosts["web1"]["uncounted"] = [self.UNHEARD]
+        assert model.go()["warnings"] and model.outcome["finished"]
+
+    @pytest.mark.parametrize("killed", [False, True])
+    @pytest.mark.parametrize("steps", [[], [service("app")], [BEFORE]])
+    def test_a_service_that_was_stopped_keeps_nobody_from_being_ready(self, killed, steps):
+        """It stops by itself as soon as it is out, or a drain step stops it. Another run knows it from the records."""
+        model = Model(drain_host={"steps": steps})
+        model.announce("e1", "web1")
+        model.go()
+        assert not model.in_rotation("web1")
+        model.hosts["web1"]["uncounted"] = [self.UNHEARD]
+        if killed:
+            model.killed()
+        model.until(lambda outcome: model.posted, 8)
+
+    def test_what_was_drained_by_a_version_that_did_not_tell_who_listened(self):
+        model = Model(drain_host={"steps": [service("app")]})
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.hosts["web1"]["tasks"], 8)
+        for record in (model.servers["lb1"]["web1"]["record"]["events"], *model.hosts["web1"]["tasks"].values()):
+            record["e1"]["details"].pop("heard", None)
+        model.killed()
+        model.hosts["web1"]["uncounted"] = [self.UNHEARD]
+        model.until(lambda outcome: model.posted, 8)
+
+    def test_who_listened_before_the_event_was_known_tells_nothing_for_the_next(self):
+        model = Model(watch=True)
+        for _pass in range(3):
+            model.go()
+        model.hosts["web1"]["uncounted"] = [self.UNHEARD]
+        for _pass in range(3):
+            model.go()
+        model.announce("e1", "web1", notice=300)
+        for _pass in range(10):
+            model.go()
+        assert model.posted == []
+
+    def test_a_stopped_listener_does_not_hide_what_is_forwarded(self):
+        model = Model()
+        model.announce("e1", "web1", notice=300)
+        model.go()
+        model.hosts["web1"]["uncounted"] = [self.HIDDEN]
+        for _pass in range(10):
+            model.go()
+        assert model.posted == []
+
+
 def test_services_are_stopped_after_the_connections_and_before_the_approval():
     model = Model(drain_host={"steps": [service("nginx")]})
     model.announce("e1", "web1")

@@ -493,6 +493,15 @@ class TestLook:
         assert look["addresses"] == ["10.0.0.21", "2001:db8::21"] and look["holds"] == [] and "fatal" not in look
         assert [name for name, _args in action.calls] == [POWERSHELL, URI]
 
+    def test_a_port_on_which_nobody_listens(self, host):
+        with host.change() as state:
+            state["unheard"] = [8080]
+        action = Action(host, {URI: reply(content=document("E1"))})
+        look = action.run("host_observation", ports=[443, 8080], resource_name="win1")
+        assert look["uncounted"] == [{"port": 8080, "why": "nobody listens on it", "unheard": True}]
+        assert action.run("connections_info", ports=[443, 8080])["left"] == ["port 8080 cannot be counted: nobody listens on it"]
+        assert action.run("connections_info", ports=[443, 8080], heard=[8080], state_dir="/var/lib/graceful_azure")["idle"] is True
+
     def test_it_ends_when_there_is_news(self, host):
         answers = iter([document(), document(), document("E1")])
         action = Action(host, {URI: lambda args: reply(content=next(answers))})
@@ -809,7 +818,7 @@ class TestDocumented:
         names = "Unknown Closed Listen SynSent SynReceived Established FinWait1 FinWait2 CloseWait Closing LastAck TimeWait DeleteTcb".split()
         for number, name in enumerate(names):
             found = [windows_connections.connections_in([f"80 10.0.0.9 4000 {told}"], {80}) for told in (name, number)]
-            assert found[0] == found[1] and bool(found[0]) == (name in ("Established", "CloseWait"))
+            assert found[0] == found[1] and bool(found[0]) == (name in ("Established", "CloseWait", "SynReceived", "FinWait1", "Closing", "LastAck"))
 
     def test_iis(self):
         # Microsoft.Web.Administration.ObjectState

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The TCP connections that the kernel forwards elsewhere, as those to a container with a published port. They are in none of the tables of sockets.
+
+They are read from the kernel's connection tracking by netlink: the file /proc/net/nf_conntrack is left out of many kernels. It needs no tool, but root
+or CAP_NET_ADMIN. What is forwarded without connection tracking, such as by eBPF, nobody sees here.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import os
+import re
+import socket
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import local_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# From <linux/netlink.h> and <linux/netfilter/nfnetlink.h>.
+NETLINK_NETFILTER = 12
+MESSAGE = "=IHHII"  # struct nlmsghdr: length, type, flags, number, port
+FAMILY = "=BBH"  # struct nfgenmsg: family, version, resource
+ATTRIBUTE = "=HH"  # struct nlattr: length, type
+ERROR, DONE = 2, 3
+DUMP = 0x301  # NLM_F_REQUEST and NLM_F_DUMP
+GET = 1 << 8 | 1  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET
+TYPE_BITS = 0x3FFF
+# From <linux/netfilter/nfnetlink_conntrack.h>.
+TUPLE_ORIG, TUPLE_REPLY, PROTOINFO, TIMEOUT = 1, 2, 4, 7
+TUPLE_IP, TUPLE_PROTO = 1, 2
+V4_SRC, V4_DST, V6_SRC, V6_DST = 1, 2, 3, 4
+PROTO_NUM, SRC_PORT, DST_PORT = 1, 2, 3
+PROTOINFO_TCP, TCP_STATE = 1, 1
+# From <linux/netfilter/nf_conntrack_tcp.h>. From SYN_RECV to LAST_ACK, either side may still have something to say.
+OPEN = range(2, 7)
+TIME_WAIT = 7
+ANSWER_SECONDS = 2.0
+BUFFER_BYTES = 1 << 18
+
+
+class TrackingError(Exception):
+    """The connection tracking cannot be read. The message says why, as a phrase."""
+
+
+class Forwarded(NamedTuple):
+    port: int  # to which the client has connected
+    peer: str
+    peer_port: int
+    state: int
+    left: int  # seconds after which the kernel forgets it if nothing more is sent
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
+
+
+class Tuple(NamedTuple):
+    """One direction of a connection."""
+
+    source: bytes
+    destination: bytes
+    source_port: int
+    port: int
+
+
+def tracks(proc: str = "/proc") -> bool:
+    """Whether the kernel tracks any connection in this network. If it does not, it forwards none by rules."""
+    return read(proc, "sys/net/netfilter/nf_conntrack_count").strip() not in ("", "0")
+
+
+def forwards(proc: str = "/proc") -> bool:
+    """Whether the kernel passes packets on from one interface to another."""
+    return any(read(path).strip() not in ("", "0") for path in glob.glob(os.path.join(proc, "sys/net/ipv[46]/conf/*/forwarding")))
+
+
+def untracked(proc: str = "/proc") -> set[int]:
+    """The ports that IPVS forwards without telling the connection tracking."""
+    if read(proc, "sys/net/ipv4/vs/conntrack").strip() == "1":
+        return set()
+    return {int(port, 16) for port in re.findall(r"^TCP\s+\S+:([0-9A-F]{4})\s", read(proc, "net/ip_vs"), re.MULTILINE)}
+
+
+def forwarded(ports: Iterable[int], proc: str = "/proc") -> list[Forwarded]:
+    """The connections to these ports that go elsewhere: to another address, or to another port. Raises TrackingError."""
+    wanted = set(ports)
+    if not (wanted and tracks(proc)):
+        return []
+    own = {ipaddress.ip_address(address).packed for address in local_addresses(proc)}
+    return list(_of_ports(_dump(), wanted, own))
+
+
+def _of_ports(messages: Iterable[bytes], ports: set[int], own: set[bytes]) -> Iterator[Forwarded]:
+    """What the entries tell of connections to these ports that are forwarded. C(own): the addresses of this machine."""
+    # There may be a hundred thousand entries. Most have none of the ports, and need not be taken apart.
+    marks = [struct.pack("=HH", 6, DST_PORT) + struct.pack("!H", port) for port in ports]
+    for message in messages:
+        if not any(mark in message for mark in marks):
+            continue
+        found = _attributes(message)
+        sent, answer = _tuple(found.get(TUPLE_ORIG)), _tuple(found.get(TUPLE_REPLY))
+        if sent is None or answer is None or sent.port not in ports:
+            continue
+        if (answer.source, answer.source_port) == (sent.destination, sent.port):
+            continue  # nobody has changed where it goes: if it comes to this machine, the tables of sockets have it
+        if sent.source in own and sent.destination not in own:
+            continue  # this machine is the client
+        state = _attributes(_attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
+        left = int.from_bytes(found.get(TIMEOUT, b""), "big")
+        peer = ipaddress.ip_address(sent.source)
+        yield Forwarded(sent.port, str(getattr(peer, "ipv4_mapped", None) or peer), sent.source_port, state, left)
+
+
+def _tuple(data: bytes | None) -> Tuple | None:
+    """One direction of a TCP connection; None for another protocol."""
+    parts = _attributes(data or b"")
+    addresses, ports = _attributes(parts.get(TUPLE_IP, b"")), _attributes(parts.get(TUPLE_PROTO, b""))
+    if ports.get(PROTO_NUM) != bytes([socket.IPPROTO_TCP]):
+        return None
+    source, destination = (addresses.get(v4, addresses.get(v6, b"")) for v4, v6 in ((V4_SRC, V6_SRC), (V4_DST, V6_DST)))
+    return Tuple(source, destination, *(int.from_bytes(ports.get(name, b""), "big") for name in (SRC_PORT, DST_PORT)))
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    """The attributes of netlink in this data, by their types."""
+    found = {}
+    start = 0
+    while start + 4 <= len(data):
+        length, kind = struct.unpack_from(ATTRIBUTE, data, start)
+        if length < 4:
+            break
+        found[kind & TYPE_BITS] = data[start + 4 : start + length]
+        start += length + 3 & ~3
+    return found
+
+
+def _dump() -> Iterator[bytes]:
+    """The attributes of each entry of the connection tracking."""
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as kernel:
+            kernel.settimeout(ANSWER_SECONDS)
+            body = struct.pack(FAMILY, socket.AF_UNSPEC, 0, 0)
+            kernel.sendto(struct.pack(MESSAGE, struct.calcsize(MESSAGE) + len(body), GET, DUMP, 1, 0) + body, (0, 0))
+            while True:
+                data, start = kernel.recv(BUFFER_BYTES), 0
+                while start + struct.calcsize(MESSAGE) <= len(data):
+                    length, kind, _flags, _number, _port = struct.unpack_from(MESSAGE, data, start)
+                    content = data[start + struct.calcsize(MESSAGE) : start + length]
+                    if kind == DONE:
+                        return
+                    if kind == ERROR:
+                        raise TrackingError(os.strerror(-struct.unpack_from("=i", content)[0]))
+                    yield content[struct.calcsize(FAMILY) :]
+                    start += length + 3 & ~3
+    except socket.timeout:
+        raise TrackingError("the kernel does not answer within %g s" % ANSWER_SECONDS) from None
+    except OSError as error:
+        raise TrackingError(error.strerror or str(error)) from error
