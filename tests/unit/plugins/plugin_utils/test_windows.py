@@ -117,6 +117,28 @@ class TestServices:
         result = until_done(action, "service_hold", state="absent")
         assert result["conflicts"] == told and states(host)["Cart"] == "Running"
 
+    def test_a_look_tells_whether_it_is_still_down(self, host):
+        until_done(Action(host), "service_hold", services=["Cart"], event_ids=["E1"])
+        Action(host).run("task_hold", name=["drain_host_before"], event_ids=["E1"], done=True, this_boot=True)
+        steps = [
+            {"type": "service", "names": ["cart"]},
+            {"type": "tasks", "names": ["drain_host_before"], "record": "drain_host_before", "file": "out.yml"},
+        ]
+
+        def look():
+            return Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1", steps=steps)
+
+        seen = look()
+        assert seen["still_on"] == [] and seen["boot_id"]
+        with host.change() as state:
+            state["services"]["Cart"]["status"] = "Running"
+        assert look()["still_on"] == ["Cart is active again, although it was stopped for the event"]
+        host.reboot(0)
+        again = look()
+        assert again["boot_id"] != seen["boot_id"]
+        assert "Cart is active since the host was booted anew" in again["still_on"]
+        assert "out.yml did not run since the host was booted anew" in again["still_on"]
+
     def test_one_that_was_disabled_meanwhile(self, host):
         action = Action(host)
         until_done(action, "service_hold", services=["Cart"], event_ids=["E1"])
