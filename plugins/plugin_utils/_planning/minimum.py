@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, NOBODY, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
 def yields_at(host: Host, events: Iterable[Event]) -> float | None:
@@ -39,7 +41,31 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
         # Servers of other names that lead to this host go out with it.
         others.extend(left for left in host.places if left is not place)
         lost = {left.member for left in others if left.group and left.group.key == place.group.key and not left.owner}
-        short = shortage(host.settings.min_in_service, place.member, place.group.servers, place.group.name, lost)
+        short = shortage(host.settings.min_in_service, place.member, _as_told(place, host, hosts), place.group.name, lost)
         if short:
             return short
     return None
+
+
+def _as_told(place: Place, host: Host, hosts: dict[str, Host]) -> list[Json]:
+    """The servers of a place's group. Where the balancer does not check them, those that are targets count by what the targets answer."""
+    if place.group is None:
+        return []
+    said = {}
+    for other in hosts.values():
+        for theirs in other.places if other is not host else ():
+            if theirs.group and theirs.group.key == place.group.key and not theirs.owner:
+                said[theirs.member] = _silent(other, theirs)
+    return [
+        dict(server, in_service=False, silent=said[server["server"]]) if server["in_service"] and said.get(server["server"]) else server
+        for server in place.group.servers
+    ]
+
+
+def _silent(host: Host, place: Place) -> str | None:
+    """Why a place that gets requests cannot answer them, as its target tells; None if it can, or if nobody can be asked."""
+    if place.health == BALANCER or not host.settings.restore_service.ask:
+        return None
+    if host.observation.asked:
+        return f"{host.name}: {host.observation.unanswered}" if host.observation.unanswered else None
+    return f"{host.name} has not been asked yet" if place.health == NOBODY else None

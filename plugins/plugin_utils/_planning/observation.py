@@ -79,7 +79,7 @@ def observe(document: Document) -> Observed:
         host.conflicts.extend(claims(host, hosts))
         host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
         host.fatal_since = (host.memory.fatal_since or now) if host.fatal else None
-        _note_answer(host)
+        _note_answer(host, document.run.check)
         _note_heard(host)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
@@ -172,11 +172,14 @@ def _tell_hosts(event: Event, hosts: dict[str, Host]) -> None:
                 hosts[name].fatal.append(event.mistake)
 
 
-def _note_answer(host: Host) -> None:
-    """Note whether the host fails to answer restore_service although it serves. While it is held, the answer from before the hold counts."""
+def _note_answer(host: Host, check: bool) -> None:
+    """Note whether the host fails to answer restore_service although it serves. While it is held, the answer from before the hold counts.
+
+    Outside check mode, a host without an event is asked only for the sake of others: see C(minimum.py).
+    """
     if host.held_ids:
         return
-    if host.observation.asked:
+    if host.observation.asked and (host.events or check):
         host.answer = (host.observation.unanswered or "") if host.traffic.serves else ""
     elif not host.events:
         host.answer = None

@@ -27,6 +27,12 @@ FREE = "free"
 """Condition of a place on which there is no hold of ours."""
 HELD = "held"
 """Condition of a place that we hold. The balancer may have lost its state and put the place back."""
+BALANCER = "balancer"
+"""Health of a place: the balancer checks it."""
+CONNECTION = "connection"
+"""Health of a place: something accepts connections there. What the target itself answers says more."""
+NOBODY = "nobody"
+"""Health of a place: the balancer tells nothing. Only the target itself can."""
 CHANGED = "changed"
 """Condition of a place that we hold, but that somebody else has changed since."""
 
@@ -71,6 +77,7 @@ class Place:
     leads_to: str = ""  # the host's address, if the place does not have the host's name: the module that takes the host out must be told
     owner: str | None = None  # the other target whose name it has
     group: Group | None = None  # the servers with which it shares its requests
+    health: str = BALANCER  # who says that it could answer
     member: str = ""  # its name in the group
     pool_addresses: tuple[str, ...] = ()  # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
     checked: bool = True  # whether the balancer itself checks that the host serves again

@@ -40,7 +40,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Searched
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, Json, Options, Turn
@@ -326,7 +326,10 @@ def _ask(host: Host, decided: Decided) -> Options:
     if not ask or step:
         return {}
     if not host.held_ids:
-        return ask
+        # The hosts beside it stay in service if it does not answer, and its balancer does not tell.
+        is_unchecked = any(place.group and place.health != BALANCER for place in host.places)
+        is_any = any(event.standing for event in decided.observed.events.values())
+        return dict(ask, always=True) if is_unchecked and is_any else ask
     return dict(ask, back=True) if any(event.started for event in decided.observed.events_of(host)) else {}
 
 

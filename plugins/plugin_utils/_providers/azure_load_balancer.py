@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Group, NextLook, Place, Provider, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    FREE,
+    HELD,
+    NOBODY,
+    Group,
+    NextLook,
+    Place,
+    Provider,
+    Searched,
+    Traffic,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE
@@ -126,6 +137,8 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
             tuple({"server": each["name"], "in_service": each["admin_state"] != words.DOWN, "backup": False} for each in others),
         ),
         member=address["name"],
+        # Azure does not tell what its probes see.
+        health=NOBODY,
         # The probe's own connections are no requests.
         pool_addresses=(AZURE_PROBE,),
         # With Up, Azure does not ask the probe.

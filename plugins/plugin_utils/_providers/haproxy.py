@@ -13,7 +13,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    BALANCER,
     CHANGED,
+    CONNECTION,
     FREE,
     HELD,
     Count,
@@ -284,6 +286,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         member=server["server"],
         pool_addresses=(server["source_address"],) if server.get("source_address") else (),
         checked=server.get("checked", True),  # results of older releases do not have it
+        health=BALANCER if server.get("checked", True) else CONNECTION,
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
         note=_note(label, server, leads_to),

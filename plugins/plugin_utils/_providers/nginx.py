@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
+    CONNECTION,
     FREE,
     HELD,
     Group,
@@ -264,6 +265,7 @@ def _place(
         member=f"{server['file']} {server['server']}",
         # Open-source nginx checks no server: it learns from failed requests.
         checked=False,
+        health=CONNECTION,
         conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
         note=note,
     )

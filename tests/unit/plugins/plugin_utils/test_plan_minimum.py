@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which servers count for the minimum in service, where the balancer does not check them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CONNECTION, NOBODY, Group, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import _ask
+
+NAMES = ("web1", "web2")
+GROUP = Group(("pool",), "pool web", tuple({"server": name, "in_service": True, "backup": False} for name in NAMES))
+ASK = {"url": "http://localhost/health"}
+
+
+def target(name, health, asked=False, unanswered=None, ask=ASK):
+    place = Place(f"{name} in pool web", serves=True, group=GROUP, member=name, health=health)
+    settings = SimpleNamespace(min_in_service=1, restore_service=SimpleNamespace(ask=ask))
+    return SimpleNamespace(name=name, places=(place,), settings=settings, observation=SimpleNamespace(asked=asked, unanswered=unanswered), held_ids=set())
+
+
+@pytest.mark.parametrize(
+    ("health", "other", "short"),
+    [
+        (NOBODY, {"asked": True}, None),
+        (NOBODY, {"asked": True, "unanswered": "status 500"}, "1 of 2 in service in pool web (web2: status 500), 1 must stay"),
+        (NOBODY, {}, "1 of 2 in service in pool web (web2 has not been asked yet), 1 must stay"),
+        # There is nothing to ask.
+        (NOBODY, {"ask": {}}, None),
+        # Something accepts its connections, and what it answers says more.
+        (CONNECTION, {}, None),
+        (CONNECTION, {"asked": True, "unanswered": "status 500"}, "1 of 2 in service in pool web (web2: status 500), 1 must stay"),
+        # The balancer has a check of its own.
+        (BALANCER, {"asked": True, "unanswered": "status 500"}, None),
+    ],
+)
+def test_a_target_that_does_not_answer_does_not_count(health, other, short):
+    hosts = {"web1": target("web1", health), "web2": target("web2", health, **other)}
+    assert below_minimum(hosts["web1"], hosts, set()) == short
+
+
+@pytest.mark.parametrize(
+    ("health", "events", "asked"),
+    [
+        (NOBODY, [True], {**ASK, "always": True}),
+        (CONNECTION, [True], {**ASK, "always": True}),
+        (BALANCER, [True], ASK),
+        (NOBODY, [False], ASK),
+        (NOBODY, [], ASK),
+    ],
+)
+def test_while_an_event_stands_every_target_is_asked_whose_balancer_does_not_check_it(health, events, asked):
+    host = target("web2", health)
+    host.settings.drain_host = SimpleNamespace(steps=[])
+    host.settings.restore_service.before = ""
+    host.events, host.answer = [], None
+    observed = SimpleNamespace(events={number: SimpleNamespace(standing=standing) for number, standing in enumerate(events)})
+    assert _ask(host, SimpleNamespace(observed=observed, step=lambda _host: None)) == asked
