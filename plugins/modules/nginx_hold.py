@@ -17,8 +17,11 @@ description:
   - It does this only if no event has done so before, and records the lines that it found.
   - When the last event is released, the line becomes what it was, with its blanks and comments. The rest of the file is never touched.
   - The record is on disk before the first file is written. A call that was cut off at any point is continued by the next one.
-  - nginx tests its configuration (C(nginx -t)) before anything is changed, and again before it loads the change. If it refuses, or if its former
-    workers go on after the reload, all files are put back and the module fails.
+  - nginx tests its configuration (C(nginx -T)) before anything is changed, and again before it loads the change. If it refuses, or if its former
+    workers go on after the reload, all files are put back and the module fails. It also fails if nginx reads other files, or other contents,
+    than the module has read.
+  - If nginx has not loaded what its files have, such as a line that somebody else has written anew, the module reloads nginx. This is so when
+    a hold is put on a line that has C(down) already, and when the last event is released.
   - A server that has C(down) without a hold belongs to an operator and is never touched.
 extends_documentation_fragment:
   - graceful.azure._hold
@@ -74,7 +77,10 @@ notes:
   - The module needs to write the configuration files and to signal the master process of nginx, so it needs C(become).
   - The reload makes nginx load everything that its files have at that moment, also changes that somebody made before and has not loaded.
   - With each reload, nginx closes the connections of clients on which no request is under way.
-  - The nginx of a container cannot be changed from outside of it.
+  - The nginx of a container cannot be changed from outside of it. One in a mount namespace of its own that has the same files, such as a unit of
+    systemd with C(PrivateTmp), can.
+  - While two master processes serve with the same configuration, because the program of nginx is being replaced, the module fails. A former one that was
+    told to quit does not matter.
 seealso:
   - module: graceful.azure.nginx_info
 """

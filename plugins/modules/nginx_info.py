@@ -129,7 +129,9 @@ configuration:
   type: str
   sample: /etc/nginx/nginx.conf
 configuration_problem:
-  description: What nginx says against the configuration as it is on disk (C(nginx -t)). Null if it accepts it.
+  description:
+    - What nginx says against the configuration as it is on disk (C(nginx -T)). Null if it accepts it.
+    - If nginx reads other files than the module has read, the module fails.
   returned: success
   type: str
   sample: null
@@ -178,11 +180,12 @@ servers:
       type: bool
     loaded:
       description:
-        - Whether nginx has loaded the line as it is. For a line that is held, the record says so.
-          For any other, all files of the configuration, and the links to them, must be older than the workers of nginx.
+        - Whether nginx has loaded the line as it is. The record of a hold says which workers have loaded its line. While one of them takes
+          requests, they have it as the hold left it.
+          Otherwise all files of the configuration, and the links to them, must be older than the workers of nginx.
       type: bool
     in_service:
-      description: Whether new requests may come. V(false) if the line has C(down) and nginx has loaded it.
+      description: Whether new requests may come. V(false) only if the workers that take requests have the line with C(down).
       type: bool
     connections:
       description:
@@ -202,7 +205,8 @@ servers:
       type: float
     idle:
       description:
-        - Whether it was not in service and none of these connections were there.
+        - Whether it was not in service and none of these connections were there. It is never idle if somebody else has removed the parameter
+          that the hold left, because the next reload brings it back.
         - With O(timeout), in two looks in a row, and for as long as O(quiet) says.
       type: bool
     condition:
