@@ -68,6 +68,15 @@ def not_local(texts: Iterable[str]) -> list[str]:
     return sorted(str(address) for address in known if not (address.is_loopback or address.is_link_local))
 
 
+def called(text: object) -> str:
+    """One spelling for the name or the IP address of a thing in Azure. Names have no case there, and an IPv6 address is written in several ways."""
+    known = str(text or "")
+    try:
+        return str(ipaddress.ip_address(known))
+    except ValueError:
+        return known.lower()
+
+
 def endpoint(text: str) -> tuple[str, int] | None:
     """The address and the port of a text such as C(10.0.0.4:80) or C([2001:db8::4]:80), to compare with others; None if it is none.
 

@@ -24,6 +24,7 @@ import random
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     ENDED,
     AzureError,
@@ -223,7 +224,7 @@ class TagStore:
             if not key.startswith(PREFIX) or not key.endswith("-0"):
                 continue
             content = _content_at(tags, key[:-1], balancer_of(pool))
-            if content.get("p", "").lower() == pool.split("/")[-1].lower() and ip in (None, content.get("i")):
+            if content.get("p", "").lower() == pool.split("/")[-1].lower() and (ip is None or called(ip) == called(content.get("i"))):
                 names.append(content.get("a", ""))
         return names
 
@@ -506,13 +507,13 @@ class Addresses(Driver[Optional[Address]]):
     def _find(self, pool: str, body: dict[str, Any]) -> Address | None:
         addresses = self._pools.addresses(pool, body)
         if self._name is not None:
-            found = [each for each in addresses if each.name == self._name]
+            found = [each for each in addresses if called(each.name) == called(self._name)]
         else:
-            found = [each for each in addresses if each.ip == self._ip]
+            found = [each for each in addresses if called(each.ip) == called(self._ip)]
             if not found:
                 entries = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
                 # One that shows its IP address is not asked for it, and none is asked after the host's own is found.
-                names = (each.get("name") for each in entries if self._pools.ip_of_interface(each) == self._ip)
+                names = (each.get("name") for each in entries if called(self._pools.ip_of_interface(each)) == called(self._ip))
                 first = next(names, None)
                 found = [each for each in addresses if each.name == first]
         if len(found) > 1:

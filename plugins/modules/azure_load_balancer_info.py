@@ -133,6 +133,7 @@ passing:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     AzureError,
@@ -173,7 +174,7 @@ def run(params):
                 }
             )
         for name, record in sorted(records.items()):
-            known = next((server for server in params["servers"] if server in (name, record.get("ip"))), name)
+            known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
             shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
             holds.append(dict(shown, for_server=known))
     return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
@@ -182,12 +183,12 @@ def run(params):
 def _with_ips(pools, addresses, body, servers):
     """The addresses, and the IP addresses that only network interfaces know, as far as servers are not found without them."""
     entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
-    missing = set(servers).difference(text for address in addresses for text in (address.name, address.ip))
+    missing = set(map(called, servers)).difference(called(text) for address in addresses for text in (address.name, address.ip))
     found = []
     for address in addresses:
         if missing and not address.ip:
             address = address._replace(ip=pools.ip_of_interface(entries[address.name]))
-            missing.discard(address.ip)
+            missing.discard(called(address.ip))
         found.append(address)
     return found
 

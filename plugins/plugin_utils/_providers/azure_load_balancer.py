@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -66,7 +67,7 @@ class AzureLoadBalancer(Provider):
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         for record in machine.records or ():
             of_pool = record.kind == KIND and record.subject.get("pool", "").lower() == settings["pool"].lower()
-            if of_pool and settings["server"] in (record.for_server, record.subject.get("address")):
+            if of_pool and called(settings["server"]) in (called(record.for_server), called(record.subject.get("address"))):
                 yield record, machine
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:

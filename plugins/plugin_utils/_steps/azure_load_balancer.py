@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
@@ -39,7 +40,7 @@ def place_name(settings: BalancerSettings) -> str:
 
 def is_mine(settings: BalancerSettings, address: Json) -> bool:
     """Whether an address in the result of azure_load_balancer_info is the host's."""
-    return address["pool"].lower() == settings["pool"].lower() and settings["server"] in (address["name"], address["ip_address"])
+    return address["pool"].lower() == settings["pool"].lower() and called(settings["server"]) in (called(address["name"]), called(address["ip_address"]))
 
 
 def may_send(address: Json) -> bool:
@@ -123,7 +124,7 @@ class AzureLoadBalancer(Balancer):
         return "azure_" + str(next(iter(settings["known_as"])))
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
-        yield f"pool {pool_name(settings)}", (settings["pool"].lower(), settings["server"]), None
+        yield f"pool {pool_name(settings)}", (settings["pool"].lower(), called(settings["server"])), None
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
         act = acts[0] if acts else {}

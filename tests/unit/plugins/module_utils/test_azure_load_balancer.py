@@ -290,6 +290,19 @@ def test_the_address_is_found_by_its_ip_also_when_it_is_gone(azure):
     assert "not in the pool" in told["conflicts"][0] and azure.balancer()["tags"] == {"owner": "me"}
 
 
+@pytest.mark.parametrize(("name", "ip"), [("B", None), (None, "2001:DB8:0:0::5")])
+def test_names_have_no_case_and_ip_addresses_many_spellings(azure, name, ip):
+    resource = azure.balancer()
+    for each in resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]:
+        if each["name"] == "b":
+            each["properties"]["ipAddress"] = "2001:db8::5"
+    azure.control("POST", "load-balancers", resource)
+    azure.hold(name, **({"ip_address": ip} if ip else {}))
+    assert azure.state("b") == "Down"
+    azure.release(name, **({"ip_address": ip} if ip else {}))
+    assert azure.state("b") != "Down" and azure.balancer()["tags"] == {"owner": "me"}
+
+
 def test_members_on_network_interfaces_keep_their_fields(azure):
     resource = copy.deepcopy(BALANCER)
     members = resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]

@@ -164,6 +164,15 @@ def test_a_look_that_is_older_than_an_act_shows_it_not():
     assert PROVIDER.shows({"addresses": [address(state="Down", condition="held", held_by=["e1"]), address("b")]}, act)
 
 
+@pytest.mark.parametrize("known", [{"azure_address": "A"}, {"azure_address": "", "azure_ip_address": "2001:DB8:0::4"}])
+def test_a_host_is_known_in_any_spelling(known):
+    settings = settings_of(dict(ENTRY, **known), "web1")
+    (place,) = traffic(address(ip_address="2001:db8::4"), address("b", ip_address="2001:db8::5"), settings=settings).places
+    assert place.member == "a"
+    record = Record("azure_address", {"pool": POOL, "address": "a"}, {"E1": Entry("2026-11-24T12:00:00Z")}, for_server="2001:db8::4")
+    assert [found for found, _machine in PROVIDER.records(settings, {KEY: MachineObservation(KEY, {}, [record])})] == [record]
+
+
 def test_the_minimum_counts_the_addresses_of_the_pool():
     (place,) = traffic(address(), address("b"), address("c", state="Down")).places
     assert [server["in_service"] for server in place.group.servers] == [True, True, False]
