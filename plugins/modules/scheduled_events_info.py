@@ -15,7 +15,9 @@ description:
   - Reads Scheduled Events from the instance metadata service of the VM on which the module runs. Azure announces reboots, freezes, redeploys,
     Spot evictions and deletions there.
   - Events of every version of the API are returned in the same shape.
-  - A malformed document is an error, never an empty list.
+  - A malformed document is an error, never an empty list. An answer with an empty body is read as a document without events.
+  - One answer that does not list an event does not prove that the event is over. M(graceful.azure.scheduled_events_wait) with
+    O(graceful.azure.scheduled_events_wait#module:state=absent) makes sure.
 extends_documentation_fragment:
   - graceful.azure._imds
   - graceful.azure._selection
