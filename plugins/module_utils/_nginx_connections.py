@@ -57,6 +57,9 @@ class Connections:
         self._unix = unix_table(read(net, "unix"))
         self._workers = {worker.pid: socket_inodes(worker.pid, proc) for worker in workers}
         self._listening = socket_inodes(master, proc)
+        # The ports from which the kernel lets connections begin.
+        bounds = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
+        self._own_ports = range(int(bounds[0]), int(bounds[1]) + 1) if len(bounds) == 2 else None
         self.known = self._listening is not None and None not in self._workers.values()
 
     def to(self, addresses: set[Place]) -> int:
@@ -80,11 +83,15 @@ class Connections:
             return None
         ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in listening}
         mine = [connection for connection in self._tcp if connection.inode in own and connection.state in OPEN]
-        clients = sum(1 for connection in mine if connection.local[1] in ports)
+        clients = sum(1 for connection in mine if connection.local[1] in ports or self._is_of_former_port(connection.local[1]))
         # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
         paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in listening}
         local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in own)
         return max(0, 2 * clients + local - len(mine))
+
+    def _is_of_former_port(self, port: int) -> bool:
+        """Whether a connection on this port came from a client, although nothing listens on it any more: the reload may have closed the port."""
+        return self._own_ports is not None and port not in self._own_ports
 
 
 def ip_table(text: str) -> list[Connection]:

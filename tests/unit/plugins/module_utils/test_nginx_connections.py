@@ -38,3 +38,21 @@ def test_clients_on_unix_sockets_are_pending_too(tmp_path):
     # The client by TCP has its connection to a server.
     assert connections.pending(2) == 1
     assert connections.to({"/run/door"}) == 1
+
+
+def test_clients_on_a_port_that_the_reload_has_closed_are_pending_too(tmp_path):
+    for pid, inodes in ((1, (10,)), (2, (11, 12))):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        for number, inode in enumerate(inodes):
+            os.symlink("socket:[%d]" % inode, tmp_path / str(pid) / "fd" / str(number))
+    (tmp_path / "1" / "net").mkdir()
+    # It listens on port 81 only. The connection on port 80 came from a client, the other one begins here.
+    (tmp_path / "1" / "net" / "tcp").write_text(TCP.replace("0: 0900000A:0050", "0: 0900000A:0051").replace("0900000A:0FA1", "0900000A:9C40"))
+    worker = Worker(2, 5, True, (1, 0))
+    (tmp_path / "sys" / "net" / "ipv4").mkdir(parents=True)
+    bounds = tmp_path / "sys" / "net" / "ipv4" / "ip_local_port_range"
+    bounds.write_text("32768\t60999\n")
+    os.unlink(tmp_path / "2" / "fd" / "1")
+    assert Connections(1, [worker], str(tmp_path)).pending(2) == 1
+    os.symlink("socket:[12]", tmp_path / "2" / "fd" / "1")
+    assert Connections(1, [worker], str(tmp_path)).pending(2) == 0
