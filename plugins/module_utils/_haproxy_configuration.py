@@ -17,6 +17,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._proc import path_through_root
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -72,12 +74,11 @@ def _seen_from_here(pid: int, proc: str) -> list[list[str]]:
     """
     status = _read(os.path.join(proc, str(pid), "status"))
     parents = re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)
-    roots = [os.path.join(proc, str(one), "root") for one in (pid, *parents)]
-    return [configuration_files(pid, proc, root) for root in ("", *roots)]
+    return [configuration_files(pid, proc, root) for root in (None, pid, *map(int, parents))]
 
 
-def configuration_files(pid: int, proc: str = "/proc", root: str = "") -> list[str]:
-    """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root`` comes before each name."""
+def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) -> list[str]:
+    """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root``: a process that has the files at these names."""
     folder = os.path.join(proc, str(pid))
     words = _read(os.path.join(folder, "cmdline")).split("\0")
     try:
@@ -94,14 +95,16 @@ def configuration_files(pid: int, proc: str = "/proc", root: str = "") -> list[s
             named.extend(name for name in words[position + 1 :] if name)
             break
     files: list[str] = []
-    for path in (root + os.path.join(base, name) for name in named):
-        if os.path.isdir(path):
-            try:
-                files.extend(os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".cfg"))
-            except OSError:
-                continue
-        else:
-            files.append(path)
+    for path in (os.path.join(base, name) for name in named):
+        try:
+            found = path if root is None else path_through_root(root, path, proc)
+            if os.path.isdir(found):
+                # HAProxy leaves hidden files out, such as the backup of an editor.
+                files.extend(os.path.join(found, name) for name in sorted(os.listdir(found)) if name.endswith(".cfg") and not name.startswith("."))
+            else:
+                files.append(found)
+        except OSError:
+            continue
     return files
 
 

@@ -394,7 +394,7 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
     problem = None
-    for is_last in (False, True):
+    for is_last in (False, False, True):
         try:
             difference = seen.configuration.differs_from(nginx.check())
         except Refused as error:

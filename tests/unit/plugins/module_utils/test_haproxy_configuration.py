@@ -87,11 +87,20 @@ class TestServedInDrain:
         (tmp_path / "proc" / "100" / "root").symlink_to(tmp_path / "container")
         assert "pinned" in backends_served_in_drain([100], proc)
 
+    def test_a_link_in_a_container_leads_to_a_file_of_the_container(self, process, tmp_path):
+        proc = process("haproxy", "-f", "/etc/haproxy.cfg")
+        (tmp_path / "container" / "etc").mkdir(parents=True)
+        (tmp_path / "container" / "etc" / "haproxy.cfg").symlink_to("/only/in/the/container.cfg")
+        (tmp_path / "container" / "only" / "in" / "the").mkdir(parents=True)
+        (tmp_path / "container" / "only" / "in" / "the" / "container.cfg").write_text(CONFIGURATION)
+        (tmp_path / "proc" / "100" / "root").symlink_to(tmp_path / "container")
+        assert "pinned" in backends_served_in_drain([100], proc)
+
     def test_files_of_every_kind(self, process, tmp_path):
         (tmp_path / "work" / "sub").mkdir(parents=True)
         folder = tmp_path / "work" / "sub" / "conf.d"
         folder.mkdir()
-        for name in ("b.cfg", "a.cfg", "c.txt"):
+        for name in ("b.cfg", "a.cfg", "c.txt", ".hidden.cfg"):
             (folder / name).touch()
         proc = process("haproxy", "-C", "sub", "-f", "one.cfg", "-f", "conf.d", "--", "/last.cfg")
         base = str(tmp_path / "work" / "sub")
