@@ -73,6 +73,7 @@ class Place:
     condition: str = FREE
     held_by: frozenset[str] = frozenset()  # folded ids of the events that hold it
     must_go_out: bool = False  # whether the balancer still has to take it out, whoever holds it
+    only_in: tuple[str, ...] = ()  # the only groups of the balancer in which the host's name is the host's; empty if it is in all of them
     by_name: bool = True  # whether it has the host's own name; otherwise it only leads to the host's address
     leads_to: str = ""  # the host's address, if the place does not have the host's name: the module that takes the host out must be told
     owner: str | None = None  # the other target whose name it has
@@ -103,6 +104,7 @@ class Traffic:
     helpless: bool = True  # whether each of these is a mistake that only a person can mend
     mistakes: tuple[str, ...] = ()  # sentences: what forbids every step for the host
     not_running: dict[str, float] = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
+    doubts: tuple[str, ...] = ()  # sentences: what has the host's name and may not be the host's
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
         all(traffic.helpless for traffic in found if traffic.unread),
         tuple(sentence for traffic in found for sentence in traffic.mistakes),
         {machine: clock for traffic in found for machine, clock in traffic.not_running.items()},
+        tuple(sentence for traffic in found for sentence in traffic.doubts),
     )
 
 

@@ -62,6 +62,7 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
         warned_silenced=memory.warned_silenced or warns_silenced(host),
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
+        warned_doubts=memory.warned_doubts or bool(host.traffic.doubts),
     )
 
 

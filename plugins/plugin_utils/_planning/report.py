@@ -121,6 +121,8 @@ def warnings(decided: Decided) -> Iterator[str]:
             yield f"{host.name}: {silenced_by_own_tasks(host)}"
         if host.uncounted and not host.memory.warned_uncounted:
             yield f"{host.name}: {'; '.join(host.uncounted)} (drain_host_ports). As long as this is so, the host never counts as idle"
+        if not host.memory.warned_doubts:
+            yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (

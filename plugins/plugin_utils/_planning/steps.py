@@ -34,6 +34,8 @@ class Step(NamedTuple):
         kept: Json = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
         if host.ports:
             kept["heard"] = sorted(host.heard)
+        # In these backends the host's name is the host's. In others it is another machine's.
+        only_in = {place.group.key[0]: list(place.only_in) for place in host.places if place.only_in and place.group}
         return {
             "role": self.role,
             "state": self.state,
@@ -41,6 +43,7 @@ class Step(NamedTuple):
             # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too, and who listened before.
             "event_details": {event.event_id: dict(event.details(), host=host.name, **kept) for event in self.events},
             "reason": "; ".join(event.label for event in self.events),
+            **({"backends": only_in} if only_in else {}),
             **self.variables,
         }
 

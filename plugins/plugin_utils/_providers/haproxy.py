@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
@@ -44,6 +46,31 @@ TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     """The machines of a host's balancers, each with its key: the machine's inventory name and the runtime socket of one HAProxy."""
     return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
+
+
+def _own(settings: BalancerSettings, host: Host, machine: MachineObservation) -> tuple[list[Json], list[Json]]:
+    """The servers that are the host's by its name, and those that have its name and are another machine's.
+
+    A name may stand for different machines in different backends. If one of these servers leads to an address of the host, HAProxy reaches the host at
+    its own addresses, and those that lead elsewhere are not its servers. If none does, there may be address translation between them, and the name
+    decides. It also decides in backends that the user has named, and where the server is held for the host.
+    """
+    named = [server for server in _servers(machine) or () if words.is_named(settings, server)]
+    if settings["backends"] or not any(server.get("address") in (host.addresses or ()) for server in named):
+        return named, []
+    others = [server for server in named if _leads_elsewhere(host, server) and not _is_held(settings, server)]
+    return [server for server in named if server not in others], others
+
+
+def _leads_elsewhere(host: Host, server: Json) -> bool:
+    """Whether a server leads to an address that is none of the host's. On a loopback address HAProxy may reach the host itself."""
+    address = server.get("address")
+    return bool(host.addresses) and address is not None and address not in (host.addresses or ()) and not ipaddress.ip_address(address).is_loopback
+
+
+def _is_held(settings: BalancerSettings, server: Json) -> bool:
+    """Whether a server is held for the host with these settings."""
+    return server["condition"] not in ("none", "already_out") and (server.get("for_server") or server["server"]) == settings["server"]
 
 
 def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collection[str]) -> bool:
@@ -91,6 +118,7 @@ class Haproxy(Provider):
         unread: list[str] = []
         mistakes: list[str] = []
         absent: list[str] = []
+        doubts: list[str] = []
         helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
@@ -102,6 +130,7 @@ class Haproxy(Provider):
             else:
                 found = _places(settings, host, hosts, name, machine, addresses)
                 places.extend(found)
+                doubts.extend(_doubts(settings, host, name, machine))
                 if not any(place.by_name for place in found):
                     mistakes.append(words.has_no_server(settings, name))
         if absent and len(absent) == len(set(settings["hosts"])):
@@ -110,7 +139,8 @@ class Haproxy(Provider):
             helpless = False
         keys = dict(_keys(settings))
         not_running = {name: machines[keys[name]].result["clock"] for name in absent}
-        return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), not_running)
+        serves = any(place.serves for place in places)
+        return Traffic(tuple(places), serves, tuple(unread), helpless, tuple(mistakes), not_running, tuple(doubts))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}
@@ -165,7 +195,6 @@ class Haproxy(Provider):
         known = {
             "server": settings["server"],
             "socket": settings["socket"],
-            "backends": settings["backends"] or None,
             "out_state": settings.get("state"),
             "absent": settings.get("absent"),
             "min_in_service": step.get("min_in_service"),
@@ -174,7 +203,8 @@ class Haproxy(Provider):
         for machine in settings["hosts"]:
             # The host's addresses, if servers of other names lead there as well.
             addresses = (step.get("addresses") or {}).get(machine) or None
-            yield machine, "haproxy_hold", dict(known, addresses=addresses, **hold)
+            backends = (step.get("backends") or {}).get(f"{machine} {settings['socket']}") or settings["backends"] or None
+            yield machine, "haproxy_hold", dict(known, addresses=addresses, backends=backends, **hold)
 
     def shows(self, result: Json, act: Json) -> bool:
         def held(servers: Iterable[Json] | None) -> dict[tuple[str, str], set[str]]:
@@ -232,24 +262,38 @@ def _places(
     After a hold was put, a name may lead to another address (C(set server addr), C(server-template)). It may also never have led to this host.
     """
     servers = _servers(machine) or []
-    places = [_place(settings, name, machine, server) for server in servers if words.is_named(settings, server)]
+    own, others = _own(settings, host, machine)
+    only_in = tuple(server["backend"] for server in own) if others else ()
+    places = [replace(_place(settings, name, machine, server), only_in=only_in) for server in own]
     known = _addresses(settings, machine)
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
-    named = {server.get("address") for server in servers if words.is_named(settings, server)}
+    named = {server.get("address") for server in own}
     for server in servers:
         if words.is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
-            places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine.key, server)))
+            places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine, server)))
     return places
 
 
-def _owner(host: Host, hosts: dict[str, Host], key: str, server: Json) -> str | None:
+def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation) -> Iterator[str]:
+    """Sentences about servers of the host's name that lead elsewhere."""
+    own, others = _own(settings, host, machine)
+    for server in others:
+        yield words.is_left_alone(words.place_name(name, server), address_text(server["address"], server.get("port")), host.name)
+    if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):
+        return
+    for server in own:
+        yield words.name_decides(words.place_name(name, server), address_text(server["address"], server.get("port")), host.name)
+
+
+def _owner(host: Host, hosts: dict[str, Host], machine: MachineObservation, server: Json) -> str | None:
     """The other target to which a server belongs by its name, or None."""
     for other in hosts.values():
         mine = (settings for provider, settings in other.balancers if provider.name == Haproxy.name)
-        if other is not host and any(words.is_named(settings, server) and key in dict(_keys(settings)).values() for settings in mine):
+        here = [settings for settings in mine if machine.key in dict(_keys(settings)).values()]
+        if other is not host and any(server in _own(settings, other, machine)[0] for settings in here):
             return other.name
     return None
 

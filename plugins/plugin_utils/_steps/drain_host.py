@@ -99,6 +99,7 @@ def progress(
     patience: float = 0.0,
     wait: bool = True,
     address: str | None = None,
+    only_in: Json | None = None,
 ) -> Json:
     """What the tasks of the role go by.
 
@@ -108,6 +109,7 @@ def progress(
     C(group): the drain steps that may come next, if any.
     C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
     C(patience): seconds that the wait may still take. C(address): the host's C(ansible_host).
+    C(only_in): the backends in which the host's name is the host's, by machine and socket, where a step of the playbook has found that out.
 
     Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(settings), C(number),
     C(server), C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
@@ -116,7 +118,7 @@ def progress(
     """
     taken = together(steps)
     early = together([step for step in steps if step.get("early")])
-    balancers = [settings_of(entry, host, address) for entry in entries]
+    balancers = [dict(settings_of(entry, host, address), only_in=only_in) for entry in entries]
     # Templates of core before 2.19 yield texts.
     quiets = [float(quiet_left if quiet_left is not None else quiet if entry.get("quiet") is None else entry["quiet"]) for entry in entries]
     seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(entries))]

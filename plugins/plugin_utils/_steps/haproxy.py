@@ -54,6 +54,11 @@ def is_named(settings: BalancerSettings, server: Json) -> bool:
     return server["server"] == settings["server"] and (not settings.get("backends") or server["backend"] in settings["backends"])
 
 
+def backends_on(settings: BalancerSettings, machine: str) -> list[str]:
+    """The backends in which the name is the host's, on one machine; empty for all. A step of the playbook may have found them out (C(only_in))."""
+    return (settings.get("only_in") or {}).get(f"{machine} {settings['socket']}") or settings["backends"]
+
+
 def runs_nowhere(machines: Iterable[str]) -> str:
     return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
 
@@ -61,6 +66,20 @@ def runs_nowhere(machines: Iterable[str]) -> str:
 def has_no_server(settings: BalancerSettings, machine: str) -> str:
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
     return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server)"
+
+
+def is_left_alone(place: str, at: str, host: str) -> str:
+    return (
+        f"{place} leads to {at}, which is no address of {host}, so it is another machine's and stays as it is."
+        " If it is not, name the backends of the host in load_balancer_haproxy_backends"
+    )
+
+
+def name_decides(place: str, at: str, host: str) -> str:
+    return (
+        f"{place} leads to {at}, which is no address of {host}. Its name decides: it goes out with {host}."
+        " If it is another machine's, set load_balancer_server or load_balancer_haproxy_backends"
+    )
 
 
 class Haproxy(Balancer):
@@ -108,7 +127,7 @@ class Haproxy(Balancer):
         return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
 
     def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        own = (server for server in gathered(looks, "servers") if is_named(settings, server))
+        own = (server for look in looks for server in _servers_of(settings, look))
         return sorted({server["source_address"] for server in own if server.get("source_address")})
 
 
@@ -128,6 +147,12 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
             yield f"({name} on {act['item']}: {server['admin_state']})"
 
 
+def _servers_of(settings: BalancerSettings, look: Result) -> list[Json]:
+    """The host's servers on one machine."""
+    found = dict(settings, backends=backends_on(settings, str(look.get("item"))))
+    return [server for server in look.get("servers") or () if is_named(found, server)]
+
+
 def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
     """Sentences: which requests one machine still has for the host, or that this is unknown."""
     machine = str(look.get("item"))
@@ -137,13 +162,13 @@ def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
         return [f"{machine}: {look.get('msg')}"]
     if is_skipped(look) or look.get("absent"):
         return []
-    servers = [server for server in look["servers"] if is_named(settings, server)]
+    servers = _servers_of(settings, look)
     if not servers:
         return [has_no_server(settings, machine)]
     # Those of other names that were taken out with it, because they lead to the same machine.
     servers += [server for server in look["servers"] if server.get("for_server") == settings["server"]]
     sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
-    if sentences or look["idle"]:
+    if sentences or all(server["idle"] for server in servers):
         return sentences
     arrived = [server for server in servers if server.get("arrived")]
     return [came(settings, place_name(machine, server), server["admin_state"], server["arrived"], "it was taken out") for server in arrived] or [

@@ -150,6 +150,74 @@ def test_one_that_bears_the_name_of_another_target_asks_for_a_person():
     assert outcome["hosts"]["web2"]["step"] is None
 
 
+class TestTheNameInAnotherBackend:
+    """A server of the host's name in the backend api leads to C(address)."""
+
+    def site(self, address, own=("10.0.0.1",), **settings):
+        model = Moving(load_balancer=settings)
+        model.own["web1"] = list(own)
+        shown = model.observe_balancer
+
+        def observe_balancer(lb):
+            seen = shown(lb)
+            named = next(server for server in seen["servers"] if server["server"] == "web1")
+            free = {"admin_state": "ready", "in_service": True, "condition": "none", "held_by": [], "leads_to": None}
+            seen["servers"].append(dict(named, backend="api", address=address, **{**free, **self.api}))
+            return seen
+
+        self.api = {}
+        model.observe_balancer = observe_balancer
+        return model
+
+    def places(self, model):
+        observed = observe(read_document(model.world()))
+        return {name: [place.name for place in host.places if place.must_go_out] for name, host in observed.hosts.items()}
+
+    def test_of_another_machine_stays_and_is_told_of_before_the_event(self):
+        model = self.site("10.0.0.14")
+        model.go()
+        told = "web1: api/web1 on lb1 leads to 10.0.0.14:80, which is no address of web1, so it is another machine's and stays as it is"
+        assert [told in warning for warning in model.outcome["warnings"]] == [True]
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert outcome["warnings"] == [], "once is enough"
+        assert outcome["hosts"]["web1"]["step"]["backends"] == {"lb1 /run/haproxy/admin.sock": ["www"]}
+        (acts,) = [acts for turn in model.outcome["turns"]["web1"] if turn.get("machine") == "lb1" for acts in turn.get("acts", ())]
+        assert acts["args"]["backends"] == ["www"]
+
+    def test_of_another_target_goes_out_with_that(self):
+        model = self.site("10.0.0.2")
+        assert self.places(model) == {"web1": ["www/web1 on lb1"], "web2": ["www/web2 on lb1", "api/web1 on lb1"], "web3": ["www/web3 on lb1"]}
+
+    @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", None])
+    def test_the_name_decides(self, address):
+        model = self.site(address)
+        assert self.places(model)["web1"] == ["www/web1 on lb1", "api/web1 on lb1"]
+        assert model.go()["warnings"] == []
+
+    def test_the_name_decides_where_the_host_has_both_addresses(self):
+        assert self.places(self.site("fd00::7", own=["10.0.0.1", "fd00::7"]))["web1"] == ["www/web1 on lb1", "api/web1 on lb1"]
+
+    def test_the_name_decides_where_the_user_has_named_the_backends(self):
+        assert self.places(self.site("10.0.0.14", backends=["www", "api"]))["web1"] == ["www/web1 on lb1", "api/web1 on lb1"]
+
+    def test_the_name_decides_where_the_hosts_addresses_are_not_known(self):
+        assert self.places(self.site("10.0.0.14", own=()))["web1"] == ["www/web1 on lb1", "api/web1 on lb1"]
+
+    def test_the_name_decides_behind_address_translation_and_that_is_told(self):
+        model = self.site("20.0.0.14", own=["192.168.0.1"])
+        assert self.places(model)["web1"] == ["www/web1 on lb1", "api/web1 on lb1"]
+        warnings = model.go()["warnings"]
+        assert [warning.split(" leads to ")[0] for warning in warnings] == ["web1: www/web1 on lb1", "web1: api/web1 on lb1"]
+        assert all("Its name decides: it goes out with web1" in warning for warning in warnings)
+
+    def test_what_was_taken_out_by_its_name_is_given_back(self):
+        model = self.site("10.0.0.14")
+        self.api = {"admin_state": "drain", "in_service": False, "condition": "held", "held_by": ["e1"]}
+        observed = observe(read_document(model.world()))
+        assert [place.name for place in observed.hosts["web1"].places] == ["www/web1 on lb1", "api/web1 on lb1"]
+
+
 def test_where_both_go_out_nobody_is_asked():
     model = Moving()
     model.settings = {name: dict(settings, min_in_service=0) for name, settings in model.settings.items()}

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
 
-SETTINGS = {"provider": "haproxy", "hosts": ["lb1", "lb2"], "server": "web1"}
+SETTINGS = {"provider": "haproxy", "hosts": ["lb1", "lb2"], "server": "web1", "socket": "/s", "backends": []}
 CUSTOM = {"provider": "custom"}
 NOBODY = {"provider": "none"}
 UNREACHABLE = {"unreachable": True, "msg": "Connection refused", "changed": False}
@@ -21,7 +21,7 @@ SKIPPED = MappingProxyType({"skipped": True, "changed": False})
 
 def server(**more):
     first = {"backend": "www", "server": "web1", "admin_state": "drain", "sessions": 0, "queue": 0, "uncounted": None, "arrived": 0, "held_by": ["E1"]}
-    return {**first, "source_address": None, **more}
+    return {**first, "idle": True, "source_address": None, **more}
 
 
 def act(machine, *servers, **more):
@@ -169,7 +169,7 @@ class TestDrainHost:
             "1 session, 0 queued at www/web1 on lb1",
             "0 sessions, 2 queued at api/web1 on lb1",
         ]
-        assert self.left(look("lb1", server(uncounted="nobody may look"), idle=False)) == ["www/web1 on lb1: nobody may look"]
+        assert self.left(look("lb1", server(uncounted="nobody may look", idle=False), idle=False)) == ["www/web1 on lb1: nobody may look"]
         # Another host's.
         assert self.left(look("lb1", server(), server(server="web2", sessions=4))) == []
 
@@ -190,15 +190,22 @@ class TestDrainHost:
         assert self.left(look("lb1", server(), old)) == ["2 sessions, 0 queued at www/old on lb1"]
         assert self.left(look("lb1", server(), dict(old, for_server="web2"))) == []
 
+    def test_in_other_backends_the_name_is_another_machines(self):
+        other = server(backend="api", admin_state="ready", sessions=4, idle=False)
+        seen = look("lb1", server(), other, idle=False)
+        assert self.left(seen) == ["api/web1 on lb1 is in rotation"]
+        assert self.left(seen, settings={"backends": ["www"]}) == []
+        assert self.left(seen, settings={"only_in": {"lb1 /s": ["www"]}}) == []
+
     def test_what_has_just_come(self):
-        assert self.left(look("lb1", server(), idle=False)) == ["lb1 was busy until just now"]
+        assert self.left(look("lb1", server(idle=False), idle=False)) == ["lb1 was busy until just now"]
         came = (
             "2 sessions came to www/web1 on lb1 since it was taken out although it is in drain:"
             " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
         )
-        assert self.left(look("lb1", server(arrived=2), idle=False)) == [came]
+        assert self.left(look("lb1", server(arrived=2, idle=False), idle=False)) == [came]
         stays = "; load_balancer_haproxy_state: drain keeps it from going on to maint"
-        assert self.left(look("lb1", server(arrived=2), idle=False), settings={"state": "drain"}) == [came + stays]
+        assert self.left(look("lb1", server(arrived=2, idle=False), idle=False), settings={"state": "drain"}) == [came + stays]
         assert self.left(look("lb1", server(arrived=2))) == []
 
     def test_machines_that_tell_nothing(self):
