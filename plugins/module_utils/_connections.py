@@ -21,6 +21,7 @@ which the reader runs. Those that the kernel forwards elsewhere are told by its 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,7 +74,7 @@ def decode_endpoint(text: str) -> tuple[str, int]:
 class Table(NamedTuple):
     """What one of the kernel's tables tells of some local ports."""
 
-    connections: list[tuple[int, str]]  # the port and the peer of each connection that counts
+    connections: list[tuple[int, str, int]]  # of each connection that counts: the port, the peer and the peer's port
     listening: dict[int, set[str]]  # per port on which somebody listens: the addresses
 
 
@@ -90,7 +91,7 @@ def parse_table(text: str, ports: set[int]) -> Table:
             if state == LISTEN:
                 found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
             elif state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16):
-                found.connections.append((port, decode_endpoint(remote)[0]))
+                found.connections.append((port, *decode_endpoint(remote)))
         except (ValueError, IndexError, struct.error):
             raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
     return found
@@ -119,15 +120,15 @@ def check_ports(ports: Iterable[int]) -> None:
 class Counted(NamedTuple):
     """What is connected to some ports of a machine, and for which of them nobody can tell."""
 
-    connections: list[dict[str, Any]]  # sorted, each with port, peer and count
+    connections: list[dict[str, Any]]  # as C(by_peer) tells them
     # Each with port, why (a phrase), and unheard: whether that is because nobody listens. After a service was stopped, nobody does.
     uncounted: list[dict[str, Any]]
 
 
-def counted(ports: Iterable[int], proc: str = "/proc") -> Counted:
+def counted(ports: Iterable[int], proc: str = "/proc", told_apart: Iterable[str] = ()) -> Counted:
     """The connections to the local C(ports) that may still be in use, those that are forwarded too, and the ports whose connections cannot be counted."""
     wanted = set(ports)
-    connections: list[tuple[int, str]] = []
+    connections: list[tuple[int, str, int]] = []
     listening: dict[int, set[str]] = {}
     for name, optional in TABLES:
         table = parse_table(read_table(os.path.join(proc, "net", name), optional), wanted)
@@ -140,7 +141,7 @@ def counted(ports: Iterable[int], proc: str = "/proc") -> Counted:
         for connection in _connection_tracking.forwarded(wanted, proc):
             seen.add(connection.port)
             if connection.is_open:
-                connections.append((connection.port, connection.peer))
+                connections.append((connection.port, connection.peer, connection.peer_port))
     except TrackingError as error:
         unreadable = str(error) if _connection_tracking.forwards(proc) else ""
     untracked = _connection_tracking.untracked(proc) if wanted else set()
@@ -155,10 +156,7 @@ def counted(ports: Iterable[int], proc: str = "/proc") -> Counted:
         elif unreadable and not all(ipaddress.ip_address(address).is_loopback for address in listening.get(port, ())):
             why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (%s): let the tasks run as root" % unreadable
             uncounted.append({"port": port, "why": why, "unheard": False})
-    counts: dict[tuple[int, str], int] = {}
-    for key in connections:
-        counts[key] = counts.get(key, 0) + 1
-    return Counted([{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)], uncounted)
+    return Counted(by_peer(connections, told_apart), uncounted)
 
 
 def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:
@@ -180,3 +178,46 @@ def _why_unheard(port: int, unreadable: str, proc: str) -> str:
     if unreadable:
         return "nobody listens on it, and only root can tell whether it is forwarded elsewhere"
     return "nobody listens on it, and no connection to it is forwarded elsewhere"
+
+
+def by_peer(connections: Iterable[tuple[int, str, int]], told_apart: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """A sorted list of {port, peer, count}. C(told_apart): the peers of which C(peer_ports) tells the ports, too."""
+    ports: dict[tuple[int, str], list[int]] = {}
+    for port, peer, peer_port in connections:
+        ports.setdefault((port, peer), []).append(peer_port)
+    apart = set(told_apart)
+    return [
+        dict({"port": port, "peer": peer, "count": len(ports[port, peer])}, **({"peer_ports": sorted(ports[port, peer])} if peer in apart else {}))
+        for port, peer in sorted(ports)
+    ]
+
+
+class Pool(NamedTuple):
+    """Connections of a balancer that are no requests of clients: the balancer itself says what is under way."""
+
+    address: str  # from where they come
+    # The ports from which they come, if these are known. Otherwise at most so many are the balancer's; with None all of them.
+    ports: list[int] | None = None
+    at_most: int | None = None
+
+
+def not_in_pools(connections: Iterable[dict[str, Any]], pools: Iterable[Pool]) -> list[dict[str, Any]]:
+    """The connections that belong to none of these pools: each with the `count` of those."""
+    ports: dict[str, set[int]] = {}
+    left: dict[str, float] = {}
+    for pool in pools:
+        if pool.ports is not None:
+            ports.setdefault(pool.address, set()).update(pool.ports)
+        else:
+            left[pool.address] = left.get(pool.address, 0) + (math.inf if pool.at_most is None else pool.at_most)
+    found = []
+    for connection in connections:
+        peer, count = connection["peer"], connection["count"]
+        known = ports.get(peer, set())
+        # If nobody has told from which ports they come, as many may be the balancer's as it has.
+        count -= len(known & set(connection["peer_ports"])) if "peer_ports" in connection else min(count, len(known))
+        taken = min(count, left.get(peer, 0))
+        left[peer] = left.get(peer, 0) - taken
+        if count > taken:
+            found.append(dict(connection, count=count - taken))
+    return found

@@ -33,6 +33,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, started_at, stat_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     # An address and a port.
     Endpoint = tuple[str, int]
 
@@ -121,6 +123,20 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     return [other for other in others if _name(other, proc) in names and _command(other, proc) in known]
 
 
+def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpoint, Endpoint]] | None:
+    """The local and the remote end of each connection of the HAProxy that answers.
+
+    None if they may not be listed, or if HAProxy is in another network, whose addresses and ports others do not see.
+    """
+    found = []
+    for pid in running:
+        inodes, network = socket_inodes(pid, proc), namespace(pid, "net", proc)
+        if inodes is None or network is None or network != namespace("self", "net", proc):
+            return None
+        found += [(local, remote) for local, remote, state, inode in _sockets(pid, proc) if inode in inodes and state not in QUIET]
+    return found if running else None
+
+
 def _ids(proc: str) -> list[int]:
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
@@ -180,29 +196,33 @@ def _name(pid: int, proc: str) -> str:
 
 def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:
     """Where the connections go that a process made itself, and how many clients it has."""
-    rows: list[list[str]] = []
-    for table in ("tcp", "tcp6"):
-        rows += [line.split() for line in read(proc, pid, "net", table).splitlines()[1:]]
-    rows = [fields for fields in rows if len(fields) > 9]
-    listening = {decode_endpoint(fields[1]) for fields in rows if fields[3] == LISTENING}
+    sockets = list(_sockets(pid, proc))
+    listening = {local for local, _remote, state, _inode in sockets if state == LISTENING}
     chosen = _chosen_ports(proc)
     to_servers: list[Endpoint] = []
     clients = 0
-    for fields in rows:
-        if fields[3] in QUIET or fields[9] not in inodes:
+    for (address, port), remote, state, inode in sockets:
+        if state in QUIET or inode not in inodes:
             continue
-        address, port = decode_endpoint(fields[1])
         # If somebody listens on this port, a client made the connection. The client may be on a server's machine.
         if listening & {(address, port), ("0.0.0.0", port), ("::", port)}:
             clients += 1
             continue
-        to_servers.append(decode_endpoint(fields[2]))
+        to_servers.append(remote)
         # The new process may listen on other ports. But the kernel chooses the port of a connection that the process made itself.
         clients += port not in chosen
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
     for fields in (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:]):
         clients += len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes
     return to_servers, clients
+
+
+def _sockets(pid: int, proc: str) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
+    """The TCP sockets of the network of a process, whoever has them: local end, remote end, state and inode."""
+    for table in ("tcp", "tcp6"):
+        for fields in (line.split() for line in read(proc, pid, "net", table).splitlines()[1:]):
+            if len(fields) > 9:
+                yield decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3], fields[9]
 
 
 def _chosen_ports(proc: str) -> range:

@@ -148,7 +148,8 @@ class Server:
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])
         # Connections that the answering process has, in use or kept for the next request. Versions before 2.2 do not tell.
-        self.connections = sum(number(row.get(key)) for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur"))
+        told = [row[key] for key in ("used_conn_cur", "idle_conn_cur", "safe_conn_cur") if row.get(key)]
+        self.connections = sum(map(number, told)) if told else None
         # A sentence: why the server may have more sessions than those that are counted.
         self.uncounted: str | None = None
         self.total_sessions = number(row.get("stot"))

@@ -40,13 +40,36 @@ options:
     required: true
   ignored_peers:
     description:
-      - Addresses whose connections do not count towards RV(count) and RV(idle).
-      - Use this for load balancers. They keep idle connections to a host in a pool for the next request, and they know themselves whether a
-        request is under way.
+      - Addresses whose connections do not count towards RV(count) and RV(idle), whoever has them.
+      - Load balancers keep idle connections to a host in a pool for the next request, and they know themselves whether a request is under way.
+        Use O(pools) if something else on the load balancer's machine may be connected, too.
       - An IPv4 address also stands for its IPv4-mapped IPv6 address.
     type: list
     elements: str
     default: []
+  pools:
+    description:
+      - Connections of load balancers that do not count towards RV(count) and RV(idle). Others from the same address do, such as those of another
+        program on the load balancer's machine.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      address:
+        description:
+          - The address from which the load balancer reaches this host.
+        type: str
+        required: true
+      ports:
+        description:
+          - The ports from which it does, as M(graceful.azure.haproxy_info) tells them in C(own_ports).
+        type: list
+        elements: int
+      at_most:
+        description:
+          - How many connections it has, if the ports are not known.
+          - If you give neither this nor O(pools[].ports), all connections from there are the load balancer's.
+        type: int
   heard:
     description:
       - The ports on which somebody was seen listening before, as RV(heard) of an earlier look told. If nobody listens on one of them any more, its
@@ -126,7 +149,7 @@ connections:
       type: int
       sample: 2
     ignored:
-      description: Whether the peer is one of O(ignored_peers).
+      description: Whether none of them counts, because of O(ignored_peers) or O(pools).
       returned: success
       type: bool
       sample: false
@@ -178,7 +201,15 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, heard_by, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import (
+    ConnectionsError,
+    Pool,
+    check_ports,
+    counted,
+    heard_by,
+    not_in_pools,
+    parse_address,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, list_records
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 
@@ -186,21 +217,35 @@ LOOK_SECONDS = 0.5
 
 
 def check(params):
-    """The addresses of the ignored peers; raises where an option's value cannot be right."""
+    """The connections that do not count; raises where an option's value cannot be right."""
     if not params["ports"]:
         raise ValueError("ports is empty: name at least one local TCP port")
     check_ports(params["ports"])
     check_seconds("timeout", params["timeout"])
     try:
-        return {parse_address(peer) for peer in params["ignored_peers"]}
+        ignored = [Pool(parse_address(peer)) for peer in params["ignored_peers"]]
     except ConnectionsError as error:
         raise ValueError("ignored_peers: %s" % error) from None
+    try:
+        return ignored + [Pool(parse_address(pool["address"]), pool.get("ports"), pool.get("at_most")) for pool in params["pools"] or ()]
+    except ConnectionsError as error:
+        raise ValueError("pools: %s" % error) from None
 
 
 def argument_spec():
     return {
         "ports": {"type": "list", "elements": "int", "required": True},
         "ignored_peers": {"type": "list", "elements": "str", "default": []},
+        "pools": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "address": {"type": "str", "required": True},
+                "ports": {"type": "list", "elements": "int"},
+                "at_most": {"type": "int"},
+            },
+        },
         "heard": {"type": "list", "elements": "int", "default": []},
         "state_dir": {"type": "path"},
         "timeout": {"type": "float", "default": 0},
@@ -217,14 +262,17 @@ def heard_in(records, ports):
     }
 
 
-def look(ports, ignored_peers, heard, count):
+def look(ports, pools, heard, count):
     """What is connected now, as the module returns it. ``count`` tells the connections to these ports."""
-    found = count(ports)
+    found = count(ports, told_apart=[pool.address for pool in pools if pool.ports is not None])
     left = {}
+    others = {(other["port"], other["peer"]): other["count"] for other in not_in_pools(found.connections, pools)}
     for connection in found.connections:
-        connection["ignored"] = connection["peer"] in ignored_peers
-        if not connection["ignored"]:
-            left[connection["port"]] = left.get(connection["port"], 0) + connection["count"]
+        connection.pop("peer_ports", None)
+        counts = others.get((connection["port"], connection["peer"]), 0)
+        connection["ignored"] = not counts
+        if counts:
+            left[connection["port"]] = left.get(connection["port"], 0) + counts
     uncounted = [{"port": each["port"], "why": each["why"]} for each in found.uncounted if not (each["unheard"] and each["port"] in heard)]
     sentences = ["%d connection%s on port %d" % (left[port], "" if left[port] == 1 else "s", port) for port in sorted(left)]
     sentences += ["port %(port)d cannot be counted: %(why)s" % each for each in uncounted]
@@ -240,13 +288,13 @@ def look(ports, ignored_peers, heard, count):
 
 def run(params, check_mode, count=None, records=list_records):
     """``count``: what counts the connections. ``records``: what reads the records in a folder."""
-    ignored_peers = check(params)
+    pools = check(params)
     timeout = 0 if check_mode else params["timeout"]
     heard = set(params["heard"])
     if params["state_dir"]:
         heard |= heard_in(records(params["state_dir"]), params["ports"])
     count = count or counted
-    seen, _elapsed = poll(lambda: look(params["ports"], ignored_peers, heard, count), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
+    seen, _elapsed = poll(lambda: look(params["ports"], pools, heard, count), lambda seen: seen["idle"], timeout, LOOK_SECONDS)
     return seen
 
 

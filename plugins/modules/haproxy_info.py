@@ -188,6 +188,15 @@ servers:
     source_address:
       description: The balancer's own address from which it reaches the server. Null on loopback and if there is no route.
       type: str
+    own_ports:
+      description:
+        - The connections that HAProxy itself has to a server that is out of rotation, in use or kept for the next request. For each address of the
+          balancer's machine, the local ports.
+        - Null if the server is in rotation, if the task may not list HAProxy's open files, and if HAProxy is in another container than the task.
+      type: dict
+    connections:
+      description: How many connections HAProxy says that it has to the server, in use or kept. Null if it does not say, as before version 2.2.
+      type: int
     admin_state:
       description: V(ready), V(drain) or V(maint), for whatever reason.
       type: str
@@ -310,6 +319,8 @@ servers:
       address: 10.0.0.4
       port: 8080
       source_address: 10.0.0.9
+      own_ports: {10.0.0.9: [40312]}
+      connections: 1
       admin_state: drain
       operational: up
       backup: false
@@ -406,6 +417,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module i
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe, silent_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -457,6 +469,7 @@ def observe(haproxy, store, names, places=(), asked=None):
                 address=server.address,
                 port=server.port,
                 source_address=source_address(server.address, server.port),
+                connections=server.connections,
                 operational=server.operational,
                 backup=server.backup,
                 in_service=server.in_service and key not in silent,
@@ -480,6 +493,20 @@ def observe(haproxy, store, names, places=(), asked=None):
         **machine_facts(store.state_dir),
         "absent": False,
     }
+
+
+def with_own_ports(seen):
+    """The same, and for each server that is out, from which ports HAProxy is connected to it."""
+    out = [server["address"] for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
+    own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
+    for server in seen["servers"]:
+        server["own_ports"] = None
+        if own is not None and server["address"] in out:
+            server["own_ports"] = {}
+            for (address, port), (to_address, to_port) in own:
+                if to_address == server["address"] and server["port"] in (None, to_port):
+                    server["own_ports"].setdefault(address, []).append(port)
+    return seen
 
 
 def observe_absent(store):
@@ -526,7 +553,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
     if missing and timeout and not check_mode:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or check_mode:
-        return dict(seen, clock=watch.at, idle=not missing and is_idle(seen["servers"], awaited, backends))
+        return dict(with_own_ports(seen), clock=watch.at, idle=not missing and is_idle(seen["servers"], awaited, backends))
     twice = set()
     while not is_idle(watch.seen["servers"], awaited, backends, twice):
         left = deadline - monotonic()
@@ -541,7 +568,7 @@ def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, st
         key = server["backend"], server["server"]
         server["idle"] = key in twice
         server["quiet_for"] = round(watch.quiet_for(key), 3)
-    return dict(watch.seen, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
+    return dict(with_own_ports(watch.seen), clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
 
 
 class Watch:

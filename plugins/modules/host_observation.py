@@ -77,6 +77,11 @@ options:
         them.
     type: list
     elements: int
+  told_apart:
+    description:
+      - Addresses, such as those of a balancer. RV(connections) also tells the ports from which their connections come.
+    type: list
+    elements: str
     default: []
   expected:
     description:
@@ -262,7 +267,8 @@ still_on:
   elements: str
   sample: ["worker.service is active again, although it was stopped for the event"]
 connections:
-  description: Connections by local port and peer. Null if they could not be counted.
+  description:
+    - Connections by local port and peer. Null if they could not be counted. For a peer of O(told_apart) also the ports from which they come, as C(peer_ports).
   returned: when the host was reached
   type: list
   elements: dict
@@ -367,7 +373,7 @@ class ThisHost:
         return client_from_params(self.params)
 
     def connections(self):
-        return counted(self.params["ports"])
+        return counted(self.params["ports"], told_apart=self.params["told_apart"])
 
     def ask(self):
         """None if what the option ask names answers, otherwise why not."""
@@ -553,6 +559,7 @@ def argument_spec():
         at_least={"type": "float", "default": 0},
         ignored_peers={"type": "list", "elements": "str", "default": []},
         heard={"type": "list", "elements": "int", "default": []},
+        told_apart={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
         steps={"type": "list", "elements": "dict", "default": []},
         journal={"type": "dict", "default": {}},

@@ -21,6 +21,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
+from ansible_collections.graceful.azure.plugins.module_utils._connections import established
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
@@ -334,6 +335,29 @@ class TestIdle:
         assert one.info(timeout=10.0)["idle"]
         assert 0.5 <= time.monotonic() - began < 5
         assert status() == 200
+
+    def test_which_connections_are_its_own(self, balancer, web):
+        """They are kept for the next request. Those of others on its machine are not among them."""
+        one = balancer()
+        assert one.get("/")() == 200
+        assert one.server()["own_ports"] is None, "it is in rotation"
+        one.hold()
+        with socket.create_connection(("127.0.0.1", web.port)):
+            server = one.server()
+            peers = [connection["peer_ports"] for connection in established([web.port], ["127.0.0.1"])]
+        assert server["idle"] and server["connections"] == 1
+        assert len(server["own_ports"]["127.0.0.1"]) == 1 and len(peers[0]) == 2 and set(server["own_ports"]["127.0.0.1"]) < set(peers[0])
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a module as another user, or make a network")
+    def test_which_connections_are_its_own_cannot_be_told(self, balancer, web):
+        one = balancer()
+        assert one.get("/")() == 200
+        one.hold()
+        os.chmod(one.haproxy.socket, 0o666)
+        for more in ({"user": 65534}, {"prefix": ("unshare", "--net")}):
+            result = run_module("haproxy_info", {"socket": one.haproxy.socket, "servers": ["web1"], "state_dir": one.state_dir + "-other"}, **more)
+            server = next(server for server in result["servers"] if server["server"] == "web1")
+            assert (server["own_ports"], server["connections"]) == (None, 1)
 
     def test_two_looks_running(self, balancer):
         one = balancer()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, Count, Place
@@ -141,11 +142,10 @@ def _connections(host: Host) -> list[str]:
         return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
-    pools = {address for place in host.places for address in place.pool_addresses}
+    pools = [pool for place in host.places for pool in place.pools]
     return host.uncounted + [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
-        for connection in host.observation.connections
-        if connection["peer"] not in pools
+        for connection in not_in_pools(host.observation.connections, pools)
     ]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Place:
     group: Group | None = None  # the servers with which it shares its requests
     health: str = BALANCER  # who says that it could answer
     member: str = ""  # its name in the group
-    pool_addresses: tuple[str, ...] = ()  # the addresses from which the balancer checks the host or keeps idle connections to it: no requests
+    pools: tuple[Pool, ...] = ()  # with which connections the balancer checks the host, or keeps them for later: no requests
     checked: bool = True  # whether the balancer itself checks that the host serves again
     returns: str = ""  # phrase: how it comes back into rotation by itself
     conflict: str = ""  # sentence: what somebody else did to it

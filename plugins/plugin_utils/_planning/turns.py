@@ -32,6 +32,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
@@ -206,10 +207,14 @@ def _host_turns(
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
-        pools = sorted({address for place in host.places for address in place.pool_addresses})
+        pools = [pool for place in host.places for pool in place.pools]
+        known = sorted({pool.address for pool in pools})
+        # While more come from there than the balancer has, the look waits for their end.
+        others = {connection["peer"] for connection in not_in_pools(host.observation.connections or (), pools)}
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
-        more = {"await_idle": bool(host.ports), "at_least": at_least, "ignored_peers": pools, "heard": host.heard}
+        ignored = [peer for peer in known if peer not in others]
+        more = {"await_idle": bool(host.ports), "at_least": at_least, "told_apart": known, "ignored_peers": ignored, "heard": host.heard}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
@@ -283,6 +288,7 @@ def _host_options(
     ignored_peers: Iterable[str] = (),
     steps: Sequence[Options] = (),
     heard: Iterable[int] = (),
+    told_apart: Iterable[str] = (),
 ) -> Options:
     """Options of the module host_observation."""
     options = {
@@ -296,6 +302,7 @@ def _host_options(
         "at_least": at_least,
         "ignored_peers": list(ignored_peers),
         "heard": sorted(heard),
+        "told_apart": list(told_apart),
     }
     if steps:
         options["steps"] = list(steps)

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, by_peer, parse_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -36,16 +36,13 @@ def _parts(line: str) -> tuple[int, str, int, str]:
         raise ConnectionsError(f"The host told a connection that cannot be understood: {line!r}") from None
 
 
-def connections_in(lines: Iterable[str], ports: Collection[int]) -> list[Json]:
-    """The connections to local ports that may still be in use: a sorted list of {port, peer, count}."""
-    counts: dict[tuple[int, str], int] = {}
-    for port, peer, _peer_port, state in map(_parts, lines):
-        if port in ports and state in SERVED:
-            counts[port, peer] = counts.get((port, peer), 0) + 1
-    return [{"port": port, "peer": peer, "count": counts[port, peer]} for port, peer in sorted(counts)]
+def connections_in(lines: Iterable[str], ports: Collection[int], told_apart: Iterable[str] = ()) -> list[Json]:
+    """The connections to local ports that may still be in use, as C(by_peer) tells them."""
+    found = map(_parts, lines)
+    return by_peer(((port, peer, peer_port) for port, peer, peer_port, state in found if port in ports and state in SERVED), told_apart)
 
 
-def counted(windows: Windows, ports: Collection[int]) -> Counted:
+def counted(windows: Windows, ports: Collection[int], told_apart: Iterable[str] = ()) -> Counted:
     """The connections of this moment, and the ports that cannot be counted. Each call looks anew.
 
     What WinNAT forwards, as to a container, has no listener, so such a port cannot be counted. For C(netsh interface portproxy), a service of the host
@@ -61,7 +58,7 @@ def counted(windows: Windows, ports: Collection[int]) -> Counted:
         {"port": port, "why": "it is a UDP port, and only TCP is counted" if port in seen.udp else "nobody listens on it", "unheard": True}
         for port in sorted(set(ports) - seen.listening)
     ]
-    return Counted(connections_in(seen.samples[-1].lines, set(ports)), uncounted)
+    return Counted(connections_in(seen.samples[-1].lines, set(ports), told_apart), uncounted)
 
 
 def is_loopback(peer: str) -> bool:

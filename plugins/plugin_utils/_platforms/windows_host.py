@@ -48,7 +48,7 @@ class Host:
         return Client(self._windows, self.params)
 
     def connections(self) -> Counted:
-        return counted(self._windows, self.params["ports"])
+        return counted(self._windows, self.params["ports"], self.params["told_apart"])
 
     def ask(self) -> str | None:
         return ask(self._windows, self.params["ask"], ANSWER_SECONDS)

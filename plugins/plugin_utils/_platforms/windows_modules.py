@@ -144,7 +144,7 @@ def _connections(windows: Windows, params: Options) -> Json:
         seen = windows.look(files=True)
         return list(records_in(read_files(seen), seen.folder.path).values())
 
-    return dict(connections_info.run(params, windows.check_mode, lambda ports: counted(windows, ports), records), changed=False)
+    return dict(connections_info.run(params, windows.check_mode, lambda ports, told_apart: counted(windows, ports, told_apart), records), changed=False)
 
 
 def _answer(windows: Windows, params: Options) -> Json:

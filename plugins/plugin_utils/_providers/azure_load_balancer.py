@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -141,7 +142,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         # Azure does not tell what its probes see.
         health=NOBODY,
         # The probe's own connections are no requests.
-        pool_addresses=(AZURE_PROBE,),
+        pools=(Pool(AZURE_PROBE),),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != "Up",
         conflict=f"somebody else set {label} to {address['admin_state']}: left as it is" if condition == CHANGED else "",

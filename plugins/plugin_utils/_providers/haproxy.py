@@ -328,7 +328,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
             tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
-        pool_addresses=(server["source_address"],) if server.get("source_address") else (),
+        pools=tuple(words.pools_of(server)),
         checked=server.get("checked", True),  # results of older releases do not have it
         health=BALANCER if server.get("checked", True) else CONNECTION,
         returns="serves again when its name resolves" if server.get("returns_by_itself") else "",

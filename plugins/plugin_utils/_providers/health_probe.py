@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -124,7 +125,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         must_go_out=_must_go_out(answer, condition),
         member=settings["server"],
         # The connections of those who only check are no requests.
-        pool_addresses=tuple(settings["peer"]),
+        pools=tuple(map(Pool, settings["peer"])),
         # The balancer probes it: it gets nothing before its answer passes.
         checked=settings["action"] != "command",
         conflict=f"somebody else let {label} pass again: left as it is" if condition == CHANGED else "",

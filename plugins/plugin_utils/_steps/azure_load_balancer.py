@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
@@ -151,8 +152,8 @@ class AzureLoadBalancer(Balancer):
     def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
-    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        return [AZURE_PROBE]
+    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
+        return [Pool(AZURE_PROBE)]
 
 
 def _busy(settings: BalancerSettings, look: Result) -> list[str]:

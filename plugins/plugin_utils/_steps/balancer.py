@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, Result
 
@@ -97,6 +98,6 @@ class Balancer:
         """Sentences: which requests the balancer still has for the host, or that this is unknown."""
         return []
 
-    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        """The addresses from which the balancer keeps idle connections to the host."""
+    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
+        """With which connections the balancer checks the host, or keeps them for later."""
         return []

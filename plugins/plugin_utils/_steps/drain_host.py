@@ -113,8 +113,8 @@ def progress(
 
     Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(settings), C(number),
     C(server), C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
-    far are done), C(next) (whether C(group) is to be taken now), C(look_seconds) (how long the looks may take), and C(pool_addresses) (whose
-    connections are not counted).
+    far are done), C(next) (whether C(group) is to be taken now), C(look_seconds) (how long the looks may take), and C(pools) (the
+    connections that are not counted).
     """
     taken = together(steps)
     early = together([step for step in steps if step.get("early")])
@@ -150,7 +150,7 @@ def progress(
         "down": is_done(taken),
         "next": check_mode or is_done(taken) and (idle or not (group and group["idle"])),
         "look_seconds": max(patience, least),
-        "pool_addresses": [address for settings, own in zip(balancers, seen) for address in BALANCERS[settings["provider"]].pool_addresses(settings, own)],
+        "pools": [pool._asdict() for settings, own in zip(balancers, seen) for pool in BALANCERS[settings["provider"]].pools(settings, own)],
     }
 
 

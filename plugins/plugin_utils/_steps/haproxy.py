@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
@@ -36,6 +37,17 @@ def still_there(place: str, server: Json, leads_to: str = "") -> tuple[str, ...]
     if server["sessions"] or server["queue"]:
         return (f"{plural(server['sessions'], 'session')}, {server['queue']} queued at {place}",)
     return (f"{place}: {server['uncounted']}",) if server.get("uncounted") else ()
+
+
+def pools_of(server: Json) -> list[Pool]:
+    """The connections that HAProxy keeps to a server, which are no requests. A server in rotation is busy anyway."""
+    if server["admin_state"] != "ready" and server.get("own_ports") is not None:
+        return [Pool(address, ports) for address, ports in sorted(server["own_ports"].items())]
+    if not server.get("source_address"):
+        return []
+    # Journals of older releases do not have the number.
+    is_told = server["admin_state"] != "ready" and "connections" in server
+    return [Pool(server["source_address"], None, (server["connections"] or 0) if is_told else None)]
 
 
 def came(settings: BalancerSettings, place: str, state: str, number: int, since: str) -> str:
@@ -126,9 +138,8 @@ class Haproxy(Balancer):
         sentences = [runs_nowhere(settings["hosts"])] if _is_absent(looks, settings["hosts"]) else []
         return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
 
-    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        own = (server for look in looks for server in _servers_of(settings, look))
-        return sorted({server["source_address"] for server in own if server.get("source_address")})
+    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
+        return [pool for look in looks for server in _servers_of(settings, look) for pool in pools_of(server)]
 
 
 def _is_absent(results: Iterable[Result], machines: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
@@ -229,8 +230,8 @@ class HealthProbe(Balancer):
     def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         return [sentence for look in looks for sentence in _busy(settings, look)]
 
-    def pool_addresses(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        return list(settings["peer"])
+    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
+        return [Pool(address) for address in settings["peer"]]
 
 
 def _busy(settings: BalancerSettings, look: Result) -> list[str]:

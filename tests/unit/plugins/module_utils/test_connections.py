@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address, parse_table
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Pool, counted, not_in_pools, parse_address, parse_table
 
 from tests.support.ports import listener
 
@@ -57,7 +57,7 @@ def test_addresses_are_printed_in_the_order_of_the_machine():
     ],
 )
 def test_peers_of_either_family(local, remote, peer):
-    assert parse_table(table(line((local, 8080), (remote, 40000))), {8080}).connections == [(8080, peer)]
+    assert parse_table(table(line((local, 8080), (remote, 40000))), {8080}).connections == [(8080, peer, 40000)]
 
 
 def test_only_the_local_port_counts():
@@ -69,7 +69,7 @@ def test_only_the_local_port_counts():
 def test_who_waits_for_an_answer_counts(state, unsent):
     # 03 is SYN_RECV: the client may have sent its request, and the queue of the application is full. 08 is CLOSE_WAIT: the client has sent its request
     # and closed its own side. In 04 (FIN_WAIT1), 09 (LAST_ACK) and 0B (CLOSING) the application has closed, and the kernel still sends.
-    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state, unsent)), {8080}).connections == [(8080, "10.0.0.7")]
+    assert parse_table(table(line(("10.0.0.5", 8080), ("10.0.0.7", 40000), state, unsent)), {8080}).connections == [(8080, "10.0.0.7", 40000)]
 
 
 @pytest.mark.parametrize("state", ["02", "04", "05", "06", "07", "09", "0A", "0B", "0C"])
@@ -270,3 +270,21 @@ def test_a_handshake_that_waits_for_the_application_counts():
             late.setblocking(False)
             late.connect_ex(("127.0.0.1", port))
             assert counted([port]).connections[0]["count"] >= 1
+
+
+def test_what_is_in_none_of_the_pools():
+    connections = [
+        {"port": 80, "peer": "10.0.0.4", "count": 3, "peer_ports": [1, 2, 3]},
+        {"port": 443, "peer": "10.0.0.4", "count": 2, "peer_ports": [4, 5]},
+        {"port": 80, "peer": "10.0.0.9", "count": 1},
+    ]
+
+    def counts(*pools):
+        return [(other["port"], other["peer"], other["count"]) for other in not_in_pools(connections, pools)]
+
+    assert counts() == [(80, "10.0.0.4", 3), (443, "10.0.0.4", 2), (80, "10.0.0.9", 1)]
+    assert counts(Pool("10.0.0.4"), Pool("10.0.0.9", [7])) == []  # nobody has told from which ports the last one comes
+    # Two balancers on one machine, and a pool that has lost a connection since.
+    assert counts(Pool("10.0.0.4", [1, 3, 9]), Pool("10.0.0.4", [5])) == [(80, "10.0.0.4", 1), (443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
+    assert counts(Pool("10.0.0.4", None, 4), Pool("10.0.0.9", None, 0)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
+    assert counts(Pool("10.0.0.4", [1, 2]), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]

@@ -29,7 +29,7 @@ def connections(monkeypatch):
     """The connections that the kernel shows, look by look; the last stay."""
     looks = []
 
-    def counted(ports):
+    def counted(ports, told_apart):
         look = looks.pop(0) if len(looks) > 1 else looks[0]
         found = [dict(each) for each in look if each["port"] in ports]
         return Counted([each for each in found if "peer" in each], [each for each in found if "why" in each])
@@ -64,6 +64,24 @@ def test_ignored_peers(capsys, connections, ignored):
     result = run(capsys, ports=[8080], ignored_peers=[ignored, "2001:db8::1"])
     assert (result["count"], result["idle"], result["left"]) == (0, True, [])
     assert result["connections"] == [{"port": 8080, "peer": "10.0.0.4", "count": 13, "ignored": True}]
+
+
+@pytest.mark.parametrize(
+    ("pool", "left"),
+    [
+        ({"ports": [40001, 40002, 40003]}, []),
+        ({"ports": [40001, 40009]}, ["1 connection on port 8080"]),
+        ({"ports": []}, ["2 connections on port 8080"]),
+        ({"at_most": 2}, []),
+        ({"at_most": 1}, ["1 connection on port 8080"]),
+        ({}, []),
+    ],
+)
+def test_what_a_balancer_has_itself_does_not_count_and_others_on_its_machine_do(capsys, connections, pool, left):
+    connections.append([dict(peer("10.0.0.4", count=2), peer_ports=[40001, 40002])])
+    result = run(capsys, ports=[8080], pools=[dict(pool, address="::ffff:10.0.0.4")])
+    assert result["left"] == left and result["idle"] == (not left)
+    assert result["connections"] == [dict(peer("10.0.0.4", count=2), ignored=not left)]
 
 
 def test_it_waits_until_nobody_is_connected(capsys, connections):
@@ -148,7 +166,7 @@ def test_input_of_a_wrong_type(capsys, args, named):
 
 
 def test_no_kernel_table(capsys, monkeypatch):
-    monkeypatch.setattr(connections_info.counted, "__defaults__", ("/nowhere",))
+    monkeypatch.setattr(connections_info.counted, "__defaults__", ("/nowhere", ()))
     result = run(capsys, ports=[8080])
     assert result["failed"] is True and result["msg"] == "/nowhere/net/tcp does not exist: connections can be counted on Linux only"
 

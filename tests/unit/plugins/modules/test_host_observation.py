@@ -46,6 +46,7 @@ class Scene:
             "await_idle": False,
             "at_least": 0.0,
             "ignored_peers": [],
+            "told_apart": [],
             "heard": [],
             "expected": [],
             "ask": {},
@@ -53,7 +54,7 @@ class Scene:
         }
         self.insists = None
         monkeypatch.setattr(host_observation, "Reader", self._reader)
-        monkeypatch.setattr(host_observation, "counted", lambda ports: Counted(self._at(self.connections), self.uncounted))
+        monkeypatch.setattr(host_observation, "counted", lambda ports, told_apart: Counted(self._at(self.connections), self.uncounted))
 
     def _reader(self, client, name, insists=False):
         self.insists = insists

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
@@ -54,8 +55,8 @@ def test_several_may_only_check(peers):
     seen = MachineObservation(next_look.key, {**look(), "quiet_for": 5.0, "closed_ago": 60.0, "clock": 1.0}, None)
     (place,) = PROVIDER.traffic(balancer, None, {}, {next_look.key: seen}, None).places
     known = ["168.63.129.16", "10.0.0.10"]
-    assert (balancer["peer"], list(place.pool_addresses), next_look.options["peer"]) == (known, known, known)
-    assert BALANCERS["health_probe"].pool_addresses(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == known
+    assert (balancer["peer"], [pool.address for pool in place.pools], next_look.options["peer"]) == (known, known, known)
+    assert BALANCERS["health_probe"].pools(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == list(map(Pool, known))
 
 
 def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():

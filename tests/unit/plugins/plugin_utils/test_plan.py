@@ -366,6 +366,31 @@ class TestPortsThatCannotBeCounted:
         assert model.posted == []
 
 
+@pytest.mark.parametrize("pool", [{"own_ports": {"10.0.0.4": [40001, 40002]}}, {"own_ports": None, "connections": 2}], ids=["ports", "number"])
+def test_another_program_on_the_balancers_machine_is_none_of_its_pool(pool):
+    """Such as a second HAProxy that nobody has named, or a job."""
+    model = Model()
+    shown = model.observe_balancer
+
+    def observe_balancer(lb):
+        seen = shown(lb)
+        for server in seen["servers"]:
+            server.update(pool)
+        return seen
+
+    model.observe_balancer = observe_balancer
+    model.announce("e1", "web1")
+    model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.4", "count": 3, "peer_ports": [40001, 40002, 40100]}]
+    for _pass in range(6):
+        outcome = model.go()
+    assert model.posted == [] and outcome["hosts"]["web1"]["reason"] == "1 connection from 10.0.0.4 on port 80"
+    # The look waits until they are gone.
+    look = next(turn["options"] for turn in outcome["turns"]["web1"] if "ignored_peers" in turn.get("options", ()))
+    assert (look["ignored_peers"], look["told_apart"]) == ([], ["10.0.0.4"])
+    model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.4", "count": 1, "peer_ports": [40002]}]
+    model.until(lambda outcome: model.posted, 3)
+
+
 def test_services_are_stopped_after_the_connections_and_before_the_approval():
     model = Model(drain_host={"steps": [service("nginx")]})
     model.announce("e1", "web1")

@@ -269,10 +269,11 @@ class TestDrainHost:
         assert seconds(quiet=60.0, quiet_left=60.0, wait=False) == 4.0 and seconds(quiet=60.0, quiet_left=0.0, wait=False) == 0.6, "a step of a pass"
 
     def test_connections_from_the_balancers_pool_are_left_aside(self):
-        own = [server(source_address="10.0.0.9"), server(backend="api", source_address="10.0.0.9")]
+        own = [server(source_address="10.0.0.9", own_ports={"10.0.0.9": [40001]}), server(backend="api", source_address="10.0.0.9", connections=2)]
         another = server(server="web2", source_address="10.0.0.8")
-        assert self.progress(look("lb1", *own, another))["pool_addresses"] == ["10.0.0.9"]
-        assert self.progress(dict(UNREACHABLE, item="lb1"))["pool_addresses"] == []
+        known = [{"address": "10.0.0.9", "ports": [40001], "at_most": None}, {"address": "10.0.0.9", "ports": None, "at_most": 2}]
+        assert self.progress(look("lb1", *own, another))["pools"] == known
+        assert self.progress(dict(UNREACHABLE, item="lb1"))["pools"] == []
 
     def test_several_balancers(self):
         entries = [{"provider": "none"}, dict(self.LB1, quiet=0), {"provider": "haproxy", "hosts": ["lb1"], "server": "w1"}]
