@@ -497,15 +497,14 @@ def observe(haproxy, store, names, places=(), asked=None):
 
 def with_own_ports(seen):
     """The same, and for each server that is out, from which ports HAProxy is connected to it."""
-    out = [server["address"] for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
+    out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
     own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
     for server in seen["servers"]:
-        server["own_ports"] = None
-        if own is not None and server["address"] in out:
-            server["own_ports"] = {}
-            for (address, port), (to_address, to_port) in own:
-                if to_address == server["address"] and server["port"] in (None, to_port):
-                    server["own_ports"].setdefault(address, []).append(port)
+        server["own_ports"] = None if own is None or server not in out else {}
+    for server in out if own is not None else ():
+        for (address, port), (to_address, to_port) in own:
+            if to_address == server["address"] and server["port"] in (None, to_port):
+                server["own_ports"].setdefault(address, []).append(port)
     return seen
 
 

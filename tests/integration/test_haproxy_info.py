@@ -184,6 +184,8 @@ class TestWhatItSees:
             "address": "127.0.0.2",
             "port": 2,
             "source_address": None,
+            "connections": 0,
+            "own_ports": None,
             "admin_state": "ready",
             "operational": "up",
             "backup": True,
