@@ -68,7 +68,8 @@ def is_named(settings: BalancerSettings, server: Json) -> bool:
 
 def backends_on(settings: BalancerSettings, machine: str) -> list[str]:
     """The backends in which the name is the host's, on one machine; empty for all. A step of the playbook may have found them out (C(only_in))."""
-    return (settings.get("only_in") or {}).get(f"{machine} {settings['socket']}") or settings["backends"]
+    found: list[str] = (settings.get("only_in") or {}).get(f"{machine} {settings['socket']}") or settings.get("backends") or []
+    return found
 
 
 def runs_nowhere(machines: Iterable[str]) -> str:

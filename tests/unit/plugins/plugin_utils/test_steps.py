@@ -183,7 +183,7 @@ class TestDrainHost:
         ]
         entries = [dict(self.LB1, haproxy_backends=["www"])]
         told = self.progress(look("lb1", server(), elsewhere), entries=entries)
-        assert told["idle"] and told["pool_addresses"] == [] and told["machines"][0]["settings"]["backends"] == ["www"]
+        assert told["idle"] and told["pools"] == [] and told["machines"][0]["settings"]["backends"] == ["www"]
 
     def test_a_server_of_another_name_that_was_taken_out_with_it(self):
         old = server(server="old", sessions=2, for_server="web1")
