@@ -21,7 +21,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
-from ansible_collections.graceful.azure.plugins.module_utils._connections import established
+from ansible_collections.graceful.azure.plugins.module_utils._connections import counted
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
@@ -346,7 +346,7 @@ class TestIdle:
         one.hold()
         with socket.create_connection(("127.0.0.1", web.port)):
             server = one.server()
-            peers = [connection["peer_ports"] for connection in established([web.port], ["127.0.0.1"])]
+            peers = [connection["peer_ports"] for connection in counted([web.port], told_apart=["127.0.0.1"]).connections]
         assert server["idle"] and server["connections"] == 1
         assert len(server["own_ports"]["127.0.0.1"]) == 1 and len(peers[0]) == 2 and set(server["own_ports"]["127.0.0.1"]) < set(peers[0])
 
