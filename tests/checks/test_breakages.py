@@ -38,6 +38,13 @@ class Breakage(NamedTuple):
 
 BREAKAGES = [
     Breakage(
+        "an answer with an empty body ends no event",
+        MACHINE + "/_waiting.py",
+        "return None if self.empty_body else self.document_incarnation",
+        "return self.document_incarnation",
+        TESTS + "/module_utils/test_waiting.py",
+    ),
+    Breakage(
         "nothing is approved before it is drained",
         f"{PLAN}/judgement.py",
         "if host.fatal or drain.idle_looks < LOOKS or (",
