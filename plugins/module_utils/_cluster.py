@@ -208,6 +208,8 @@ class Member:
     one_by_one = True
     # Whether there is nothing to give back: a member that handed over its role does not get it back.
     undoes_itself = False
+    # Whether what it sets bears the collection's name. Then it is known and given back where the record is lost.
+    bears_name = False
     # Whether ``out`` is called again in every step as long as something is left on it.
     goes_on = False
 
@@ -270,6 +272,7 @@ class DryMember:
         self._member = member
         self._out: bool | None = None
         self.title, self.survives_reboot, self.undoes_itself = member.title, member.survives_reboot, member.undoes_itself
+        self.bears_name = member.bears_name
 
     def look(self) -> Seen:
         seen = self._member.look()
@@ -346,7 +349,11 @@ class Members(Driver[Seen]):
 
     def look(self) -> list[tuple[str, Seen, Record | None]]:
         seen = self._member.look()
-        return [(self._name, seen, self._store.read(KIND, self._subject(seen)))]
+        record = self._store.read(KIND, self._subject(seen))
+        if record is None and not self._request.present and self._member.bears_name and seen.ours:
+            # The record is lost, such as with a disk, and what was set is elsewhere.
+            record = dict(new_record(KIND, self._subject(seen), seen.state, {}, {}, boot_id=self._life, options=self._options), phase=HELD)
+        return [(self._name, seen, record)]
 
     def condition(self, record: Record | None, seen: Seen) -> str:
         return condition_of(record, seen, self._life, self._member.survives_reboot)

@@ -36,6 +36,7 @@ NO_VOTE = ("read_replica", "nonvoter")
 class Consul(Member):
     type = "consul"
     title = "Consul"
+    bears_name = True
     options = {
         "url": {"type": "str", "default": URL},
         "token_file": {"type": "str"},

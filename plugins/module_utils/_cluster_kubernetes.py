@@ -57,6 +57,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
 class Kubernetes(Member):
     type = "kubernetes"
     title = "Kubernetes"
+    bears_name = True
     options = {
         "node": {"type": "str"},
         "host": {"type": "str"},

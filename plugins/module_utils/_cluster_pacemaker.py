@@ -32,6 +32,7 @@ OTHERS = ("azure-events", "azure-events-az")
 class Pacemaker(Member):
     type = "pacemaker"
     title = "Pacemaker"
+    bears_name = True
     options = {"node": {"type": "str"}}
 
     @classmethod

@@ -29,6 +29,7 @@ DOWN = ("DOWN", "ERROR", "FUTURE", "UNKNOWN")
 class Slurm(Member):
     type = "slurm"
     title = "Slurm"
+    bears_name = True
     options = {"node": {"type": "str"}, "requeue": {"type": "bool", "default": False}}
     # Jobs may run for hours, and the queue goes on with the other nodes.
     one_by_one = False

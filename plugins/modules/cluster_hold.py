@@ -43,9 +43,9 @@ options:
   options:
     description:
       - The options of that type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/drain-steps.md).
-      - The record keeps them, so O(state=absent) needs none.
+      - The record keeps them, so O(state=absent) needs none. If the record is lost, O(state=absent) with O(type) and these options gives back a member that
+        C(graceful.azure) has taken out, as far as the cluster knows names for that (Consul, Kubernetes, Pacemaker, Slurm).
     type: dict
-    default: {}
   force:
     description:
       - Whether to take the member out without asking whether the cluster can spare it.
@@ -205,7 +205,7 @@ def argument_spec():
         hold_argument_spec(),
         type={"type": "str", "choices": list(TYPES)},
         name={"type": "str"},
-        options={"type": "dict", "default": {}},
+        options={"type": "dict"},
         force={"type": "bool", "default": False},
         timeout={"type": "float", "default": 0},
     )
@@ -234,7 +234,7 @@ def run(params, check_mode, tools=None, store=None, types=None, clock=None):
     clock = clock or Clock(0.0 if check_mode else check_seconds("timeout", params["timeout"]))
     tools, types = tools or Tools(), TYPES if types is None else types
     store = store or Store(params["state_dir"], dry=check_mode)
-    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _held(store, types, params)
+    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _held(store, types, params, tools)
     results = []
     for type_name, name, options in wanted:
         member = types[type_name](options, tools)
@@ -257,17 +257,17 @@ def run(params, check_mode, tools=None, store=None, types=None, clock=None):
 
 def _checked(types, params):
     """The options of the member in their types."""
-    name = params["name"].strip()
-    if not name:
+    name = params["name"]
+    if name is not None and not name.strip():
         raise ValueError("name is empty: give the hold a name.")
-    options, mistakes = check_options(types[params["type"]], params["options"])
+    options, mistakes = check_options(types[params["type"]], params["options"] or {})
     if mistakes:
         raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")
     return options
 
 
-def _held(store, types, params):
-    """The members on record that the request is about."""
+def _held(store, types, params, tools):
+    """The members that the request is about: those on record, or the one in its options if what was set there bears our name."""
     found = []
     for record in store.records(KIND):
         type_name, name = record["subject"]["type"], record["subject"]["name"]
@@ -275,7 +275,19 @@ def _held(store, types, params):
             if type_name not in types:
                 raise ValueError("The record %s is about a member of the type %s, which this release does not know." % (record["path"], type_name))
             found.append((type_name, name, record["options"]))
+    if not found and params["type"] and params["options"] is not None:
+        options = _checked(types, params)
+        if _bears_name(types[params["type"]](options, tools)):
+            found.append((params["type"], params["name"] or params["type"], options))
     return found
+
+
+def _bears_name(member):
+    try:
+        return member.bears_name and member.look().ours
+    except MemberError:
+        # Nothing says that it was taken out, so nobody waits for a cluster that cannot be asked.
+        return False
 
 
 def _continue(engine, clock, title):

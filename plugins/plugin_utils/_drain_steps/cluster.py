@@ -29,6 +29,7 @@ class Cluster(Kind):
         self.name = member.type
         self.options = ("cluster", *member.options)
         self.record = f"{KIND}_{member.type}"
+        self.bears_name = member.bears_name
         self._member = member
 
     def step(self, options: Options, folder: str) -> DrainStep:
@@ -45,11 +46,11 @@ class Cluster(Kind):
         yield from check_options(self._member, self._own(options))[1]
 
     def acts(self, group: StepGroup, hold: Options) -> Options:
-        (step,) = group["steps"] or [None]
+        step = group["steps"][0] if group["steps"] else None
         args = dict({"type": self.name, "timeout": FOLLOWED}, **hold)
         if group["names"]:
             args["name"] = step["name"]
-        if hold.get("state") == "present":
+        if step and (self.bears_name or hold.get("state") == "present"):
             args["options"] = step["options"]
         return args
 

@@ -33,6 +33,8 @@ class Kind:
     """The kind of its records. What is on record and not in the settings any more is put back all the same."""
     common = True
     """Whether any host may have its records. Otherwise a host has some only if its settings or its records say so, and others are not asked."""
+    bears_name = False
+    """Whether what it sets bears the collection's name, so that it can be undone although its record is lost."""
     needs_idle = True
     """Whether such a step, and all after it, wait until the host is idle."""
     together = False

@@ -61,7 +61,7 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
     for kind in KINDS.values():
         own = [group for group in found if kind.record and group["type"] == kind.name]
         if kind.record and not (there is None or kind.record in there):
-            found = [group for group in found if group not in own]
+            found = [group for group in found if group not in own or kind.bears_name]
         elif kind.record and own:
             # What the settings name no more, and what went along with others, comes in with the last of them.
             own[-1]["names"] = []

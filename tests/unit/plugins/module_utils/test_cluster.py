@@ -59,9 +59,9 @@ class Bed:
         self.tools = ScriptedTools()
 
     def call(self, check=False, waiting=lambda: None, **params):
-        params = dict(DEFAULTS, state_dir=str(self.folder), **params)
+        given, params = params, dict(DEFAULTS, state_dir=str(self.folder), **params)
         if params["state"] == "absent":
-            params = dict(params, **{key: None for key in ("type", "name") if key not in params})
+            params = dict(params, **{key: None for key in ("type", "name", "options") if key not in given})
         store = Store(str(self.folder), dry=check)
         return cluster_hold.run(params, check, self.tools, store, {"bell": Bell}, Clock(params["timeout"], waiting))
 
@@ -246,6 +246,21 @@ class TestBack:
         bed.out()
         assert bed.back(name="other")["members"] == [] and bed.back(type="other", name="gong")["members"] == []
         assert bed.back(type="bell", name="gong")["changed"]
+
+    def test_our_flag_without_a_record_is_given_back(self, bed, monkeypatch):
+        """The disk with the records was lost, and the cluster keeps what was set."""
+        asked = {"type": "bell", "name": "gong", "options": {"tower": "south"}}
+        Bell.flag = "ours"
+        # Others may have set what bears no name.
+        assert bed.back(**asked)["members"] == [] and Bell.flag == "ours"
+        monkeypatch.setattr(Bell, "bears_name", True)
+        assert bed.back(check=True, **asked)["changed"] and Bell.flag == "ours"
+        result = bed.back(**asked)
+        assert result["changed"] and result["done"] and Bell.flag is None and bed.records == []
+        Bell.flag = "somebody"
+        assert bed.back(**asked)["members"] == [] and Bell.flag == "somebody"
+        Bell.broken = True
+        assert bed.back(**asked)["done"]
 
     def test_what_somebody_else_changed_is_told_and_left(self, bed):
         bed.out()

@@ -50,7 +50,11 @@ class TestTheList:
         assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
         comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
-        assert comes == [{"type": "pacemaker", "name": "other", "timeout": 1.0, **release}, {"type": "pacemaker", "timeout": 1.0, **release}]
+        given = {"type": "pacemaker", "options": {"node": None}, "timeout": 1.0, **release}
+        assert comes == [{"name": "other", **given}, given]
+        # What it sets bears our name, so it is looked for where the record is lost.
+        assert [group["names"] for group in groups_in(steps, [])] == [["other"], ["ha"]]
+        assert groups_in(steps_of(steps=[{"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}]), []) == []
 
     def test_of_a_type_that_the_settings_have_no_more(self):
         (group,) = groups_in([], ["cluster_pacemaker"])
