@@ -49,7 +49,7 @@ class Cluster(Kind):
         step = group["steps"][0] if group["steps"] else None
         args = dict({"type": self.name, "timeout": FOLLOWED}, **hold)
         if group["names"]:
-            args["name"] = step["name"]
+            args["name"] = group["names"][0]
         if step and (self.bears_name or hold.get("state") == "present"):
             args["options"] = step["options"]
         return args
