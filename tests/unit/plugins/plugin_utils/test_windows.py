@@ -500,6 +500,12 @@ class TestService:
 
 
 class TestLook:
+    def test_the_folder_of_two_names_for_one_host_is_one(self, host):
+        def folder(**options):
+            return Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1", **options)["state_folder"]
+
+        assert folder() == folder() and folder()["path"] and folder()["id"] != folder(state_dir="C:\\other")["id"]
+
     def test_one_look(self, host):
         with host.change() as state:
             state["connections"] = [
