@@ -55,12 +55,13 @@ def _signalled(result: Json) -> bool:
 
 def of_others(records: Iterable[Json], task_vars: Variables) -> str | None:
     """A sentence if another host of the inventory has records where this one has its own. A name that the inventory lacks is one that a host had before."""
-    name, known = task_vars["inventory_hostname"], task_vars["hostvars"]
     paths: dict[str, str] = {}
     for record in records:
         for entry in record["events"].values():
-            paths.setdefault((entry.get("details") or {}).get("host") or name, record["path"])
-    others = [other for other in paths if other != name and other in known]
+            host = (entry.get("details") or {}).get("host")
+            if host and host != task_vars["inventory_hostname"]:
+                paths.setdefault(host, record["path"])
+    others = [other for other in paths if other in task_vars["hostvars"]]
     if not others:
         return None
     return (
