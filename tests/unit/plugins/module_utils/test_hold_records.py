@@ -42,6 +42,11 @@ def task(name="custom", **more):
     return dict(new_record("task", {"name": name}, {}, {}, {"A": EVENT}, done=False), **more)
 
 
+def member(**more):
+    subject = {"type": "redis", "name": "cache", "member": "127.0.0.1:6379"}
+    return dict(new_record("cluster", subject, {}, {}, {"A": EVENT}, boot_id="b", options={}), **more)
+
+
 @pytest.fixture(autouse=True)
 def machine(tmp_path, monkeypatch):
     """What this machine tells as its id: nothing, unless the test says so."""
@@ -205,6 +210,8 @@ class TestDamage:
             (json.dumps(task(phase="sleeping")).encode(), "its phase is 'sleeping'"),
             (json.dumps(task(subject={})).encode(), "its subject has no usable name"),
             (json.dumps(task(done="yes")).encode(), "its done is not usable"),
+            (json.dumps(member(failed_attempt=[])).encode(), "its failed_attempt is not usable"),
+            (json.dumps(member(failed_attempt={"attempt": "x", "forced": "no", "reason": "y"})).encode(), "its failed_attempt is not usable"),
             (b"x" * (_hold_records.SIZE_LIMIT + 1), "it is larger than"),
         ],
     )
