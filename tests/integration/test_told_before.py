@@ -86,7 +86,8 @@ def test_text_from_an_event_forges_no_line(site):
     lines = [line for line in run.output.split("\n") if "RUN: " not in line]
     assert [line for line in lines if not line.replace("\t", "").isprintable()] == []
     held = site.run("holds")
-    assert shown.replace("\\", "\\\\") in held.output, held.output
+    # Ansible shows this as JSON, which would double a backslash.
+    assert "Reboot web2<U+202E><U+009B>31m<U+007F> 12:00:00  web2  restored" in held.output and "\\\\" not in held.output, held.output
     assert [line for line in held.output.split("\n") if not line.isprintable()] == []
 
 
