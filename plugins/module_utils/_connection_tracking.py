@@ -7,8 +7,9 @@
 
 """The TCP connections that the kernel forwards elsewhere, as those to a container with a published port. They are in none of the tables of sockets.
 
-They are read from the kernel's connection tracking by netlink: the file /proc/net/nf_conntrack is left out of many kernels. It needs no tool, but root
-or CAP_NET_ADMIN. What is forwarded without connection tracking, such as by eBPF, nobody sees here.
+They are read from the kernel's connection tracking by netlink, which needs no tool, but CAP_NET_ADMIN. Where that is missing, the file
+/proc/net/nf_conntrack is read, which needs root and is left out of many kernels. What is forwarded without connection tracking, such as by eBPF, nobody
+sees here.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ V4_SRC, V4_DST, V6_SRC, V6_DST = 1, 2, 3, 4
 PROTO_NUM, SRC_PORT, DST_PORT = 1, 2, 3
 PROTOINFO_TCP, TCP_STATE = 1, 1
 # From <linux/netfilter/nf_conntrack_tcp.h>. From SYN_RECV to LAST_ACK, either side may still have something to say.
+STATES = ("NONE", "SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT", "CLOSE_WAIT", "LAST_ACK", "TIME_WAIT", "CLOSE", "SYN_SENT2")
 OPEN = range(2, 7)
-TIME_WAIT = 7
+ESTABLISHED, TIME_WAIT = 3, 7
+ENDS = r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?"
+LINE = re.compile(r"^ipv[46]\s+\d+\s+tcp\s+6 (?:(\d+) )?(?:([A-Z_0-9]+) )?%s(?:\[UNREPLIED\] )?%s" % (ENDS, ENDS), re.MULTILINE)
 ANSWER_SECONDS = 2.0
 BUFFER_BYTES = 1 << 18
 
@@ -74,6 +78,15 @@ class Tuple(NamedTuple):
     port: int
 
 
+class Entry(NamedTuple):
+    """One connection as the client has begun it, and as its answers come."""
+
+    sent: Tuple
+    answer: Tuple
+    state: int
+    left: int
+
+
 def tracks(proc: str = "/proc") -> bool:
     """Whether the kernel tracks any connection in this network. If it does not, it forwards none by rules."""
     return read(proc, "sys/net/netfilter/nf_conntrack_count").strip() not in ("", "0")
@@ -97,28 +110,52 @@ def forwarded(ports: Iterable[int], proc: str = "/proc") -> list[Forwarded]:
     if not (wanted and tracks(proc)):
         return []
     own = {ipaddress.ip_address(address).packed for address in local_addresses(proc)}
-    return list(_of_ports(_dump(), wanted, own))
+    try:
+        entries = list(_told(_dump(), wanted))
+    except TrackingError:
+        # In a container, root may lack the right for netlink. Some kernels have the file.
+        text = read(proc, "net/nf_conntrack")
+        if not text:
+            raise
+        entries = list(_written(text))
+    return list(_elsewhere(entries, wanted, own))
 
 
-def _of_ports(messages: Iterable[bytes], ports: set[int], own: set[bytes]) -> Iterator[Forwarded]:
-    """What the entries tell of connections to these ports that are forwarded. C(own): the addresses of this machine."""
-    # There may be a hundred thousand entries. Most have none of the ports, and need not be taken apart.
+def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes]) -> Iterator[Forwarded]:
+    """Those of the connections to these ports that are forwarded. C(own): the addresses of this machine."""
+    for sent, answer, state, left in entries:
+        if sent.port not in ports or (answer.source, answer.source_port) == (sent.destination, sent.port):
+            continue  # nobody has changed where it goes: if it comes to this machine, the tables of sockets have it
+        if sent.source in own and sent.destination not in own:
+            continue  # this machine is the client
+        peer = ipaddress.ip_address(sent.source)
+        yield Forwarded(sent.port, str(getattr(peer, "ipv4_mapped", None) or peer), sent.source_port, state, left)
+
+
+def _written(text: str) -> Iterator[Entry]:
+    """The entries in the file of the connection tracking. The kernel writes neither time nor state of a connection that it forwards by a short cut."""
+    for found in LINE.finditer(text):
+        left, state, *ends = found.groups()
+        sent, answer = _end(*ends[:4]), _end(*ends[4:])
+        yield Entry(sent, answer, STATES.index(state) if state in STATES else ESTABLISHED, int(left or 0))
+
+
+def _end(source: str, destination: str, source_port: str, port: str) -> Tuple:
+    return Tuple(ipaddress.ip_address(source).packed, ipaddress.ip_address(destination).packed, int(source_port), int(port))
+
+
+def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[Entry]:
+    """The entries in messages of netlink, as far as they have one of the ports."""
+    # There may be a hundred thousand. Most have none of the ports, and need not be taken apart.
     marks = [struct.pack("=HH", 6, DST_PORT) + struct.pack("!H", port) for port in ports]
     for message in messages:
         if not any(mark in message for mark in marks):
             continue
         found = _attributes(message)
         sent, answer = _tuple(found.get(TUPLE_ORIG)), _tuple(found.get(TUPLE_REPLY))
-        if sent is None or answer is None or sent.port not in ports:
-            continue
-        if (answer.source, answer.source_port) == (sent.destination, sent.port):
-            continue  # nobody has changed where it goes: if it comes to this machine, the tables of sockets have it
-        if sent.source in own and sent.destination not in own:
-            continue  # this machine is the client
-        state = _attributes(_attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
-        left = int.from_bytes(found.get(TIMEOUT, b""), "big")
-        peer = ipaddress.ip_address(sent.source)
-        yield Forwarded(sent.port, str(getattr(peer, "ipv4_mapped", None) or peer), sent.source_port, state, left)
+        if sent and answer:
+            state = _attributes(_attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
+            yield Entry(sent, answer, state, int.from_bytes(found.get(TIMEOUT, b""), "big"))
 
 
 def _tuple(data: bytes | None) -> Tuple | None:

@@ -154,7 +154,10 @@ def counted(ports: Iterable[int], proc: str = "/proc", told_apart: Iterable[str]
             uncounted.append({"port": port, "why": _why_unheard(port, unreadable, proc), "unheard": True})
         # Whoever listens on loopback addresses alone has no clients but on this machine, whose tables tell them.
         elif unreadable and not all(ipaddress.ip_address(address).is_loopback for address in listening.get(port, ())):
-            why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (%s): let the tasks run as root" % unreadable
+            why = (
+                "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (%s): it needs root, and CAP_NET_ADMIN in a container"
+                % unreadable
+            )
             uncounted.append({"port": port, "why": why, "unheard": False})
     return Counted(by_peer(connections, told_apart), uncounted)
 

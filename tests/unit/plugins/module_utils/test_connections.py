@@ -156,6 +156,43 @@ def test_a_port_on_which_nobody_listens_cannot_be_counted(proc):
     }
 
 
+def test_the_file_of_the_connection_tracking(proc, monkeypatch):
+    def refuse():
+        raise _connection_tracking.TrackingError("Operation not permitted")
+        yield
+
+    monkeypatch.setattr(_connection_tracking, "_dump", refuse)
+    lines = [
+        "ipv4     2 tcp      6 431999 ESTABLISHED src=10.0.0.9 dst=10.0.0.5 sport=4000 dport=80 src=172.30.0.2 dst=10.0.0.9 sport=8080 dport=4000"
+        " [ASSURED] mark=0 zone=0 use=2",
+        # With counters, forwarded by a short cut, not answered yet, and IPv6.
+        "ipv4     2 tcp      6 100 TIME_WAIT src=10.0.0.9 dst=10.0.0.5 sport=4001 dport=80 packets=6 bytes=400 src=172.30.0.2 dst=10.0.0.9 sport=8080"
+        " dport=4001 packets=4 bytes=300 [ASSURED] mark=0 zone=0 use=2",
+        "ipv4     2 tcp      6 src=10.0.0.9 dst=10.0.0.5 sport=4002 dport=80 src=172.30.0.2 dst=10.0.0.9 sport=8080 dport=4002 [OFFLOAD] mark=0 use=3",
+        "ipv4     2 tcp      6 118 SYN_SENT src=10.0.0.9 dst=10.0.0.5 sport=4003 dport=80 [UNREPLIED] src=172.30.0.2 dst=10.0.0.9 sport=8080 dport=4003 use=2",
+        "ipv6     10 tcp      6 59 CLOSE_WAIT src=2001:db8::9 dst=2001:db8::5 sport=4004 dport=80 src=fd00::2 dst=2001:db8::9 sport=8080 dport=4004 use=2",
+        # The host's own sockets have this one, this is not TCP, of another port, and the host is the client.
+        "ipv4     2 tcp      6 431999 ESTABLISHED src=10.0.0.9 dst=10.0.0.5 sport=4005 dport=80 src=10.0.0.5 dst=10.0.0.9 sport=80 dport=4005 use=2",
+        "ipv4     2 udp      17 30 src=10.0.0.9 dst=10.0.0.5 sport=4006 dport=80 src=172.30.0.2 dst=10.0.0.9 sport=8080 dport=4006 use=2",
+        "ipv4     2 tcp      6 431999 ESTABLISHED src=10.0.0.9 dst=10.0.0.5 sport=80 dport=81 src=172.30.0.2 dst=10.0.0.9 sport=8080 dport=80 use=2",
+        "ipv4     2 tcp      6 431999 ESTABLISHED src=10.0.0.5 dst=10.96.0.1 sport=4007 dport=80 src=10.0.0.7 dst=10.0.0.5 sport=6443 dport=4007 use=2",
+    ]
+    tables = proc(
+        net__nf_conntrack="\n".join(lines) + "\n",
+        sys__net__netfilter__nf_conntrack_count="9\n",
+        net__fib_trie="Main:\n     |-- 10.0.0.5\n        /32 host LOCAL\n",
+    )
+    assert [tuple(each) for each in _connection_tracking.forwarded([80], tables)] == [
+        (80, "10.0.0.9", 4000, 3, 431999),
+        (80, "10.0.0.9", 4001, 7, 100),
+        (80, "10.0.0.9", 4002, 3, 0),
+        (80, "10.0.0.9", 4003, 1, 118),
+        (80, "2001:db8::9", 4004, 5, 59),
+    ]
+    with pytest.raises(_connection_tracking.TrackingError, match="not permitted"):
+        _connection_tracking.forwarded([80], proc(net__nf_conntrack=""))
+
+
 class TestForwarded:
     """The kernel forwards connections, and whether its connection tracking can be read."""
 
@@ -186,7 +223,8 @@ class TestForwarded:
     def test_what_cannot_be_read_is_not_idle(self, proc):
         self.told = "Operation not permitted"
         tables = proc(net__tcp=table(listens("0.0.0.0", 80), listens("127.0.0.1", 81)), sys__net__ipv4__conf__all__forwarding="1\n")
-        why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (Operation not permitted): let the tasks run as root"
+        why = "it may be forwarded elsewhere, and the kernel's connection tracking cannot be read (Operation not permitted):"
+        why += " it needs root, and CAP_NET_ADMIN in a container"
         assert uncounted(tables, 80, 81, 82) == {
             80: (why, False),
             # Whoever connects to a loopback address is on this machine, so 81 can be counted.
