@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import ServersWaitAction
 
 
@@ -13,4 +14,4 @@ class ActionModule(ServersWaitAction):
     def busy(self, server):
         if server["sessions"] or server["queue"] or server.get("uncounted"):
             unknown = f" ({server['uncounted']})" if server.get("uncounted") else ""
-            yield f"{server['sessions']} sessions, {server['queue']} queued on {server['backend']}/{server['server']}{unknown}"
+            yield f"{plural(server['sessions'], 'session')}, {server['queue']} queued on {server['backend']}/{server['server']}{unknown}"

@@ -637,7 +637,7 @@ def test_the_wait_as_a_task(balancer, web, tmp_path):
     began = time.monotonic()
     done = subprocess.run(["ansible-playbook", str(playbook)], capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "waiting for 1 sessions, 0 queued on www/web1" in done.stdout
+    assert "waiting for 1 session, 0 queued on www/web1" in done.stdout
     assert 5 < time.monotonic() - began < 60
     assert status() == 200
 

@@ -55,4 +55,5 @@ def check_scenario(options):
         for mistake in refused.mistakes:
             complain(f"{path}: {mistake}")
         return 1
-    return 0 if announce(f"{path}: {len(scenario.entries)} events, {len(scenario.faults)} faults, no mistakes") else 1
+    events, faults = (f"{len(found)} {name}{'' if len(found) == 1 else 's'}" for found, name in ((scenario.entries, "event"), (scenario.faults, "fault")))
+    return 0 if announce(f"{path}: {events}, {faults}, no mistakes") else 1

@@ -33,6 +33,7 @@ def test_what_a_person_is_told(action):
     assert action.progress(result) == "2 sessions, 0 queued on www/web1; 0 sessions, 1 queued on www/web1"
     action._task.args["servers"] = "web2,web3"
     assert action.progress(result) == "9 sessions, 0 queued on www/web2"
+    assert action.progress({"servers": [server("web2", 1)]}) == "1 session, 0 queued on www/web2"
     del action._task.args["servers"]
     assert "web1" in action.progress(result) and "web2" in action.progress(result)
     assert action.progress(None) == action.progress({}) == "the balancer's servers to be idle"

@@ -300,7 +300,7 @@ def test_every_mistake_with_its_place(tmp_path):
 
 def test_what_a_check_says(tmp_path):
     status, lines = check(tmp_path, {"events": [{"EventType": "Reboot", "Vm": 1}], "faults": [{"Vm": "any", "Fault": {"Drop": True}}]})
-    assert (status, lines) == (0, ["1 events, 1 faults, no mistakes"])
+    assert (status, lines) == (0, ["1 event, 1 fault, no mistakes"])
     assert check(tmp_path, '{"$schema": "scenario.schema.json"}')[0] == 0
     status, lines = check(tmp_path, '{"events": [{"EventType": "x", "Vm": 1}], "events": []}')
     assert (status, lines) == (1, ['This is no JSON: the field "events" is given twice.'])
