@@ -57,6 +57,24 @@ def test_a_host_that_would_not_come_back(site, closed):
     assert site.admin_states()["web1"] == "drain"
 
 
+def test_a_port_on_which_nobody_listens(site, closed):
+    """A number that is wrong. It is told in check mode and without an event, and the host never counts as idle."""
+    site.write_inventory(web1={"drain_host_ports": [closed]})
+    said = f"port {closed} cannot be counted: nobody listens on it"
+    run = site.run("handle_events", "--check")
+    assert run.status == 0 and f"web1: {said}" in " ".join(run.output.split()), run.output
+
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    # The second run knows no more than the records.
+    for how in ({"handle_events_timeout": 8}, {"handle_events_wait": False}):
+        run = site.run(**how)
+        host = run.event(event_id)["hosts"]["web1"]
+        assert host["state"] == "draining" and said in host["reason"], run.output
+    assert site.admin_states()["web1"] == "drain"
+    (event,) = site.simulator.events()
+    assert event["Approvals"] == []
+
+
 # The settings are in test_settings.py.
 @pytest.mark.long
 def test_holds_takes_nothing_for_false(site):
