@@ -10,6 +10,7 @@ import contextlib
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.support.roles import RoleBed
 
 
@@ -64,6 +65,20 @@ def test_a_time_out_says_what_is_left(bed):
     assert run.step.failure == f"web1 is not drained; 1 session, 0 queued at www/web1 on lb1; 1 connection on port {port}"
     # Nothing is rolled back, and nothing was stopped.
     assert bed.admin() == 8 and unit(bed, "app") == "active"
+
+
+def test_a_port_on_which_nobody_listens_is_idle_only_after_what_listened_was_stopped(bed):
+    take_out(bed)
+    unit(bed, "app", "active")
+    nobody = free_port()
+    known = {"drain_host_timeout": 1, "drain_host_services": ["app"], "drain_host_event_ids": ["E1"]}
+    unheard = drain(drain_host_ports=[nobody], **known)
+    # The web server goes on, so in the last step another port stands for one on which the service has listened.
+    run = bed.run(unheard, drain(**known), unheard)
+    said = f"port {nobody} cannot be counted: nobody listens on it"
+    assert run.steps[0].failure.startswith(f"web1 is not drained; {said}"), run.output
+    assert all(step.result["done"] for step in run.steps[1:]), run.output
+    assert unit(bed, "app") == "inactive"
 
 
 def test_only_the_backends_that_are_set_are_waited_for(tmp_path):
