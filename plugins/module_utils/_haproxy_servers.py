@@ -18,6 +18,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 
 if TYPE_CHECKING:
@@ -308,10 +309,10 @@ def _strange(path: str, command: str, text: str) -> str:
 
 
 def normal_address(text: str) -> str | None:
-    """The address in its usual spelling; None if the text is not an address, such as a name that did not resolve."""
+    """The address as addresses are compared; None if the text is not an address, such as a name that did not resolve."""
     try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
+        return parse_address(text)
+    except ConnectionsError:
         return None
 
 

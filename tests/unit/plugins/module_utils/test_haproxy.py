@@ -1128,6 +1128,10 @@ class TestFormerProcess:
         assert self.sessions({"a": "0", "b": "80"}, connections) == {"a": 3, "b": 3}
         assert self.sessions({"a": "0", "b": "80"}, {("10.0.0.5", 80): 2}) == {"a": 2, "b": 2}
 
+    def test_an_address_in_another_spelling(self):
+        """HAProxy shows what the configuration says."""
+        assert self.sessions({"a": "80"}, {("10.0.0.5", 80): 2}, address="::ffff:10.0.0.5") == {"a": 2}
+
     def test_a_server_without_an_address(self):
         assert self.sessions({"a": "0"}, {("10.0.0.5", 80): 2}, address="-") == {"a": 0}
 
