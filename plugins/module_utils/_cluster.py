@@ -254,6 +254,9 @@ class Member:
         """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
         return not seen.ours
 
+    def forget(self, seen: Seen) -> None:
+        """Remove our name where somebody else has undone what bore it. Otherwise, what others set later would be taken for ours."""
+
 
 def check_options(member: type[Member], options: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
@@ -297,6 +300,9 @@ class DryMember:
 
     def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
         return not self._out
+
+    def forget(self, seen: Seen) -> None:
+        """There is nothing to remove."""
 
 
 def condition_of(record: Record | None, seen: Seen, boot_id: str, survives_reboot: bool = True) -> str:
@@ -424,7 +430,8 @@ class Members(Driver[Seen]):
         if attempt is not None:
             record.pop("failed_attempt", None)
         if was_changed:
-            record[AGAIN] = True
+            # What somebody else has set meanwhile is what it goes back to.
+            record.update(found=seen.state, **{AGAIN: True})
             hold.tell(self._told_again(seen))
         yield record
         if is_due:
@@ -478,6 +485,8 @@ class Members(Driver[Seen]):
             if not self._member.is_back(hold.seen, record["found"]):
                 hold.waiting_for = "%s does not show yet that %s may serve again" % (self._member.title, hold.seen.member)
                 return
+        elif not seen.ours:
+            self._member.forget(seen)
         yield None
 
     def still_on(self) -> list[str]:

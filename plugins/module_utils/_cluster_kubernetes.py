@@ -151,6 +151,14 @@ class Kubernetes(Member):
                 return
         raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
 
+    def forget(self, seen: Seen) -> None:
+        # `kubectl uncordon` leaves the annotation. It would make the next cordon of anybody ours.
+        for _try in range(TRIES):
+            node = self._node()
+            if ANNOTATION not in _annotations(node) or _is_cordoned(node) or self._change(node, {ANNOTATION: None}, None):
+                return
+        raise MemberError("Node %s was changed by somebody else each of the %d times that its annotation was to be removed." % (self._name, TRIES))
+
     @property
     def _server(self) -> _Api:
         self._api = self._api or _Api(_access(self.options, self.tools), self.tools)

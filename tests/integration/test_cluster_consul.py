@@ -102,7 +102,10 @@ def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
     assert bed.hold()["done"]
     bed.cluster["web1"].maintain(False)
     told = bed.hold()
-    assert told["conflicts"] and not told["changed"] and only(told)["condition"] == "changed_meanwhile"
+    assert told["conflicts"] and told["changed"] and told["done"] and bed.cluster["web1"].reason() == "graceful.azure"
+    bed.cluster["web1"].maintain(False)
+    told = bed.hold(timeout=0)
+    assert not told["changed"] and not told["done"] and only(told)["condition"] == "changed_meanwhile"
     bed.cluster["web1"].maintain(True, "mine now")
     released = bed.release()
     assert released["conflicts"] and bed.records() == [] and bed.cluster["web1"].reason() == "mine now"

@@ -115,13 +115,21 @@ def test_a_node_that_an_operator_cordoned_stays_theirs(cluster, hold, tmp_path):
 
 
 def test_an_operator_who_uncordons_meanwhile_is_told_of_and_left_alone(cluster, hold, tmp_path):
+    before = shape(cluster)
     assert hold()["done"]
     cluster.uncordon("web1")
-    seen = hold()
-    assert seen["conflicts"] and not cluster.is_cordoned("web1"), seen
+    seen = hold(timeout=0)
+    assert seen["conflicts"] and seen["changed"] and cluster.is_cordoned("web1"), seen
+    cluster.uncordon("web1")
+    seen = hold(timeout=0)
+    assert not seen["done"] and not cluster.is_cordoned("web1"), seen
     back = hold("absent")
     assert back["done"] and back["conflicts"] and records(tmp_path) == [], back
-    assert not cluster.is_cordoned("web1")
+    assert shape(cluster) == before
+    # What the operator does later is the operator's.
+    cluster.cordon("web1")
+    assert hold(timeout=0)["members"][0]["condition"] == "taken_out_by_others"
+    assert not hold("absent")["changed"] and cluster.is_cordoned("web1")
 
 
 def test_the_last_node_that_takes_pods_waits(cluster, hold, tmp_path):

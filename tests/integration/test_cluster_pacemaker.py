@@ -89,10 +89,14 @@ def test_an_operator_s_standby_stays(bed):
 
 
 def test_what_an_operator_removed_is_told_and_left(bed):
+    remove = ("cibadmin", "--delete", "--xpath", "//rsc_location[@id='graceful-azure-web1']")
     assert bed.hold()["done"]
-    bed.cluster["web2"].must("cibadmin", "--delete", "--xpath", "//rsc_location[@id='graceful-azure-web1']")
+    bed.cluster["web2"].must(*remove)
     told = bed.hold()
-    assert told["conflicts"] and not told["changed"] and only(told)["condition"] == "changed_meanwhile"
+    assert told["conflicts"] and told["changed"] and told["done"]
+    bed.cluster["web2"].must(*remove)
+    told = bed.hold(timeout=0)
+    assert not told["changed"] and not told["done"] and only(told)["condition"] == "changed_meanwhile"
     released = bed.release()
     assert released["conflicts"] and bed.records() == []
     bed.settled()

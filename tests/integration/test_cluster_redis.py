@@ -143,7 +143,7 @@ class TestLong:
         node.ask("CONFIG", "SET", "replica-priority", 30)
         assert hold(tmp_path, node, timeout=20)["done"]
         node.ask("CONFIG", "SET", "replica-priority", 50)
-        assert hold(tmp_path, node)["conflicts"]
+        assert hold(tmp_path, node)["conflicts"] and node.priority == "0"
         assert hold(tmp_path, node, "absent")["conflicts"] and node.priority == "50"
 
     def test_a_failover_while_it_is_held_leaves_no_priority_in_its_file(self, cluster, tmp_path):

@@ -276,6 +276,12 @@ class TestBack:
         assert result["conflicts"] == ["The tower: north was taken out, and what took it out is gone: somebody else acted, so it was not touched."]
         assert bed.records == [] and Bell.log == ["out", "out"]
 
+    def test_it_goes_back_to_what_somebody_else_set(self, bed):
+        Bell.rings = 2
+        assert bed.out()["changed"] and bed.records[0]["found"] == {"flag": None, "rings": 2}
+        Bell.flag, Bell.rings = None, 0
+        assert bed.out()["conflicts"] and bed.records[0]["found"] == {"flag": None, "rings": 0}
+
     def test_after_a_reboot(self, bed, monkeypatch):
         monkeypatch.setattr(Bell, "survives_reboot", False)
         bed.out()

@@ -126,6 +126,20 @@ def test_an_operator_who_uncordons_is_seen(cluster, member):
     assert (seen.ours, seen.serves) == (False, True)
     member.back(seen, {})
     assert len(cluster.calls("PATCH")) == 1
+    # kubectl leaves our annotation, which would make the operator's next cordon ours.
+    cluster.fault("/nodes/n1", "PATCH", do=lambda: cluster.touch("n1"))
+    member.forget(seen)
+    assert ANNOTATION not in cluster.annotations() and not cluster.is_cordoned()
+    cluster.cordon("n1")
+    assert member.look().foreign
+    member.forget(seen)
+    assert cluster.is_cordoned()
+
+
+def test_the_name_stays_at_a_cordon_that_came_back(cluster, member):
+    member.out(member.look())
+    member.forget(member.look())
+    assert member.look().ours
 
 
 def test_a_budget_is_honoured_and_the_pods_move_one_after_the_other(cluster, member):

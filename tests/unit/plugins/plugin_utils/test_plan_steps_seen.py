@@ -127,6 +127,27 @@ def test_another_event_stands_after_the_reboot(one_step):
     assert len(drains(model)) == 2 and model.hosts["web1"]["on"] == []
 
 
+def test_the_impact_of_another_event_is_near_while_the_first_one_stands():
+    """Event A reboots the host and goes on standing. B comes before A is over: what came up with the host is stopped for B in time."""
+    model = model_of()
+    busy(model, "web2")
+    model.announce("A", "web1")
+    model.announce("B", "web1", "web2", notice=1500.0)
+    model.until(lambda outcome: model.posted)
+    model.start("A")
+    model.go()
+    model.boots("web1")
+    near = model.events["B"]["not_before_at"] - 120.0 - 15.0
+    while model.now < near - 10.0:
+        assert len(drains(model)) == 1 and model.hosts["web1"]["on"]
+        model.now += 20.0
+        model.go()
+    model.until(lambda outcome: len(drains(model)) == 2, 20)
+    assert model.now < near + 30.0 and model.hosts["web1"]["on"] == []
+    model.hosts["web2"]["connections"] = []
+    model.until(lambda outcome: [event_id for _at, event_id, _by in model.posted] == ["A", "B"], 20)
+
+
 def test_a_service_that_lags_behind_the_impact_does_not_stop_what_came_up():
     """The host was approved and booted anew, while its service still shows the event as Scheduled."""
     model = model_of()
