@@ -150,6 +150,13 @@ class Nginx:
         serving = [pid for pid in mine if any(not worker.leaving for worker in self._workers_of([pid]))]
         several = len({os.path.realpath(known[pid]) for pid in mine}) > 1
         if len(serving) == 1 and not several:
+            started_by_it = [pid for pid in mine if parent(pid, self._proc) == serving[0]]
+            if started_by_it:
+                # It would start more workers, without reading anything.
+                raise NginxError(
+                    "Process %d of nginx does not read its configuration as long as process %d runs, which it started to replace its program, and which was"
+                    " told to quit. Wait until the last request of that one has ended, or end it." % (serving[0], started_by_it[0])
+                )
             return serving[0]
         new = [pid for pid in serving if parent(pid, self._proc) in serving]
         if several:
@@ -323,10 +330,12 @@ def started(pid: int, proc: str = "/proc") -> int | None:
     return int(fields[19]) if fields and fields[0] not in ENDED else None
 
 
-def seconds_since_load(workers: Iterable[Worker], proc: str) -> float | None:
+def seconds_since_load(workers: Iterable[Worker]) -> float | None:
     """For how many seconds the oldest of the workers that serve has run; None if there is none."""
     serving = [worker.started for worker in workers if not worker.leaving]
-    try:
-        return float(read(proc, "uptime").split()[0]) - min(serving) / float(os.sysconf("SC_CLK_TCK"))
-    except (ValueError, IndexError):
-        return None
+    return seconds_since(min(serving)) if serving else None
+
+
+def seconds_since(ticks: int) -> float:
+    """For how many seconds a process has run that started then. In a container, /proc/uptime may tell since when that one runs, and not the machine."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / float(os.sysconf("SC_CLK_TCK"))

@@ -12,6 +12,7 @@ A line has an address in one of many spellings: with or without a port, as a nam
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
+IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
+# Where connections to these addresses go.
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 # How long all names together may take to resolve.
 RESOLVE_SECONDS = 3.0
 # Every machine has these addresses, so only the port tells the hosts behind them apart.
@@ -41,6 +45,9 @@ def split_address(address: str) -> tuple[str, str]:
     host, colon, port = address.rpartition(":")
     if not colon or address.endswith("]"):
         host, port = address, ""
+    if IPV4.match(host):
+        # To nginx these numbers are decimal, whatever they begin with. To others, a zero makes them octal.
+        host = ".".join(str(int(number)) for number in host.split("."))
     return host.strip("[]"), port
 
 
@@ -99,7 +106,8 @@ def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socke
     try:
         number = int(port) if port else DEFAULT_PORTS[context]
         found = getaddrinfo(host, number, type=socket.SOCK_STREAM)
-        return {(parse_address(sockaddr[0].partition("%")[0]), number) for _family, _type, _proto, _name, sockaddr in found}
+        addresses = {parse_address(sockaddr[0].partition("%")[0]) for _family, _type, _proto, _name, sockaddr in found}
+        return {(ANY.get(each, each), number) for each in addresses}
     except (KeyError, ValueError, OverflowError):
         raise ConnectionsError("%r has no port that can be counted" % address) from None
     except OSError as error:
@@ -153,8 +161,16 @@ class Resolver:
             raise found
         return found
 
+    def why_unknown(self, address: str, context: str) -> str | None:
+        """Why it is not known where a line leads; None if it is."""
+        try:
+            self.places(address, context)
+        except ConnectionsError as error:
+            return str(error)
+        return None
+
     def known_places(self, address: str, context: str) -> set[Place]:
-        """The same, and nothing if that is not known."""
+        """The places, and nothing if they are not known."""
         try:
             return self.places(address, context)
         except ConnectionsError:

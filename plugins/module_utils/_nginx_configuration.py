@@ -29,11 +29,19 @@ DOWN = "down"
 SPACES = " \t\r\n"
 # How deep files may include one another. nginx has no limit and runs out of open files.
 DEPTH = 50
-# Directives that pass requests on: to an upstream, or to an address of their own.
-PASSES = ("proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass")
+# How directives end that pass requests on, to an upstream or to an address of their own: proxy_pass, grpc_pass, and those of modules of others.
+PASS = "_pass"
+# Blocks that give a variable its values, one in each line. Their last word is the variable. What is no value: the first words of such lines.
+TABLES = ("map", "geo", "split_clients")
+NO_VALUES = {"map": ("hostnames", "volatile"), "geo": ("delete", "proxy", "proxy_recursive", "ranges"), "split_clients": ()}
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-# How many addresses a text with variables may stand for.
-VALUES = 64
+# Variables that begin with a slash or a question mark, or are empty. So they end an address.
+PATHS = ("request_uri", "uri", "document_uri", "is_args")
+PORT = re.compile(r":\d+\Z")
+# A text that is a whole IP address.
+WHOLE = re.compile(r"(\d+\.){3}\d+\Z|\[.*\]\Z")
+# How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
+VALUES = 10000
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 # What matters in a block of Lua code: comments and strings, whose braces do not count, and braces.
 LUA = re.compile(r"--\[(?P<comment>=*)\[|--[^\n]*|\[(?P<string>=*)\[|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'{}]", re.DOTALL)
@@ -228,13 +236,17 @@ class Server:
 
 
 class Pass(NamedTuple):
-    """An address to which a directive passes requests itself, without an upstream. ``text``: the directive as it is in its file."""
+    """An address to which a directive passes requests itself, without an upstream. ``text``: the directive as it is in its file.
+
+    ``unknown``: a phrase that says why the address is not known, which is then empty.
+    """
 
     context: str
     text: str
     address: str
     path: str
     line: int
+    unknown: str | None = None
 
 
 class Configuration:
@@ -254,12 +266,12 @@ class Configuration:
         # By their files, their places in the files, and their contexts.
         self._servers: collections.OrderedDict[tuple[str, int, str], Server] = collections.OrderedDict()
         self._upstreams: set[tuple[str, str]] = set()
-        # What the directives of C(PASSES) say, and the values that variables may have.
+        # What the directives say that pass requests on, and the values that variables may have.
         self._passes: collections.OrderedDict[tuple[str, str, str, int], str] = collections.OrderedDict()
         self._variables: dict[str, list[str]] = {}
         # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
         self.has_udp = False
-        self._walk(path, (), None, 0)
+        self._walk(path, (), None, "", 0)
 
     @property
     def servers(self) -> list[Server]:
@@ -267,40 +279,55 @@ class Configuration:
 
     @property
     def passes(self) -> list[Pass]:
-        """The addresses to which directives pass requests themselves. Variables have the values that C(set) and C(map) give them."""
-        found = []
+        """The addresses to which directives pass requests themselves. Variables have the values that C(set), C(map) and the like give them."""
+        found: list[Pass] = []
         for (context, text, path, line), target in self._passes.items():
-            for value in self._values(target):
-                address = _address_in(value)
+            values = self._values(target)
+            addresses = collections.OrderedDict.fromkeys(_address_in(value) for value in values or ())
+            # A variable may be empty at first, and code gives it its value.
+            unknown = [value for value in values or () if VARIABLE.search(_authority(value)) and _address_in(value) is None]
+            if values is None or unknown or not any(addresses):
+                why = "its address has too many values" if values is None else "the address %r is not known before the request" % (unknown + [target])[0]
+                found.append(Pass(context, text, "", path, line, why))
+            for address in addresses:
                 # The port does not count for the name of an upstream.
-                names = {address, address.rpartition(":")[0]} if address else set()
+                names = {address.lower(), address.lower().rpartition(":")[0]} if address else set()
                 if address and not any((context, name) in self._upstreams for name in names):
                     found.append(Pass(context, text, address, path, line))
         return found
 
-    def _values(self, text: str) -> list[str]:
-        """What a text with variables may stand for. A value that is not known leaves the variable as it is."""
-        found = [text]
-        done: list[str] = []
-        while found and len(done) + len(found) <= VALUES:
-            value = found.pop()
-            variable = next((each for each in VARIABLE.finditer(value) if (each.group(1) or each.group(2)) in self._variables), None)
+    def _values(self, text: str) -> list[str] | None:
+        """What a text with variables may stand for; None if it is too much. A variable whose value is not known stays as it is."""
+        todo: list[tuple[str, frozenset[str]]] = [(text, frozenset())]
+        done: collections.OrderedDict[str, None] = collections.OrderedDict()
+        while todo:
+            value, used = todo.pop()
+            variable = next((each for each in VARIABLE.finditer(value) if _name(each) in self._variables and _name(each) not in used), None)
             if variable is None:
-                done.append(value)
-                continue
-            for known in self._variables[variable.group(1) or variable.group(2)]:
-                if VARIABLE.search(known) is None:
-                    found.append(value[: variable.start()] + known + value[variable.end() :])
-        return list(collections.OrderedDict.fromkeys(done))
+                done[value] = None
+            else:
+                # A value may be made of other variables, and of the same one.
+                todo.extend(
+                    (value[: variable.start()] + known + value[variable.end() :], used | {_name(variable)}) for known in self._variables[_name(variable)]
+                )
+            if len(todo) + len(done) > VALUES:
+                return None
+        return list(done)
 
     def _note(self, context: tuple[str, ...], words: list[str], text: str, path: str, line: int) -> None:
         """Note what a directive says about where requests go."""
-        if words[0] in PASSES and len(words) == 2:
+        if (words[0].endswith(PASS) or words[0] == "auth_http") and len(words) == 2:
             self._passes[context[0] if context else "", text, path, line] = words[1]
         elif words[0] == "set" and len(words) == 3:
-            self._variables.setdefault(words[1].strip("${}"), []).append(words[2])
+            self._give(words[1], words[2])
         elif words[0] == "listen" and "udp" in words[2:] and context[:1] == ("stream",):
             self.has_udp = True
+
+    def _give(self, variable: str, value: str) -> None:
+        """Note that a variable may have this value."""
+        known = self._variables.setdefault(variable.strip("${}"), [])
+        if value not in known:
+            known.append(value)
 
     def _text(self, path: str) -> tuple[str, str]:
         real = os.path.realpath(path)
@@ -309,14 +336,16 @@ class Configuration:
             self.files[real] = self._read(real)
         return real, decode(self.files[real])
 
-    def _walk(self, path: str, context: tuple[str, ...], upstream: str | None, depth: int) -> None:
-        """Read a file that is included in these blocks. Returns nothing: each file must end the blocks that it begins."""
+    def _walk(self, path: str, context: tuple[str, ...], upstream: str | None, variable: str, depth: int) -> None:
+        """Read a file that is included in these blocks. Returns nothing: each file must end the blocks that it begins.
+
+        ``upstream``: the upstream that includes it. ``variable``: the variable whose values it may have.
+        """
         if depth > DEPTH:
             raise ConfigurationError("The configuration file %s is included by itself, or more than %d files deep." % (path, DEPTH))
         real, text = self._text(path)
         # The blocks around a directive: the first word of each, and its name if it is an upstream.
         blocks: list[tuple[str, str | None]] = []
-        mapped = ""
         for directive in directives(text, real):
             here = context + tuple(name for name, _upstream in blocks)
             inside = next((name for _block, name in reversed(blocks) if name is not None), upstream)
@@ -329,17 +358,17 @@ class Configuration:
             if directive.ends == "{":
                 is_upstream = words[0] == "upstream" and len(words) == 2 and here in (("http",), ("stream",))
                 if is_upstream:
-                    self._upstreams.add((here[0], words[1]))
+                    self._upstreams.add((here[0], words[1].lower()))
                 blocks.append((words[0], words[1] if is_upstream else None))
-                # Within map, each line has a value for this variable.
-                mapped = words[-1].strip("${}") if words[0] == "map" and len(words) == 3 else mapped
+                variable = words[-1] if words[0] in TABLES else variable
             elif words[0] == "include" and len(words) == 2:
                 for other in self._included(words[1], here):
-                    self._walk(other, here, inside, depth + 1)
+                    self._walk(other, here, inside, variable, depth + 1)
             elif words[0] == "server" and len(words) > 1 and here in (("http", "upstream"), ("stream", "upstream")) and inside is not None:
                 self._add(here[0], inside, real, directive, text)
-            elif here[-1:] == ("map",) and len(words) == 2 and words[0] not in ("hostnames", "volatile"):
-                self._variables.setdefault(mapped, []).append(words[1])
+            elif here and here[-1] in TABLES:
+                if len(words) == 2 and words[0] not in NO_VALUES[here[-1]]:
+                    self._give(variable, words[1])
             else:
                 start = directive.words[0].start
                 self._note(here, words, text[start : directive.end + 1], real, line_of(text, start))
@@ -409,18 +438,40 @@ def matching(pattern: str) -> list[str]:
         library.globfree(ctypes.byref(found))
 
 
-def _address_in(value: str) -> str | None:
-    """The address in the target of a pass, without its scheme and path: C(10.0.0.4:8080) or C(unix:/run/app.sock). None if it is not known."""
+def _name(variable: re.Match[str]) -> str:
+    return variable.group(1) or variable.group(2)
+
+
+def _authority(value: str) -> str:
+    """What stands before the path in the target of a pass."""
     scheme, found, rest = value.partition("://")
-    value = rest if found else value
+    rest = rest if found else value
+    return rest if rest.startswith("unix:") else re.split("[/?]", rest, maxsplit=1)[0]
+
+
+def _address_in(value: str) -> str | None:
+    """The address in the target of a pass, without its scheme and path: C(10.0.0.4:8080) or C(unix:/run/app.sock). None if it is not known.
+
+    The port is 0 if only that is not known.
+    """
+    scheme, found, _rest = value.partition("://")
+    value = _authority(value)
     if value.startswith("unix:"):
         # A colon ends the path of the socket.
-        return "unix:" + value[len("unix:") :].partition(":")[0]
-    value = value.partition("/")[0]
+        path = value[len("unix:") :].partition(":")[0]
+        return None if "$" in path else "unix:" + path
+    variable = VARIABLE.search(value)
+    if variable is not None:
+        value = value[: variable.start()]
+        if value.endswith(":"):
+            # On a loopback address only the port tells whose it is.
+            return value + "0" if value[:-1] not in ("", "127.0.0.1", "[::1]", "localhost") else None
+        # Behind a port there can only be a path, and behind a whole IP address as well.
+        if not (PORT.search(value) or _name(variable) in PATHS or WHOLE.match(value) and _name(variable).isdigit()):
+            return None
     if not value or "$" in value:
         return None
-    has_port = re.search(r":\d+\Z", value) is not None
-    return value + ":443" if found and scheme in ("https", "grpcs") and not has_port else value
+    return value + ":443" if found and scheme in ("https", "grpcs") and not PORT.search(value) else value
 
 
 def changed_at(names: Iterable[str]) -> float:
@@ -439,8 +490,15 @@ def changed_at(names: Iterable[str]) -> float:
                 todo.append(os.path.dirname(path))
     except OSError:
         return float("inf")
-    # The dates of a folder say only that some file in it came or went.
-    return max((max(status.st_mtime, status.st_ctime) for status in found.values() if not stat.S_ISDIR(status.st_mode)), default=0.0)
+    return max((_changed_at(status) for status in found.values()), default=0.0)
+
+
+def _changed_at(status: os.stat_result) -> float:
+    """When a file or link was changed, or a folder was moved to its name."""
+    if not stat.S_ISDIR(status.st_mode):
+        return max(status.st_mtime, status.st_ctime)
+    # Both dates change when a file in it comes or goes, which says nothing about the others. Only the second one changes when it is moved.
+    return status.st_ctime if status.st_ctime_ns > status.st_mtime_ns else 0.0
 
 
 def words_of(text: str) -> tuple[str, ...] | None:

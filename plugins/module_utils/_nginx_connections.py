@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")
+# FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING: nginx has closed its side, as with proxy_half_close, and may still read the answer.
+HALF_CLOSED = ("04", "05", "09", "0B")
+# What a process has closed altogether has no inode.
+CLOSED = "0"
 LISTENING = "0A"
 CONNECTED_UNIX = "03"
 LISTENING_UNIX = "01"
@@ -70,7 +74,9 @@ class Connections:
         return found + sum(
             1
             for connection in self._tcp + self._udp
-            if connection.state in OPEN and connection.remote in addresses and (own is None or connection.inode in own)
+            if (connection.state in OPEN or connection.state in HALF_CLOSED and connection.inode != CLOSED)
+            and connection.remote in addresses
+            and (own is None or connection.inode in own)
         )
 
     def pending(self, pid: int) -> int | None:

@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since_load
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_json, spelled
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     Configuration,
@@ -146,13 +146,18 @@ class Loaded:
     - The record of a hold says when the workers started that loaded its line. As long as one of these serves, nginx has not been reloaded since.
     - If the files, and the links to them, were changed before all these workers started, they have loaded them. This misses a file that is changed in the
       moment between nginx's reading and the start of its workers, and workers that all ended by themselves and were started anew.
+
+    A former master that was replaced by a new one can come back, and then starts workers with what it has read long ago. So what the hold of another
+    master left is loaded only if the files were changed before the master started.
     """
 
-    def __init__(self, nginx: Nginx, configuration: Configuration, proc: str = "/proc", now: Callable[[], float] = time.time) -> None:
+    def __init__(self, nginx: Nginx, configuration: Configuration, now: Callable[[], float] = time.time) -> None:
         self.workers = nginx.workers()
-        age = seconds_since_load(self.workers, proc)
+        self._process = nginx.process
         # The line's own file is not enough: the files that include it decide whether it is read.
-        self._by_date = age is not None and now() - changed_at(configuration.names) >= age
+        unchanged, age = now() - changed_at(configuration.names), seconds_since_load(self.workers)
+        self._by_date = age is not None and unchanged >= age
+        self._since_start = self._by_date and nginx.started is not None and unchanged >= seconds_since(nginx.started)
 
     def has_what_the_hold_left(self, record: Record | None) -> bool:
         """Whether it is certain that they have the line as the hold left it, whatever the file says."""
@@ -166,7 +171,9 @@ class Loaded:
         """Whether they have a server's line as its file has it."""
         if record and self.has_what_the_hold_left(record):
             return server is not None and server.words == words_of(record["left"]["line"])
-        return self._by_date
+        process = (record or {}).get(PROCESS) or self._process
+        is_same = all(process[key] == value for key, value in self._process.items())
+        return self._by_date if is_same else self._since_start
 
 
 class Silence:
@@ -632,7 +639,7 @@ class Look:
         while True:
             with store.locked() as locked:
                 configuration = Configuration(nginx.configuration)
-                self._loaded = Loaded(nginx, configuration, proc, now)
+                self._loaded = Loaded(nginx, configuration, now)
                 records, self.others = sort_records(store.records(KIND), configuration)
             # Without a lock, a hold may be put between the look and the reading of the records.
             if locked or not records:
@@ -642,11 +649,19 @@ class Look:
         self._connections = Connections(nginx.pid, self._workers, proc)
         self.lines, doubles = servers_of(configuration)
         self._resolver.learn((server.address, server.context) for server in configuration.servers)
-        self._resolver.learn((each.address, each.context) for each in configuration.passes)
+        passes = configuration.passes
+        self._resolver.learn((each.address, each.context) for each in passes if not each.unknown)
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in self.lines.items()]
         self.passes = [
-            {"context": each.context, "text": each.text, "file": each.path, "line": each.line, "leads_to": self._leads_to(each)}
-            for each in configuration.passes
+            {
+                "context": each.context,
+                "text": each.text,
+                "file": each.path,
+                "line": each.line,
+                "leads_to": [] if each.unknown else self._leads_to(each),
+                "unresolved": each.unknown or self._resolver.why_unknown(each.address, each.context),
+            }
+            for each in passes
         ]
         self.files = list(configuration.files)
         self.configuration = configuration

@@ -264,7 +264,7 @@ passes:
   description:
     - Directives that pass requests to an address themselves, without an upstream, such as C(proxy_pass http://10.0.0.4:8080;). The parameter C(down)
       cannot take these out.
-    - A variable in such an address has the values that C(set) and C(map) give it.
+    - A variable in such an address has the values that C(set), C(map), C(geo) and C(split_clients) give it.
   returned: success
   type: list
   elements: dict
@@ -282,15 +282,19 @@ passes:
       description: The number of the line.
       type: int
     leads_to:
-      description: Where it leads, as in RV(servers[].leads_to). Empty if its name does not resolve.
+      description: Where it leads, as in RV(servers[].leads_to). Empty if that is not known. The port is 0 if only the port is not known.
       type: list
       elements: dict
+    unresolved:
+      description: Why it is not known where it leads. Null if it is.
+      type: str
   sample:
     - context: http
       text: proxy_pass http://10.0.0.4:8080;
       file: /etc/nginx/conf.d/admin.conf
       line: 7
       leads_to: [{address: 10.0.0.4, port: 8080}]
+      unresolved: null
 missing:
   description: Names in O(servers) that no upstream has.
   returned: success

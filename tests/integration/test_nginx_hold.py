@@ -323,6 +323,24 @@ def test_an_operators_older_file_that_nginx_has_not_loaded_is_told(bed, way):
     assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
 
 
+def test_a_folder_that_was_moved_there_is_not_loaded(bed):
+    """Its files are older than the workers of nginx, which have never read them."""
+    shutil.copytree(bed.up.parent, bed.folder / "new")
+    with_down = bed.found.decode().replace(" ; #", " down ; #").replace("max_fails=3", "max_fails=3 down")
+    (bed.folder / "new" / "up.conf").write_text(with_down)
+    time.sleep(0.1)
+    bed.nginx.reload()
+    bed.up.parent.rename(bed.folder / "old")
+    (bed.folder / "new").rename(bed.up.parent)
+
+    def seen():
+        return [(server["condition"], server["in_service"]) for server in bed.info()["servers"] if server["server"] == bed.one]
+
+    assert seen() == [("already_out", True)] * 2
+    bed.nginx.reload()
+    assert seen() == [("already_out", False)] * 2
+
+
 def test_what_somebody_else_wrote_meanwhile_stays(bed):
     bed.hold()
     edited = "# a new first line\n" + bed.up.read_text().replace("least_conn;", "ip_hash;") + "# a new last line\n"
@@ -678,17 +696,85 @@ def test_an_nginx_with_other_files_at_the_same_paths_is_not_taken_for_ours(tmp_p
         nginx.stop()
 
 
+def in_the_background(bed):
+    """Starts nginx anew, so that its program can be replaced: in the foreground, nginx ignores USR2. Returns its master process, and a function
+    that lists all of them."""
+    bed.nginx.stop()
+    subprocess.run([PROGRAM, "-p", bed.folder, "-c", bed.nginx.configuration], check=True)
+
+    def masters():
+        found = set()
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                title = path.read_bytes().replace(b"\0", b" ").decode()
+                if title.startswith("nginx: master") and str(bed.nginx.configuration) in title:
+                    found.add(int(path.parent.name))
+        return found
+
+    (former,) = until(masters)
+    # Before it has its workers, it may miss a signal.
+    until((Path("/proc") / str(former) / "task" / str(former) / "children").read_text)
+    return former, masters
+
+
+def test_a_former_master_process_that_comes_back_has_not_loaded_the_hold(bed):
+    """The program is replaced, and the new one fails after the host was taken out. The former one goes on with what it has read long ago."""
+    former, masters = in_the_background(bed)
+
+    def seen():
+        return [server["in_service"] for server in bed.info().get("servers", ()) if server["server"] == bed.one]
+
+    try:
+        os.kill(former, signal.SIGUSR2)
+        until(lambda: len(masters()) == 2)
+        os.kill(former, signal.SIGWINCH)
+        until(seen)
+        new = (masters() - {former}).pop()
+        assert bed.hold()["process"]["pid"] == new
+        assert seen() == [False, False]
+        os.kill(new, signal.SIGQUIT)
+        until(lambda: masters() == {former} and seen())
+        assert seen() == [True, True]
+        assert bed.hold()["process"]["pid"] == former
+        assert seen() == [False, False]
+        assert bed.hold(None, "absent")["changed"]
+        assert bed.up.read_bytes() == bed.found
+    finally:
+        for pid in masters():
+            os.kill(pid, signal.SIGTERM)
+
+
+def test_a_master_process_that_cannot_reload_is_told_before_anything_is_changed(bed):
+    """The program is replaced and the replacement is taken back (HUP, QUIT). A request keeps the new process. Until it ends, HUP only starts workers."""
+    bed.serve()
+    former, masters = in_the_background(bed)
+    try:
+        os.kill(former, signal.SIGUSR2)
+        until(lambda: len(masters()) == 2)
+        os.kill(former, signal.SIGWINCH)
+        until(lambda: "servers" in bed.info())
+        new = (masters() - {former}).pop()
+        with socket.create_connection(("127.0.0.1", bed.ports["door"])) as client:
+            client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(1)
+            os.kill(former, signal.SIGHUP)
+            until(lambda: "both serve" in bed.info().get("msg", ""))
+            os.kill(new, signal.SIGQUIT)
+            until(lambda: "both serve" not in bed.info().get("msg", ""))
+            for told in (bed.info(), bed.hold()):
+                assert "Process %d of nginx does not read its configuration as long as process %d runs" % (former, new) in told["msg"]
+            assert bed.up.read_bytes() == bed.found
+        until(lambda: masters() == {former})
+        assert bed.hold()["changed"]
+    finally:
+        for pid in masters():
+            os.kill(pid, signal.SIGTERM)
+
+
 def test_a_former_master_process_that_goes_on_does_not_block(bed):
     """The program is replaced (USR2, QUIT). A download, or a WebSocket, keeps the former master process."""
     bed.serve()
-    bed.nginx.stop()
-    # In the foreground, nginx ignores USR2.
-    subprocess.run([PROGRAM, "-p", bed.folder, "-c", bed.nginx.configuration], check=True)
-    former = int((bed.folder / "nginx.pid").read_text())
-
-    def masters():
-        titles = {path.parent.name: path.read_bytes().replace(b"\0", b" ").decode() for path in Path("/proc").glob("[0-9]*/cmdline")}
-        return {int(pid) for pid, title in titles.items() if title.startswith("nginx: master") and str(bed.nginx.configuration) in title}
+    former, masters = in_the_background(bed)
 
     def message():
         return bed.info().get("msg", "")

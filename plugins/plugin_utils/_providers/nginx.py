@@ -170,15 +170,17 @@ def _places(
 
     theirs = [server for server in lines if server not in named]
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
-    unresolved = [server for server in theirs if server.get("unresolved") and server["in_service"]]
+    unknown = [(words.place_name(name, server), server["unresolved"]) for server in theirs if server.get("unresolved") and server["in_service"]]
+    for line in result.get("passes") or ():
+        if line.get("unresolved") and words.is_in_files(settings, line, files):
+            unknown.append((words.directive_name(name, line), line["unresolved"]))
+    doubts = "; ".join(f"nobody knows whether {place} leads to it: {why}" for place, why in unknown)
     for server in mine:
         targets = [] if server in named else leads_here(server) or sorted(words.places_of(server), key=str)
         owner = next((owners[target] for target in sorted(words.places_of(server), key=str) if server not in named and target in owners), None)
         # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
         by_name = server in named or any(other not in mine for other in _group(server, result))
-        note = "; ".join(
-            f"nobody knows whether {words.place_name(name, other)} leads to it: {other['unresolved']}" for other in unresolved if server is mine[0]
-        )
+        note = doubts if server is mine[0] else ""
         yield _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
     for line in result.get("passes") or ():
         if words.is_in_files(settings, line, files) and leads_here(line):

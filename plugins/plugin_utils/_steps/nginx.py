@@ -60,12 +60,14 @@ def places_of(line: Json) -> set[Place]:
     return {place_of(told) for told in line.get("leads_to") or ()}  # journals of older releases do not have it
 
 
+def directive_name(machine: str, line: Json) -> str:
+    """A directive that passes requests on itself."""
+    return f"{line['text'].rstrip(';')} in {line['file']}, line {line['line']}, on {machine}"
+
+
 def stays(machine: str, line: Json) -> str:
     """The sentence about a directive that passes requests to a host itself."""
-    return (
-        f"{line['text'].rstrip(';')} in {line['file']}, line {line['line']}, on {machine} sends requests to it without an upstream, and nothing can take"
-        " it out there: put the address into an upstream"
-    )
+    return f"{directive_name(machine, line)} sends requests to it without an upstream, and nothing can take it out there: put the address into an upstream"
 
 
 def still_there(place: str, server: Json) -> tuple[str, ...]:

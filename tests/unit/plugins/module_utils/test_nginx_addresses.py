@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_json, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, leads_to, place_json, place_of, place_text, spelled
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses im
         ("Web1.Internal", "web1.internal.:80"),
         ("[2001:DB8::0:4]:8080", "[2001:db8::4]:8080"),
         ("[::ffff:10.0.0.4]", "10.0.0.4:80"),
+        # Decimal, as nginx reads it.
+        ("010.000.0.010:8080", "10.0.0.10:8080"),
     ],
 )
 def test_spellings_of_one_address(one, other):
@@ -50,6 +52,19 @@ def test_other_addresses(one, other):
 def test_the_same_host(place, others, same):
     own = {("10.0.0.4", 80), ("127.0.0.1", 8001), ("127.0.0.11", 8001), "/run/app.sock"}
     assert is_same_host(place, own, others) is same
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("10.0.0.010:8080", ("10.0.0.10", 8080)),
+        # The kernel takes these for the machine itself.
+        ("0.0.0.0:8080", ("127.0.0.1", 8080)),
+        ("[::]:8080", ("::1", 8080)),
+    ],
+)
+def test_where_connections_to_an_address_go(address, place):
+    assert leads_to(address, "http") == {place}
 
 
 def test_places_as_json_and_text():

@@ -248,7 +248,7 @@ http {
 def test_addresses_in_passes_are_found(tmp_path):
     (tmp_path / "nginx.conf").write_text(PASSES)
     configuration = Configuration(str(tmp_path / "nginx.conf"))
-    assert [(each.context, each.address) for each in configuration.passes] == [
+    assert [(each.context, each.address) for each in configuration.passes if not each.unknown] == [
         ("stream", "10.0.0.4:5432"),
         ("http", "10.0.0.4"),
         ("http", "[2001:db8::4]:443"),
@@ -259,4 +259,60 @@ def test_addresses_in_passes_are_found(tmp_path):
         ("http", "web1.internal:50051"),
     ]
     assert configuration.passes[5].text == "proxy_pass http://$target;"
+    assert [(each.text, each.unknown) for each in configuration.passes if each.unknown] == [
+        ("proxy_pass http://$other;", "the address 'http://$host' is not known before the request")
+    ]
     assert configuration.has_udp
+
+
+@pytest.mark.parametrize(
+    ("more", "target", "addresses"),
+    [
+        ("", "http://10.0.0.4:8080$request_uri", ["10.0.0.4:8080"]),
+        ("", "http://10.0.0.4:8080$1", ["10.0.0.4:8080"]),
+        ("", "http://10.0.0.4$uri", ["10.0.0.4"]),
+        ("", "http://10.0.0.4$1", ["10.0.0.4"]),
+        ("", "http://web1$request_uri", ["web1"]),
+        ("", "http://10.0.0.4:8080?a=$a", ["10.0.0.4:8080"]),
+        ("", "http://[2001:db8::4]:80$request_uri", ["[2001:db8::4]:80"]),
+        # The host is known, only its port is not.
+        ("", "http://10.0.0.4:$server_port", ["10.0.0.4:0"]),
+        ("", "http://127.0.0.1:$server_port", [None]),
+        ("", "http://10.0.0.$1", [None]),
+        ("", "http://web$n", [None]),
+        ("", "http://$http_x", [None]),
+        # Code gives it its value.
+        ("set $a '';", "http://$a", [None]),
+        ("set $a 10.0.0.4; set $b http://$a:81;", "$b", ["10.0.0.4:81"]),
+        ("set $a $b; set $b $a;", "http://$a", [None]),
+        ("map $host $a { default $b; } map $uri $b { default 10.0.0.4; }", "http://$a", ["10.0.0.4"]),
+        ("map $host $a { include values; }", "http://$a$request_uri", ["10.0.0.4:82"]),
+        ("map $host $a { ~^(?<n>.)$ 10.0.0.$n; default 10.0.0.4:83; }", "http://$a", [None, "10.0.0.4:83"]),
+        ("geo $remote_addr $a { proxy 10.9.0.1; default 10.0.0.4; }", "http://$a", ["10.0.0.4"]),
+        ("split_clients $uri $a { 50% 10.0.0.4; * 10.0.0.5; }", "http://$a", ["10.0.0.4", "10.0.0.5"]),
+        (
+            "upstream shop { server a; } map $host $a { %s default 10.0.0.4; }" % "".join("%d shop;" % number for number in range(300)),
+            "http://$a",
+            ["10.0.0.4"],
+        ),
+        ("map $host $a { default ''; b.internal 10.0.0.4; }", "http://$a", ["10.0.0.4"]),
+        ("upstream Shop { server a; }", "http://shop$request_uri", []),
+    ],
+)
+def test_addresses_in_passes_with_variables(tmp_path, more, target, addresses):
+    (tmp_path / "values").write_text("default 10.0.0.4:82;")
+    # Not each of these may stand here, but where they stand does not matter.
+    (tmp_path / "nginx.conf").write_text("http { %s server { location / { proxy_pass %s; } } }" % (more, target))
+    found = Configuration(str(tmp_path / "nginx.conf")).passes
+    assert sorted("" if each.unknown else each.address for each in found) == [address or "" for address in addresses]
+
+
+def test_directives_of_other_modules_that_pass_requests_on_are_found(tmp_path):
+    (tmp_path / "nginx.conf").write_text("http { server { location / { redis2_pass 10.0.0.4:6379; } } } mail { auth_http 10.0.0.4:9000/auth; }")
+    assert [each.address for each in Configuration(str(tmp_path / "nginx.conf")).passes] == ["10.0.0.4:6379", "10.0.0.4:9000"]
+
+
+def test_more_values_than_can_be_looked_at_are_told(tmp_path):
+    text = "http { %s server { location / { proxy_pass http://$a$b$c; } } }"
+    (tmp_path / "nginx.conf").write_text(text % " ".join("map $host $%s { %s }" % (name, " ".join("%d %d;" % (i, i) for i in range(99))) for name in "abc"))
+    assert [each.unknown for each in Configuration(str(tmp_path / "nginx.conf")).passes] == ["its address has too many values"]

@@ -40,6 +40,22 @@ def test_clients_on_unix_sockets_are_pending_too(tmp_path):
     assert connections.to({"/run/door"}) == 1
 
 
+def test_a_connection_that_nginx_has_half_closed_counts(tmp_path):
+    """With proxy_half_close, nginx tells the server that the client has sent everything, and then waits for the answer."""
+    (tmp_path / "2" / "fd").mkdir(parents=True)
+    (tmp_path / "1" / "fd").mkdir(parents=True)
+    os.symlink("socket:[12]", tmp_path / "2" / "fd" / "3")
+    (tmp_path / "1" / "net").mkdir()
+    table = tmp_path / "1" / "net" / "tcp"
+    half_closed = TCP.replace("0500000A:0050 01", "0500000A:0050 05")
+    table.write_text(half_closed)
+    server = {("10.0.0.5", 80)}
+    assert Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path)).to(server) == 1
+    # It has closed it altogether, and only the kernel still waits.
+    table.write_text(half_closed.replace("0 0 0 12 1", "0 0 0 0 1"))
+    assert Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path)).to(server) == 0
+
+
 def test_clients_on_a_port_that_the_reload_has_closed_are_pending_too(tmp_path):
     for pid, inodes in ((1, (10,)), (2, (11, 12))):
         (tmp_path / str(pid) / "fd").mkdir(parents=True)

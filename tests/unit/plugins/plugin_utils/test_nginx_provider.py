@@ -259,6 +259,16 @@ def test_a_name_that_does_not_resolve_is_told():
     assert place.note == "nobody knows whether app.internal in upstream api on lb1 leads to it: 'app.internal' does not resolve (Name or service not known)"
 
 
+def test_a_directive_of_which_nobody_knows_where_it_leads_is_told():
+    unknown = dict(literal("proxy_pass http://$target;"), unresolved="the address 'http://$target' is not known before the request")
+    (place,) = traffic(server(), passes=[unknown]).places
+    assert place.note == (
+        "nobody knows whether proxy_pass http://$target in /etc/nginx/up.conf, line 7, on lb1 leads to it: the address 'http://$target' is not known"
+        " before the request"
+    )
+    assert not place.busy or place.busy == ("10.0.0.4:80 in upstream shop on lb1 is in rotation",)
+
+
 def literal(text, *leads_to, path=UP):
     return {"context": "http", "text": text, "file": path, "line": 7, "leads_to": [leads(each) for each in leads_to]}
 
