@@ -31,6 +31,8 @@ MAINTENANCE = "_node_maintenance"
 ALIVE = 1
 # Tags of servers that have all data and do not vote.
 NO_VOTE = ("read_replica", "nonvoter")
+# The status of an answer that the token may not have, or that a version does not know.
+NOT_TOLD = (403, 404)
 
 
 class Consul(Member):
@@ -108,7 +110,10 @@ class Consul(Member):
         }
         if not peers or len(peers) < len(said):
             return "Consul's servers do not tell who votes: they name %s" % (", ".join(map(str, said)) or "nobody")
-        voters = {peer: found for peer, found in peers.items() if not (found and _has_no_vote(found[0]))}
+        able = {peer: found for peer, found in peers.items() if not (found and _has_no_vote(found[0]))}
+        # A new server votes when it has been stable for a while.
+        too_new = self._too_new_to_vote()
+        voters = {peer: found for peer, found in able.items() if endpoint(peer) not in too_new}
         others = {peer: found for peer, found in voters.items() if all(member.get("Name") != node for member in found)}
         unknown = sorted(peer for peer, found in voters.items() if not found)
         if len(others) == len(voters):
@@ -121,7 +126,7 @@ class Consul(Member):
             # Each vote is known to be another server's: this one has none.
             return None
         majority = len(voters) // 2 + 1
-        if len(others) < majority:
+        if len(others) < majority and len(voters) == len(able):
             # There are so few servers that no waiting helps.
             return None
         alive = [peer for peer, found in others.items() if found and found[0].get("Status") == ALIVE]
@@ -133,6 +138,20 @@ class Consul(Member):
             len(others),
             majority,
         )
+
+    def _too_new_to_vote(self) -> set[tuple[str, int] | None]:
+        """The addresses of servers that have no vote now. The set is empty if only operators are told that, and the token is none of them."""
+        path = "/v1/operator/raft/configuration"
+        status, text = self._ask("GET", path)
+        if status in NOT_TOLD:
+            return set()
+        if status != 200:
+            raise self._refused("GET", path, status, text)
+        answer = _json(text)
+        servers = answer.get("Servers") if isinstance(answer, dict) else None
+        if not isinstance(servers, list):
+            raise self._nonsense(path, "it has no Servers")
+        return {endpoint(str(server.get("Address"))) for server in servers if isinstance(server, dict) and server.get("Voter") is False}
 
     def _needed_for_services(self, node: str) -> str | None:
         """Whether a service that other nodes have as well would be offered by none of them."""

@@ -44,6 +44,7 @@ class World:
         self.services = {"web": {"ID": "web", "Service": "web", "Port": 80}, "web-2": {"ID": "web-2", "Service": "web", "Port": 81}}
         self.peers = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]
         self.members = [member_of("web1", 1), member_of("web2", 2), member_of("web3", 3), member_of("app1", 4, role="node")]
+        self.servers = []
         self.offers = [offer("web1", "passing", "passing"), offer("web2", "passing", "passing"), offer("web3", "critical", "passing")]
 
     def member(self, **options):
@@ -55,6 +56,7 @@ class World:
             "/v1/status/peers": self.peers,
             "/v1/agent/members": self.members,
             "/v1/health/service/web": self.offers,
+            "/v1/operator/raft/configuration": {"Servers": self.servers, "Index": 1},
         }
         for path, answer in said.items():
             self.tools.says(f"GET {URL}{path}", 200, json.dumps(answer))
@@ -142,6 +144,29 @@ class TestSpare:
         assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
         world.config["Server"] = False
         assert world.spare() is None
+
+    @pytest.mark.parametrize("number", [2, 3])
+    def test_a_server_that_is_too_new_to_vote(self, world, number):
+        """So a real Consul says it, after a dead server was removed: two vote, and the third one will."""
+        world.servers = [{"Node": f"web{n}", "Address": f"10.0.0.1:{n}", "Leader": False, "Voter": n != number} for n in (1, 2, 3)]
+        assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 1 answer, and 2 are needed"
+        world.servers = [dict(server, Voter=True) for server in world.servers]
+        assert world.spare() is None
+
+    def test_this_node_is_too_new_to_vote(self, world):
+        world.servers = [{"Node": "web1", "Address": "10.0.0.1:1", "Voter": False}]
+        world.members[2]["Status"] = 4
+        assert world.spare() is None
+
+    @pytest.mark.parametrize("status", [403, 404, 500])
+    def test_only_operators_are_told_who_is_too_new(self, world, status):
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/operator", status, "Permission denied")
+        if status == 500:
+            with pytest.raises(MemberError, match="configuration was answered with status 500"):
+                member.spare(member.look())
+        else:
+            assert member.spare(member.look()) is None
 
     @pytest.mark.parametrize("peers", [["10.0.0.1:1"], ["10.0.0.1:1", "10.0.0.1:2"], ["10.0.0.1:2", "10.0.0.1:3"]])
     def test_where_no_waiting_helps_or_it_does_not_vote(self, world, peers):
