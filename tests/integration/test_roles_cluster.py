@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
+from tests.support.nodes import until
 from tests.support.pretended_slurm import idle, pretend
 from tests.support.roles import RoleBed
 
@@ -51,6 +55,26 @@ def test_out_and_back(bed):
     assert run.status == 0 and not any(step.failure for step in run.steps), run.output
     assert [step.result["changed"] for step in run.steps] == [True, True, False, True, False]
     assert told(bed, "log") == ["drain", "resume"] and bed.records("web1") == bed.records("lb1") == {} and bed.admin() == 0
+
+
+def test_what_is_put_back_during_the_wait_is_taken_out_again(bed):
+    """The node is drained first. Somebody resumes it while the role waits for the last connection."""
+    slurm = bed.folder / "slurm"
+
+    def resume():
+        until(lambda: told(bed, "state") == ["IDLE+DRAIN"])
+        time.sleep(0.5)
+        (slurm / "state").write_text("IDLE\n")
+        (slurm / "reason").write_text("")
+
+    other = threading.Thread(target=resume)
+    with bed.request(6, direct=True):
+        other.start()
+        run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], drain_host_ports=[bed.webs["web1"].port])))
+    other.join()
+    assert run.status == 0 and told(bed, "log") == ["drain", "drain"] and told(bed, "state") == ["IDLE+DRAIN"], run.output
+    said = "Slurm: somebody else put web1 back while it was held, and it was taken out once more."
+    assert run.steps[1].result["done"] and run.steps[1].result["conflicts"] == [said], run.output
 
 
 # Quick: unit/plugins/module_utils/test_cluster.py::TestOut.
