@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # A server in `drain` still gets requests by these directives, and a server in `maint` gets none.
 SERVED_IN_DRAIN: tuple[Directive, ...] = (("use-server",), ("option", "prefer-last-server"), ("persist",))
+# By these it gets requests even in `maint`.
+SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist",))
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
     *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
@@ -40,10 +42,18 @@ def backends_served_in_drain(pids: Iterable[int], proc: str = "/proc") -> set[st
 
     ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question.
     """
-    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _served_in_drain(files)}
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(SERVED_IN_DRAIN, files)}
 
 
-def _served_in_drain(files: Iterable[str]) -> list[str]:
+def backends_served_in_maint(pid: int, proc: str = "/proc") -> set[str] | None:
+    """Names of the backends whose servers still get requests in `maint`. None if the configuration cannot be read."""
+    places = _seen_from_here(pid, proc)
+    if not any(files and all(map(_read, files)) for files in places):
+        return None
+    return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files)}
+
+
+def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[str]:
     backends: dict[str, set[Directive]] = {}
     defaults: dict[str | None, set[Directive]] = {}
     latest: str | None = None
@@ -61,7 +71,7 @@ def _served_in_drain(files: Iterable[str]) -> list[str]:
                 directives = None
             elif directives is not None:
                 no = words[0] == "no"
-                for directive in SERVED_IN_DRAIN:
+                for directive in wanted:
                     if tuple(words[no:][: len(directive)]) == directive:
                         (directives.discard if no else directives.add)(directive)
     return [name for name, directives in backends.items() if name and directives]

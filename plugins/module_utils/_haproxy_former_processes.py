@@ -8,7 +8,8 @@
 """Connections that former processes of HAProxy still have.
 
 After a reload, the former process goes on until its clients are gone. It still has each server as it was before the reload, so it may send there
-what its clients ask next: those that are idle, and those that have sent only a part of a request. No socket tells about it, because the process
+what its clients ask next: those that are idle, and those that have sent only a part of a request. Only a process in which the server was out before
+the reload sends nothing there; the record of the hold names it. No socket tells about it, because the process
 that answers counts only its own sessions. So its connections are read from the kernel.
 
 Not every user can read them. What is unknown is then told as unknown, and never as 0:
@@ -30,10 +31,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes, started_at, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, namespace, read, socket_inodes, started_at, stat_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     # An address and a port.
     Endpoint = tuple[str, int]
@@ -51,13 +52,36 @@ YOUNGER, OLDER = 600, 60
 STOP_MARGIN = 10
 
 
+class Clients(NamedTuple):
+    """How many clients a former process has."""
+
+    pid: int
+    # What tells it from every other process with this id.
+    process: str
+    number: int
+
+
 class Former(NamedTuple):
     """What is known of former processes."""
 
     # How many connections they have, by their remote ends. Those of clients are left out.
     connections: collections.Counter[Endpoint]
-    # Why more may come to any server, a sentence: clients without a server yet, or what cannot be counted. None if nothing more can come.
-    problem: str | None
+    # Why it is unknown what else they have, a sentence. None if everything was counted.
+    unknown: str | None
+    # Their clients. Whatever these ask next may come to any server that the process has in rotation.
+    clients: tuple[Clients, ...] = ()
+
+    def problem(self, told: Collection[str] = ()) -> str | None:
+        """Why more may come to a server, a sentence; None if nothing more can. ``told``: the processes in which it is out, by their identities."""
+        waiting = [one for one in self.clients if one.process not in told]
+        if self.unknown or not waiting:
+            return self.unknown
+        number = sum(one.number for one in waiting)
+        return "%d client%s of process %s of HAProxy from before a reload may still send requests to it" % (
+            number,
+            "" if number == 1 else "s",
+            ", ".join(str(one.pid) for one in waiting),
+        )
 
 
 def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc") -> Former:
@@ -76,7 +100,7 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
         )
     counted: collections.Counter[Endpoint] = collections.Counter()
     denied: list[int] = []
-    clients: collections.OrderedDict[int, int] = collections.OrderedDict()
+    clients: list[Clients] = []
     for former in former_processes(running, proc):
         inodes = socket_inodes(former, proc)
         if inodes is None:
@@ -86,21 +110,14 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
         to_servers, from_clients = _connections(former, inodes, proc)
         counted.update(to_servers)
         if from_clients:
-            clients[former] = from_clients
+            clients.append(Clients(former, identity(former, proc) or "", from_clients))
     if denied:
         return Former(
             counted,
             "process %s of HAProxy from before a reload may still serve it, and user id %d may not count its connections; "
             "give the task the rights (become)" % (", ".join(map(str, denied)), os.geteuid()),
         )
-    if clients:
-        number = sum(clients.values())
-        return Former(
-            counted,
-            "%d client%s of process %s of HAProxy from before a reload may still send requests to it"
-            % (number, "" if number == 1 else "s", ", ".join(map(str, clients))),
-        )
-    return Former(counted, None)
+    return Former(counted, None, tuple(clients))
 
 
 def answering_processes(pid: int, uptime: float | None, started: float | None = None, proc: str = "/proc") -> list[int]:

@@ -14,8 +14,8 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, leads_to, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain, backends_served_in_maint
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, Records, leads_to, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
@@ -33,6 +33,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -59,6 +60,8 @@ CHECKING = "checking"
 TOTAL_SESSIONS = "total_sessions"
 # In a record: how many of these were waiting requests.
 QUEUED = "queued"
+# How many processes a record names in which the server is out.
+TOLD_LIMIT = 16
 # In the part found of a record: the server's agent check was enabled. The hold disables it.
 AGENT = "agent"
 
@@ -179,6 +182,7 @@ class Servers(Driver[Optional[Server]]):
         self._seen = self._haproxy.look()
         self.process = self._seen.process
         self._records = self._follow()
+        self._records.discount_former()
         if self._targets is None:
             self._targets = self._find_targets(self._seen, self._records)
         if not self._request.present:
@@ -247,6 +251,7 @@ class Servers(Driver[Optional[Server]]):
     def keep(self, hold: Hold[Server | None], record: Record) -> Record:
         if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
             hold.tell(_conflict(record, hold.seen))
+            return self._not_told(record)
         return record
 
     def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
@@ -255,7 +260,7 @@ class Servers(Driver[Optional[Server]]):
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition == HELD:
-            step = _way_back(record, server, self._await_checks)
+            step = _way_back(self._not_told(record), server, self._await_checks)
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
             told = condition == CHANGED_MEANWHILE or server.forced != READY
@@ -296,6 +301,7 @@ class Servers(Driver[Optional[Server]]):
             raise AssertionError("the other conditions are those of a hold")
         kept = dict(record, events=events)
         if condition == CHANGED_MEANWHILE:
+            kept = self._not_told(kept)
             if record["phase"] == RESTORING:
                 # Its release had begun, but now it is held again. The phase must say so to the next call.
                 kept = dict(_left(kept, record["left"]["admin_state"]), phase=HELD)
@@ -318,7 +324,29 @@ class Servers(Driver[Optional[Server]]):
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
             kept[QUEUED] = server.queue
-        return Step(dict(_left(kept, server.forced), phase=HELD))
+        return Step(self._told(dict(_left(kept, server.forced), phase=HELD), server))
+
+    def _told(self, record: Record, server: Server) -> Record:
+        """The record with the process that answers among those in which the server is out, if its clients can send nothing there any more."""
+        record = self._not_told(record)
+        # What waits for the server is sent to it in the end.
+        if self._here is None or server.queue or server.forced == DRAIN and server.backend in self._sticky_backends():
+            return record
+        served = backends_served_in_maint(self._seen.pids[0])
+        if served is None or server.backend in served:
+            return record
+        return dict(record, **{TOLD: record.get(TOLD, [])[1 - TOLD_LIMIT :] + [self._here]})
+
+    def _not_told(self, record: Record) -> Record:
+        """The record without the process that answers among those in which the server is out."""
+        told = [process for process in record.get(TOLD, ()) if process != self._here]
+        return dict({key: value for key, value in record.items() if key != TOLD}, **({TOLD: told} if told else {}))
+
+    @property
+    def _here(self) -> str | None:
+        """The process that answers, by its identity; None if it cannot be told."""
+        pids = self._seen.pids
+        return identity(pids[0]) if len(pids) == 1 else None
 
     def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None) -> Record:
         left = {"admin_state": out_state, "weight": server.weight}
@@ -330,7 +358,7 @@ class Servers(Driver[Optional[Server]]):
             more["for_server"] = self._server
         # When HAProxy starts, it may give the name to another machine. The hold was put for the machine before.
         if forgotten is not None:
-            more.update((key, forgotten[key]) for key in ("leads_to", "for_server") if key in forgotten)
+            more.update((key, forgotten[key]) for key in ("leads_to", "for_server", TOLD) if key in forgotten)
         subject = self._records.subject((server.backend, server.name))
         return new_record(KIND, subject, found, left, events, process=_process(self.process), **more)
 

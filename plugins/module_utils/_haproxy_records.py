@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 KIND = "haproxy_server"
 
+# In a record: the processes in which the server is out and gets nothing from their clients, by their identities.
+TOLD = "told"
+
 # By how many seconds the kernel and HAProxy may differ about when a process started.
 STARTED_SECONDS = 3.0
 
@@ -67,6 +70,11 @@ class Records:
         for rank, record in sorted(ranked, key=lambda item: item[0]):
             self.ours.append(record)
             self._by_key.setdefault(key_of(record), []).append((rank, record))
+
+    def discount_former(self) -> None:
+        """Clients of a former process do not count for a server that was out in it."""
+        for key in self.keys():
+            self._seen.discount(key, (self.get(key) or {}).get(TOLD, ()))
 
     def keys(self) -> list[Key]:
         return list(self._by_key)

@@ -76,6 +76,7 @@ class HaproxyState:
     def __init__(self, process: Process, state: list[dict[str, str]], stat: list[dict[str, str]]) -> None:
         self.process = process
         self.uptime: int | None = None
+        self._former: Former | None = None
         self.backends: dict[str, dict[str, str]] = {}
         self.servers: collections.OrderedDict[Key, Server] = collections.OrderedDict()
         rows: dict[Key, dict[str, str]] = {}
@@ -93,8 +94,14 @@ class HaproxyState:
         """Count what a former process still serves along with the sessions of the one that answers."""
         for server, count in self._shares(former.connections):
             server.sessions += count
-        for server in self.servers.values():
-            server.uncounted = former.problem
+        self._former = former
+        for key in self.servers:
+            self.discount(key, ())
+
+    def discount(self, key: Key, told: Collection[str]) -> None:
+        """Leave out what clients of former processes may send to a server that is out there. ``told``: these processes, by their identities."""
+        if self._former and key in self.servers:
+            self.servers[key].uncounted = self._former.problem(told)
 
     def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
         """Each server with the number of connections that may belong to it.

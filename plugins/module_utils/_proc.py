@@ -46,6 +46,14 @@ def started_at(pid: int, proc: str = "/proc") -> float | None:
     return int(boot.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
+def identity(pid: int, proc: str = "/proc") -> str | None:
+    """What tells a process from every other that ever had its id: its start, to a tick, and the boot of the machine. None if it does not run."""
+    fields = stat_fields(pid, proc)
+    if len(fields) < 20 or fields[0] in ENDED:
+        return None
+    return "%d/%s/%s" % (pid, fields[19], read(proc, "sys", "kernel", "random", "boot_id").strip())
+
+
 def namespace(pid: int | str, kind: str, proc: str) -> str | None:
     """An id of a namespace of a process, such as that of its network (``net``) or its file systems (``mnt``)."""
     try:

@@ -443,6 +443,7 @@ def observe(haproxy, store, names, places=(), asked=None):
         with store.locked() as locked:
             seen = haproxy.look()
             records = Records(store.records(KIND), haproxy.path, seen)
+            records.discount_former()
             holds = records.ours
         # Without a lock, a hold may be put between the look and the reading of the records.
         if locked or not holds:

@@ -479,6 +479,19 @@ class TestFormerProcess:
                 client.close()
             assert one.info(timeout=10.0)["idle"]
 
+    def test_clients_of_one_in_which_the_server_was_out_do_not_count(self, balancer, web, master):
+        one = balancer(frontend="  option idle-close-on-response\n", master=master)
+        with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
+            half.sendall(b"GET / HTTP/1.1\r\n")
+            one.hold()
+            former = one.info()["process"]["pid"]
+            one.haproxy.reload()
+            assert one.hold()["changed"]
+            assert one.info(timeout=10.0)["idle"]
+            assert str(former) in map(str, former_processes(one.info()["process"]["pid"]))
+            half.sendall(b"Host: x\r\n\r\n")
+            assert b" 503 " in half.recv(4096)
+
     def test_another_haproxy_at_the_same_servers_does_not_count(self, balancer, web, master, tmp_path):
         one = balancer(master=master)
         (tmp_path / "other").mkdir()

@@ -11,11 +11,11 @@ import tempfile
 from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_servers
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_hold, _haproxy_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of, describe
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, subject_of
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, key_of, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DRAIN,
@@ -391,6 +391,100 @@ class TestReload:
         model.set_state = lambda *args: None
         with pytest.raises(HaproxyError, match="is not as it was told"):
             hold(model, store)
+
+
+class TestFormerProcessesInWhichItIsOut:
+    """After a reload, the clients of such a process do no harm to the host."""
+
+    @pytest.fixture(autouse=True)
+    def seen_processes(self, model, monkeypatch):
+        monkeypatch.setattr(HaproxyState, "pids", property(lambda seen: [seen.process.pid]))
+        monkeypatch.setattr(_haproxy_hold, "identity", str)
+        self.served = set()
+        monkeypatch.setattr(_haproxy_hold, "backends_served_in_maint", lambda pid: self.served)
+        look = model.look
+
+        def with_former():
+            seen = look()
+            seen.add_former(Former(Counter(), None, tuple(Clients(pid, str(pid), 1) for pid in range(100, model.pid))))
+            return seen
+
+        model.look = with_former
+
+    def told(self, store):
+        return {key_of(record)[0]: record.get(TOLD, []) for record in store.records()}
+
+    @pytest.mark.parametrize("keep_state", [False, True])
+    @pytest.mark.parametrize("out_state", [None, DRAIN, MAINT])
+    def test_reloads_in_the_middle(self, model, store, out_state, keep_state):
+        model.reload()
+        hold(model, store, out_state=out_state)
+        assert self.told(store) == {"www": ["101"], "api": ["101"]}
+        model.reload(keep_state)
+        model.reload(keep_state)
+        outcomes = hold(model, store, out_state=out_state)
+        # 100 is from before the hold. In 102 the server was out only if that was kept, and nobody has seen it.
+        assert outcomes["www"].result()["uncounted"] == "2 clients of process 100, 102 of HAProxy from before a reload may still send requests to it"
+        assert self.told(store)["www"] == ["101", "103"]
+        model.reload(keep_state)
+        assert hold(model, store, ["B"], out_state=out_state)["api"].result()["uncounted"] == outcomes["api"].result()["uncounted"]
+        release(model, store)
+        assert set(model.flags.values()) == {0} and store.records() == []
+
+    def test_a_record_of_the_version_before(self, model, store):
+        hold(model, store)
+        for record in store.records():
+            store.write({key: value for key, value in record.items() if key != TOLD})
+        model.reload()
+        assert hold(model, store)["www"].result()["uncounted"].startswith("1 client of process 100 ")
+        release(model, store)
+        assert set(model.flags.values()) == {0} and store.records() == []
+
+    def test_one_in_which_somebody_put_it_back_does_count(self, model, store):
+        hold(model, store)
+        model.flags["www", "web1"] = 0
+        assert hold(model, store)["www"].conflict
+        model.reload()
+        outcomes = hold(model, store)
+        assert outcomes["www"].result()["uncounted"] and not outcomes["api"].result()["uncounted"]
+
+    def test_one_in_which_it_was_being_given_back_does_count(self, model, store):
+        hold(model, store)
+        model.before_telling = lambda key, state: (_ for _ in ()).throw(Killed())
+        with pytest.raises(Killed):
+            release(model, store)
+        model.before_telling = lambda key, state: None
+        model.reload()
+        outcomes = hold(model, store)
+        assert [name for name in ("www", "api") if outcomes[name].result()["uncounted"]] == ["www"]
+
+    @pytest.mark.parametrize("why", ["persist", "unread", "sticky", "hidden"])
+    def test_one_that_may_send_requests_in_spite_of_it_does_count(self, model, store, monkeypatch, why):
+        out_state = DRAIN if why == "sticky" else MAINT
+        self.served = {"www", "api"} if why == "persist" else None if why == "unread" else set()
+        model.sticky = {"www", "api"}
+        if why == "hidden":
+            monkeypatch.setattr(HaproxyState, "pids", [])
+        hold(model, store, out_state=out_state)
+        assert self.told(store) == {"www": [], "api": []}
+
+    def test_one_with_requests_that_wait_for_the_server_does_count(self, model, store, monkeypatch):
+        look = model.look
+
+        def with_queue():
+            seen = look()
+            seen.servers["www", "web1"].queue = 1
+            return seen
+
+        model.look = with_queue
+        hold(model, store)
+        assert self.told(store) == {"www": [], "api": ["100"]}
+
+    def test_the_list_is_bounded(self, model, store):
+        for _number in range(20):
+            hold(model, store)
+            model.reload()
+        assert self.told(store)["www"] == [str(pid) for pid in range(104, 120)]
 
 
 class TestRefusals:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
     backends_served_in_drain,
+    backends_served_in_maint,
     configuration_files,
 )
 
@@ -137,3 +138,18 @@ class TestRunsNoHaproxy:
 
     def test_where_others_processes_are_hidden_it_is_not_known(self, process):
         assert not runs_no_haproxy(process("/usr/bin/python3", comm="python3"))
+
+
+def test_backends_whose_servers_get_requests_in_maintenance(process, tmp_path):
+    path = tmp_path / "h.cfg"
+    path.write_text(
+        "defaults\n  option persist\nbackend a\nbackend b\n  no option persist\n"
+        "defaults\nbackend c\n  force-persist if { src 192.0.2.1 }\nbackend d\n  use-server x if TRUE\n"
+    )
+    assert backends_served_in_maint(100, process("haproxy", "-f", str(path))) == {"a", "c"}
+
+
+def test_a_configuration_of_which_a_part_cannot_be_read_tells_nothing(process, tmp_path):
+    path = tmp_path / "h.cfg"
+    path.write_text("backend a\n")
+    assert backends_served_in_maint(100, process("haproxy", "-f", str(path), "-f", str(tmp_path / "none.cfg"))) is None

@@ -13,6 +13,7 @@ import sys
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROW = "   0: %s %s %s 00000000:00000000 00:00000000 00000000     0        0 %d 1 0000000000000000 20 4 30 10 -1\n"
@@ -72,7 +73,7 @@ def former_processes(pid, proc, uptime=50):
 def counted(pid, proc, uptime=50, **more):
     """Where everything can be counted."""
     former = former_connections(pid, uptime, proc=proc.path, **more)
-    assert former.problem is None
+    assert former.problem() is None
     return former.connections
 
 
@@ -116,7 +117,7 @@ def test_by_its_start_where_its_clock_stood_still(proc, since_boot, found):
     proc.process(10, "haproxy -f /etc/h.cfg", age=3600)
     started = None if since_boot is None else proc.booted + since_boot
     assert answering_processes(10, 50, started, proc.path) == ([10] if found else [])
-    assert (former_connections(10, 50, started=started, proc=proc.path).problem is None) == found
+    assert (former_connections(10, 50, started=started, proc=proc.path).problem() is None) == found
 
 
 def test_a_process_that_cannot_be_seen(proc):
@@ -124,14 +125,14 @@ def test_a_process_that_cannot_be_seen(proc):
     proc.process(11, "haproxy -f /etc/h.cfg", age=5000)
     for pid in (10, 11, 12):
         former = former_connections(pid, 50, proc=proc.path)
-        assert former.problem.startswith("process %d of HAProxy cannot be seen from here" % pid)
-    assert former_connections(12, None, proc=proc.path + "/none").problem  # no Linux
+        assert former.problem().startswith("process %d of HAProxy cannot be seen from here" % pid)
+    assert former_connections(12, None, proc=proc.path + "/none").problem()  # no Linux
 
 
 @pytest.mark.parametrize(("uptime", "gone"), [(50, False), (69, False), (71, True), (None, False)])
 def test_how_long_a_former_process_can_live(proc, uptime, gone):
     former = former_connections(12, uptime, hard_stop_after=60.0, proc=proc.path)
-    assert (former.problem is None) == gone
+    assert (former.problem() is None) == gone
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
@@ -171,7 +172,7 @@ def test_connections_of_clients(proc, listens, port, client, to_server):
     proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100], tcp=tcp)
     former = former_connections(10, 50, proc=proc.path)
     assert former.connections == ({("10.0.0.4", 40000): 1} if to_server else {})
-    assert former.problem == ("1 client of process 9 of HAProxy from before a reload may still send requests to it" if client else None)
+    assert former.problem() == ("1 client of process 9 of HAProxy from before a reload may still send requests to it" if client else None)
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
@@ -194,7 +195,13 @@ def test_clients_of_all_its_listeners(proc):
     for pid in (7, 8):
         proc.process(pid, "haproxy -f /etc/h.cfg", sockets=[100] if pid == 7 else [], tcp6=tcp6)
     former = former_connections(10, 50, proc=proc.path)
-    assert former == ({}, "3 clients of process 7, 9 of HAProxy from before a reload may still send requests to it")
+    assert not former.connections
+    assert former.problem() == "3 clients of process 7, 9 of HAProxy from before a reload may still send requests to it"
+    told = [identity(pid, proc.path) for pid in (7, 9)]
+    assert former.problem(told[:1]) == "2 clients of process 9 of HAProxy from before a reload may still send requests to it"
+    assert former.problem(told) is None
+    # Another process with this id, or the same one in another boot of the machine.
+    assert former.problem([one.replace("9995", "9994") for one in told] + [one + "another" for one in told]) == former.problem()
 
 
 def test_without_the_rights_a_former_process_may_have_clients(proc, monkeypatch):
@@ -209,5 +216,7 @@ def test_without_the_rights_a_former_process_may_have_clients(proc, monkeypatch)
 
     monkeypatch.setattr(os, "listdir", refuse)
     former = former_connections(10, 50, proc=proc.path)
-    assert former.problem.startswith("process 8, 9 of HAProxy from before a reload may still serve it, and user id")
-    assert former_connections(10, 50, hard_stop_after=20.0, proc=proc.path).problem is None
+    # Their connections to the server cannot be counted either, even if it is out there.
+    assert former.problem([identity(8, proc.path), identity(9, proc.path)]) == former.problem()
+    assert former.problem().startswith("process 8, 9 of HAProxy from before a reload may still serve it, and user id")
+    assert former_connections(10, 50, hard_stop_after=20.0, proc=proc.path).problem() is None
