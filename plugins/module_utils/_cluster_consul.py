@@ -139,7 +139,7 @@ class Consul(Member):
             majority,
         )
 
-    def _too_new_to_vote(self) -> set[tuple[str, int] | None]:
+    def _too_new_to_vote(self) -> set[tuple[str, int]]:
         """The addresses of servers that have no vote now. The set is empty if only operators are told that, and the token is none of them."""
         path = "/v1/operator/raft/configuration"
         status, text = self._ask("GET", path)
@@ -151,7 +151,8 @@ class Consul(Member):
         servers = answer.get("Servers") if isinstance(answer, dict) else None
         if not isinstance(servers, list):
             raise self._nonsense(path, "it has no Servers")
-        return {endpoint(str(server.get("Address"))) for server in servers if isinstance(server, dict) and server.get("Voter") is False}
+        addresses = (endpoint(str(server.get("Address"))) for server in servers if isinstance(server, dict) and server.get("Voter") is False)
+        return {address for address in addresses if address is not None}
 
     def _needed_for_services(self, node: str) -> str | None:
         """Whether a service that other nodes have as well would be offered by none of them."""

@@ -158,6 +158,10 @@ class TestSpare:
         world.members[2]["Status"] = 4
         assert world.spare() is None
 
+    def test_a_server_without_an_address_makes_no_other_new(self, world):
+        world.servers, world.peers[2] = [{"Node": "web4", "Address": "", "Voter": False}], "web3:8300"
+        assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+
     @pytest.mark.parametrize("status", [403, 404, 500])
     def test_only_operators_are_told_who_is_too_new(self, world, status):
         member = world.member()
