@@ -97,17 +97,8 @@ class Consul(Member):
         """Whether the servers of Consul would lose their majority without this one."""
         if not self._agent()["Server"]:
             return None
-        servers: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        for member in self._list("/v1/agent/members"):
-            if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul":
-                address = endpoint("%s:%s" % (member.get("Addr"), member["Tags"].get("port")))
-                if address is not None:
-                    servers.setdefault(address, []).append(member)
-        said = self._list("/v1/status/peers")
-        # A server that was built anew under another name has the address of one that has left, so those that answer come first.
-        peers = {
-            peer: sorted(servers.get(endpoint(peer) or ("", 0), ()), key=lambda member: member.get("Status") != ALIVE) for peer in said if isinstance(peer, str)
-        }
+        servers = self._servers()
+        said, peers = self._peers(servers)
         if not peers or len(peers) < len(said):
             return "Consul's servers do not tell who votes: they name %s" % (", ".join(map(str, said)) or "nobody")
         able = {peer: found for peer, found in peers.items() if not (found and _has_no_vote(found[0]))}
@@ -139,6 +130,24 @@ class Consul(Member):
             majority,
         )
 
+    def _servers(self) -> dict[tuple[str, int], list[dict[str, Any]]]:
+        """The members that are servers of Consul, by their addresses. Those that the token may not read are left out."""
+        servers: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for member in self._list("/v1/agent/members"):
+            if isinstance(member, dict) and isinstance(member.get("Tags"), dict) and member["Tags"].get("role") == "consul":
+                address = endpoint("%s:%s" % (member.get("Addr"), member["Tags"].get("port")))
+                if address is not None:
+                    servers.setdefault(address, []).append(member)
+        return servers
+
+    def _peers(self, servers: dict[tuple[str, int], list[dict[str, Any]]]) -> tuple[list[Any], dict[str, list[dict[str, Any]]]]:
+        """The peers of Consul's servers, whom everybody may read: as they are told, and for each text the members that have its address."""
+        said = self._list("/v1/status/peers")
+        # A server that was built anew under another name has the address of one that has left, so those that answer come first.
+        return said, {
+            peer: sorted(servers.get(endpoint(peer) or ("", 0), ()), key=lambda member: member.get("Status") != ALIVE) for peer in said if isinstance(peer, str)
+        }
+
     def _too_new_to_vote(self) -> set[tuple[str, int]]:
         """The addresses of servers that have no vote now. The set is empty if only operators are told that, and the token is none of them."""
         path = "/v1/operator/raft/configuration"
@@ -157,6 +166,7 @@ class Consul(Member):
     def _needed_for_services(self, node: str) -> str | None:
         """Whether a service that other nodes have as well would be offered by none of them."""
         services = self._object("/v1/agent/services").values()
+        hidden: list[str] | None = None
         for name in sorted({service["Service"] for service in services if isinstance(service, dict) and isinstance(service.get("Service"), str)}):
             path = "/v1/health/service/" + quote(name, safe="")
             passing: set[str] = set()
@@ -176,6 +186,16 @@ class Consul(Member):
                     passing.update([name_there] if statuses <= {"passing"} else [])
             if not is_known:
                 return "Consul's servers do not tell that %s has the service %s. See whether the token may read it" % (node, name)
+            if is_offered and not others:
+                if hidden is None:
+                    hidden = sorted(peer for peer, found in self._peers(self._servers())[1].items() if not found)
+                if hidden:
+                    # What the token may not read is left out without a word, so other nodes may be, too.
+                    return "nobody can tell whether other nodes have the service %s: nothing is known of Consul's servers %s. %s" % (
+                        name,
+                        listed(hidden),
+                        "See whether the token may read all nodes",
+                    )
             if is_offered and others and not passing:
                 return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed(sorted(others)))
         return None

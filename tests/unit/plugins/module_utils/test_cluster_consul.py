@@ -207,6 +207,17 @@ class TestWhoVotes:
         world.members[3]["Status"] = 4
         assert "would lose their majority: 1 of the other 2 answer" in world.spare()
 
+    def test_a_token_that_may_not_read_other_nodes(self, world):
+        """Consul leaves out what the token may not read, so this node seems to be the only one. Everybody may read the peers."""
+        world.config["Server"] = False
+        world.offers = world.offers[:1]
+        assert world.spare() is None
+        world.members = [member for member in world.members if member["Name"] == "web1"]
+        assert world.spare() == (
+            "nobody can tell whether other nodes have the service web: nothing is known of Consul's servers 10.0.0.1:2, 10.0.0.1:3."
+            " See whether the token may read all nodes"
+        )
+
     def test_a_node_that_is_not_found_among_the_peers(self, world):
         """One of the peers may be this node, so it is not taken for a server without a vote."""
         del world.members[0]
