@@ -40,6 +40,8 @@ PATHS = ("request_uri", "uri", "document_uri", "is_args")
 PORT = re.compile(r":\d+\Z")
 # A text that is a whole IP address.
 WHOLE = re.compile(r"(\d+\.){3}\d+\Z|\[.*\]\Z")
+# Directives of an upstream that choose a server themselves. Code in Lua does not look at C(down), and C(fair) does not if there is only one server.
+CODE, FAIR = "balancer_by_lua", "fair"
 # How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
 VALUES = 10000
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
@@ -269,6 +271,8 @@ class Configuration:
         # What the directives say that pass requests on, and the values that variables may have.
         self._passes: collections.OrderedDict[tuple[str, str, str, int], str] = collections.OrderedDict()
         self._variables: dict[str, list[str]] = {}
+        # By context and upstream: the directive that chooses its servers, its file and its line.
+        self._choosers: collections.OrderedDict[tuple[str, str], tuple[str, str, int]] = collections.OrderedDict()
         # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
         self.has_udp = False
         self._walk(path, (), None, "", 0)
@@ -294,7 +298,19 @@ class Configuration:
                 names = {address.lower(), address.lower().rpartition(":")[0]} if address else set()
                 if address and not any((context, name) in self._upstreams for name in names):
                     found.append(Pass(context, text, address, path, line))
+        for (context, upstream), (name, path, line) in self._choosers.items():
+            if name.startswith(CODE):
+                found.append(Pass(context, "%s of upstream %s" % (name, upstream), "", path, line, "its code chooses where requests go"))
         return found
+
+    def never_out(self, server: Server) -> str | None:
+        """A phrase if a server gets requests although its line has C(down)."""
+        for upstream in server.upstreams:
+            name = self._choosers.get((server.context, upstream), ("",))[0]
+            alone = sum(1 for other in self.servers if other.context == server.context and upstream in other.upstreams) == 1
+            if name.startswith(CODE) or name == FAIR and alone:
+                return "%s of upstream %s chooses servers whatever their lines say" % (name, upstream)
+        return None
 
     def _values(self, text: str) -> list[str] | None:
         """What a text with variables may stand for; None if it is too much. A variable whose value is not known stays as it is."""
@@ -314,9 +330,11 @@ class Configuration:
                 return None
         return list(done)
 
-    def _note(self, context: tuple[str, ...], words: list[str], text: str, path: str, line: int) -> None:
+    def _note(self, context: tuple[str, ...], upstream: str | None, words: list[str], text: str, path: str, line: int) -> None:
         """Note what a directive says about where requests go."""
-        if (words[0].endswith(PASS) or words[0] == "auth_http") and len(words) == 2:
+        if context[1:] == ("upstream",) and upstream is not None and (words[0] == FAIR or words[0].startswith(CODE)):
+            self._choosers[context[0], upstream] = words[0], path, line
+        elif (words[0].endswith(PASS) or words[0] == "auth_http") and len(words) == 2:
             self._passes[context[0] if context else "", text, path, line] = words[1]
         elif words[0] == "set" and len(words) == 3:
             self._give(words[1], words[2])
@@ -360,6 +378,8 @@ class Configuration:
                 if is_upstream:
                     self._upstreams.add((here[0], words[1].lower()))
                 blocks.append((words[0], words[1] if is_upstream else None))
+                if words[0].startswith(CODE):
+                    self._note(here, inside, words, "", real, line_of(text, directive.words[0].start))
                 variable = words[-1] if words[0] in TABLES else variable
             elif words[0] == "include" and len(words) == 2:
                 for other in self._included(words[1], here):
@@ -371,7 +391,7 @@ class Configuration:
                     self._give(variable, words[1])
             else:
                 start = directive.words[0].start
-                self._note(here, words, text[start : directive.end + 1], real, line_of(text, start))
+                self._note(here, inside, words, text[start : directive.end + 1], real, line_of(text, start))
         if blocks:
             raise ConfigurationError("The configuration file %s ends inside of a block %r." % (real, blocks[-1][0]))
 

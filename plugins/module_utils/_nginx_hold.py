@@ -647,6 +647,7 @@ class Look:
         self.holds = list(records.values())
         self._workers = self._loaded.workers
         self._connections = Connections(nginx.pid, self._workers, proc)
+        self.configuration = configuration
         self.lines, doubles = servers_of(configuration)
         self._resolver.learn((server.address, server.context) for server in configuration.servers)
         passes = configuration.passes
@@ -664,7 +665,6 @@ class Look:
             for each in passes
         ]
         self.files = list(configuration.files)
-        self.configuration = configuration
         self.has_udp = configuration.has_udp
 
     def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
@@ -675,7 +675,8 @@ class Look:
         result = describe(server, record, condition)
         loaded = self._loaded.has(server, record)
         is_out = server.down and loaded or self._loaded.has_what_the_hold_left(record)
-        result.update(loaded=loaded, in_service=not is_out, connections=0, former=0, uncounted=None)
+        never_out = self.configuration.never_out(server)
+        result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, former=0, uncounted=None)
         result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
             result["connections"] = self._connections.to(self._resolver.places(server.address, server.context))

@@ -185,8 +185,12 @@ servers:
           Otherwise all files of the configuration, and the links to them, must be older than the workers of nginx.
       type: bool
     in_service:
-      description: Whether new requests may come. V(false) only if the workers that take requests have the line with C(down).
+      description:
+        - Whether new requests may come. V(false) only if the workers that take requests have the line with C(down), and its upstream follows that.
       type: bool
+    never_out:
+      description: Why the server gets requests whatever its line says, such as C(balancer_by_lua_block) in its upstream. Null if it does not.
+      type: str
     connections:
       description:
         - How many connections nginx has to the server. Without the right to see whose connections these are (C(become)), all connections of this
@@ -244,6 +248,7 @@ servers:
       down: true
       backup: false
       loaded: true
+      never_out: null
       in_service: false
       connections: 0
       former: 0

@@ -200,7 +200,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         leaving.add(name)
         also: dict[str, list[str]] = {}
         for place in host.places:
-            if place.leads_to and not place.owner and not place.stays:
+            if place.leads_to and not place.owner:
                 also.setdefault(place.machine, []).append(place.leads_to)
         # The minimum goes along, because another controller may take out another host now: the module counts again under the balancer's lock.
         steps[name] = step("load_balancer", "out", events, min_in_service=least, addresses=also)

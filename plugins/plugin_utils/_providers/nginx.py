@@ -270,6 +270,7 @@ def _place(
         health=CONNECTION,
         conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
         note=note,
+        stays=words.never_out(label, server),
     )
 
 
@@ -286,4 +287,5 @@ def _must_go_out(server: Json, condition: str) -> bool:
     # If the run that took it out was cut off, the record does not say since when nginx has loaded the line. If a person then removes the
     # parameter, it would look as if the line had never been changed.
     is_old = condition == HELD and not server.get("noted", True)
-    return server["in_service"] or server["restoring"] or is_old
+    # Nothing is left to do where the line has the parameter and its upstream does not follow it.
+    return server["in_service"] and not (condition == HELD and server.get("never_out")) or server["restoring"] or is_old

@@ -70,8 +70,16 @@ def stays(machine: str, line: Json) -> str:
     return f"{directive_name(machine, line)} sends requests to it without an upstream, and nothing can take it out there: put the address into an upstream"
 
 
+def never_out(place: str, server: Json) -> str:
+    """The sentence about a server that gets requests whatever its line says; empty if it does not."""
+    why = server.get("never_out")  # journals of older releases do not have it
+    return f"nothing can take {place} out: {why}" if why else ""
+
+
 def still_there(place: str, server: Json) -> tuple[str, ...]:
     """Sentences: which connections a server still has, or that this is unknown."""
+    if server.get("never_out"):
+        return (never_out(place, server),)
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
         return (f"{place} has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",)
     if server["in_service"]:

@@ -307,6 +307,37 @@ def test_addresses_in_passes_with_variables(tmp_path, more, target, addresses):
     assert sorted("" if each.unknown else each.address for each in found) == [address or "" for address in addresses]
 
 
+UPSTREAMS = """
+http {
+  upstream lua { server a:1; server b:1; balancer_by_lua_block { local t = { } } }
+  upstream file { balancer_by_lua_file x.lua; server a:1; }
+  upstream fair { fair; server a:1; }
+  upstream two { fair; server a:1; server b:1; }
+  upstream plain { ip_hash; server a:1; }
+}
+"""
+
+
+def test_what_chooses_servers_whatever_their_lines_say_is_known(tmp_path):
+    """The code in Lua, and C(fair) in an upstream with one server, as tried with the modules of Debian 12."""
+    (tmp_path / "nginx.conf").write_text(UPSTREAMS)
+    configuration = Configuration(str(tmp_path / "nginx.conf"))
+    assert [(server.upstream, configuration.never_out(server)) for server in configuration.servers] == [
+        ("lua", "balancer_by_lua_block of upstream lua chooses servers whatever their lines say"),
+        ("lua", "balancer_by_lua_block of upstream lua chooses servers whatever their lines say"),
+        ("file", "balancer_by_lua_file of upstream file chooses servers whatever their lines say"),
+        ("fair", "fair of upstream fair chooses servers whatever their lines say"),
+        ("two", None),
+        ("two", None),
+        ("plain", None),
+    ]
+    # It may send requests to a host that has no line.
+    assert [(each.text, each.unknown, each.line) for each in configuration.passes] == [
+        ("balancer_by_lua_block of upstream lua", "its code chooses where requests go", 3),
+        ("balancer_by_lua_file of upstream file", "its code chooses where requests go", 4),
+    ]
+
+
 def test_directives_of_other_modules_that_pass_requests_on_are_found(tmp_path):
     (tmp_path / "nginx.conf").write_text("http { server { location / { redis2_pass 10.0.0.4:6379; } } } mail { auth_http 10.0.0.4:9000/auth; }")
     assert [each.address for each in Configuration(str(tmp_path / "nginx.conf")).passes] == ["10.0.0.4:6379", "10.0.0.4:9000"]

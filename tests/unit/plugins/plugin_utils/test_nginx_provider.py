@@ -269,6 +269,14 @@ def test_a_directive_of_which_nobody_knows_where_it_leads_is_told():
     assert not place.busy or place.busy == ("10.0.0.4:80 in upstream shop on lb1 is in rotation",)
 
 
+def test_a_server_that_nothing_takes_out_stays_in_rotation_and_is_told():
+    why = "balancer_by_lua_block of upstream shop chooses servers whatever their lines say"
+    told = f"nothing can take 10.0.0.4:80 in upstream shop on lb1 out: {why}"
+    for line, must_go_out in ((server(never_out=why), True), (out(never_out=why, in_service=True, idle=False), False)):
+        (place,) = traffic(line).places
+        assert (place.in_rotation, place.must_go_out, place.busy, place.stays) == (True, must_go_out, (told,), told)
+
+
 def literal(text, *leads_to, path=UP):
     return {"context": "http", "text": text, "file": path, "line": 7, "leads_to": [leads(each) for each in leads_to]}
 
