@@ -667,6 +667,11 @@ class Look:
         self.files = list(configuration.files)
         self.has_udp = configuration.has_udp
 
+    def beside(self, address: str, port: int | None) -> int:
+        """How many connections nginx has to an address to which no line of an upstream leads. All ports count if there is none."""
+        known = {place for server in self.lines.values() for place in self._resolver.known_places(server.address, server.context)}
+        return self._connections.beside(address, port, known)
+
     def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
         return [place_json(place) for place in sorted(self._resolver.known_places(line.address, line.context), key=str)]
 

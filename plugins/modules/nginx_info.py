@@ -300,6 +300,13 @@ passes:
       line: 7
       leads_to: [{address: 10.0.0.4, port: 8080}]
       unresolved: null
+beside:
+  description:
+    - For each of O(addresses) how many connections nginx has there that belong to no line of an upstream. A variable leads there, or code, or a name
+      that has led there before. V(0) without the right to see whose connections these are (C(become)).
+  returned: success
+  type: dict
+  sample: {"10.0.0.4": 0}
 missing:
   description: Names in O(servers) that no upstream has.
   returned: success
@@ -445,6 +452,7 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
         "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"]},
         "servers": servers,
         "passes": seen.passes,
+        "beside": {text: sum(seen.beside(*place) for place in parse_places([text])) for text in params.get("addresses") or ()},
         "missing": [name for name in names or () if spelled(name) not in spellings],
         "present": sorted(present),
         "holds": seen.holds,

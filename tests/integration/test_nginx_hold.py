@@ -257,6 +257,23 @@ def test_where_hosts_share_an_address_the_task_says_what_goes(two_hosts):
     assert [each["server"] for each in out["servers"]] == [server, f"127.0.0.12:{api}", f"[::ffff:127.0.0.11]:{web}"]
 
 
+def test_a_request_by_a_variable_is_seen_where_it_goes(two_hosts):
+    """Nobody knows before the request where it leads. As long as it lasts, nginx is connected to the host."""
+    nginx, door = two_hosts, free_port()
+    with socket.create_server(("127.0.0.11", 0)) as application:
+        nginx.up.write_text(nginx.up.read_text() + "server { listen 127.0.0.1:%d; location / { proxy_pass http://$arg_to; } }\n" % door)
+        nginx.reload()
+        arguments = dict(nginx.arguments, servers=[f"127.0.0.11:{nginx.web}"], addresses=["127.0.0.11", "127.0.0.12"])
+        seen = run_module("nginx_info", arguments)
+        assert [each["unresolved"] for each in seen["passes"]] == ["the address 'http://$arg_to' is not known before the request", None]
+        assert seen["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0}
+        with socket.create_connection(("127.0.0.1", door)) as client:
+            client.sendall(b"GET /?to=127.0.0.11:%d HTTP/1.1\r\nHost: x\r\n\r\n" % application.getsockname()[1])
+            with application.accept()[0]:
+                assert run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 1, "127.0.0.12": 0}
+        until(lambda: run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0})
+
+
 def test_the_last_server_that_answers_stays(bed):
     """The other one has crashed: its line has no C(down), and nothing accepts its connections."""
     bed.serve()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import is_same_host, place_text, spelled
@@ -175,13 +176,16 @@ def _places(
         if line.get("unresolved") and words.is_in_files(settings, line, files):
             unknown.append((words.directive_name(name, line), line["unresolved"]))
     doubts = "; ".join(f"nobody knows whether {place} leads to it: {why}" for place, why in unknown)
+    told = result.get("beside") or {}  # journals of older releases do not have it
+    beside = tuple(words.beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
         targets = [] if server in named else leads_here(server) or sorted(words.places_of(server), key=str)
         owner = next((owners[target] for target in sorted(words.places_of(server), key=str) if server not in named and target in owners), None)
         # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
         by_name = server in named or any(other not in mine for other in _group(server, result))
         note = doubts if server is mine[0] else ""
-        yield _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
+        place = _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
+        yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result.get("passes") or ():
         if words.is_in_files(settings, line, files) and leads_here(line):
             why = words.stays(name, line)
@@ -225,8 +229,9 @@ def _is_here(
 
 
 def _group(server: Json, result: Json) -> list[Json]:
-    """The lines that share their requests with one of them."""
-    return [other for other in result["servers"] if (other["context"], other["upstream"]) == (server["context"], server["upstream"])]
+    """The lines that share their requests with one of them, in each of its upstreams."""
+    upstreams = set(server["upstream"].split(", "))
+    return [other for other in result["servers"] if other["context"] == server["context"] and upstreams.issubset(other["upstream"].split(", "))]
 
 
 def _place(

@@ -96,6 +96,11 @@ def still_there(place: str, server: Json) -> tuple[str, ...]:
     return tuple(found)
 
 
+def beside(machine: str, address: str, connections: int) -> str:
+    """The sentence about connections to a host that belong to none of its lines."""
+    return f"{plural(connections, 'connection')} of nginx on {machine} to {address}, without an upstream"
+
+
 def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
     where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
     has = f"; there are {', '.join(present[:20])}" if present else ""

@@ -56,6 +56,18 @@ def test_a_connection_that_nginx_has_half_closed_counts(tmp_path):
     assert Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path)).to(server) == 0
 
 
+def test_connections_to_a_host_that_no_line_explains_are_counted(tmp_path):
+    for pid in "12":
+        (tmp_path / pid / "fd").mkdir(parents=True)
+    os.symlink("socket:[12]", tmp_path / "2" / "fd" / "3")
+    (tmp_path / "1" / "net").mkdir()
+    (tmp_path / "1" / "net" / "tcp").write_text(TCP)
+    found = Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path))
+    assert [found.beside("10.0.0.5", port, set()) for port in (None, 80, 81)] == [1, 1, 0]
+    # Another line leads there, and somebody else is connected there.
+    assert (found.beside("10.0.0.5", None, {("10.0.0.5", 80)}), found.beside("1.1.1.1", None, set())) == (0, 0)
+
+
 def test_clients_on_a_port_that_the_reload_has_closed_are_pending_too(tmp_path):
     for pid, inodes in ((1, (10,)), (2, (11, 12))):
         (tmp_path / str(pid) / "fd").mkdir(parents=True)

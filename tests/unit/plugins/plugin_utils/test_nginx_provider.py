@@ -277,6 +277,21 @@ def test_a_server_that_nothing_takes_out_stays_in_rotation_and_is_told():
         assert (place.in_rotation, place.must_go_out, place.busy, place.stays) == (True, must_go_out, (told,), told)
 
 
+def test_a_host_is_busy_while_nginx_is_connected_to_it_without_an_upstream():
+    host = Target(addresses=["10.0.0.4", "10.1.0.4"])
+    (place,) = traffic(out(), target=host, beside={"10.0.0.4": 0, "10.1.0.4": 2, "10.0.0.5": 1}).places
+    assert place.busy == ("2 connections of nginx on lb1 to 10.1.0.4, without an upstream",)
+    assert not place.in_rotation
+
+
+def test_a_line_shares_its_requests_with_all_lines_of_its_upstream():
+    """The first two are in a file that both upstreams include."""
+    both = {"upstream": "shop, api"}
+    first, second = traffic(server(**both), server(TWO, **both), server("10.0.0.6:80", **API), server(ONE, line=9, file="/b.conf", **API)).places
+    assert [other["server"].split()[1] for other in first.group.servers] == [ONE, TWO]
+    assert [other["server"].split()[1] for other in second.group.servers] == [ONE, TWO, "10.0.0.6:80", ONE]
+
+
 def literal(text, *leads_to, path=UP):
     return {"context": "http", "text": text, "file": path, "line": 7, "leads_to": [leads(each) for each in leads_to]}
 
