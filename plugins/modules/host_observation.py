@@ -77,6 +77,7 @@ options:
         them.
     type: list
     elements: int
+    default: []
   told_apart:
     description:
       - Addresses, such as those of a balancer. RV(connections) also tells the ports from which their connections come.

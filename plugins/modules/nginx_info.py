@@ -237,6 +237,19 @@ servers:
     restoring:
       description: Whether its hold is being released.
       type: bool
+    for_server:
+      description: The server that was named when the line was taken out, if the line writes it in another way or leads to the same host. Null otherwise.
+      type: str
+    leads_to:
+      description: Where it leads. Each entry has the C(address), which is C(unix:) and a path for a Unix socket, and the C(port). Empty if that is not known.
+      type: list
+      elements: dict
+    unresolved:
+      description: Why it is not known where it leads. Null if it is.
+      type: str
+    silent:
+      description: Why nothing answers where it leads, as a phrase. Null if something does, if the line is out, or if it cannot be asked.
+      type: str
   sample:
     - context: http
       upstream: shop
@@ -287,7 +300,7 @@ passes:
       description: The number of the line.
       type: int
     leads_to:
-      description: Where it leads, as in RV(servers[].leads_to). Empty if that is not known. The port is 0 if only the port is not known.
+      description: Where it leads, as RV(servers[].leads_to) tells. Empty if that is not known. The port is 0 if only the port is not known.
       type: list
       elements: dict
     unresolved:

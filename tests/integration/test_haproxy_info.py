@@ -463,7 +463,7 @@ class TestFormerProcess:
         """It still has the server as ready, and sends there what they ask."""
         one = balancer(frontend="  option idle-close-on-response\n", master=master)
         with contextlib.ExitStack() as stack:
-            idle, half = clients = [stack.enter_context(socket.create_connection(("127.0.0.1", one.port), 10)) for _ in range(2)]
+            idle, half = clients = [stack.enter_context(socket.create_connection(("127.0.0.1", one.port), 10)) for _number in range(2)]
             idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"200" in idle.recv(4096)
             half.sendall(b"GET / HTTP/1.1\r\n")

@@ -65,7 +65,8 @@ class ModelledHost:
     def make(cls, folder, **state):
         host = cls(folder)
         host.folder.mkdir(parents=True)
-        host._write({**json.loads(json.dumps(NEW)), "booted": time.time() - 3600, **state})
+        # Hosts are different machines, also where they were booted at the same moment.
+        host._write({**json.loads(json.dumps(NEW)), "computer": host.folder.name.upper(), "booted": time.time() - 3600, **state})
         return host
 
     @contextlib.contextmanager
@@ -262,7 +263,7 @@ def _find(state, path):
 
 
 def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0):
-    told = {"user": r"VM\azureuser", "sid": USER, "admin": state["admin"], "computer": "VM", "owner": "", "rights": [], "records": [], "free": -1}
+    told = {"user": r"VM\azureuser", "sid": USER, "admin": state["admin"], "computer": state["computer"], "owner": "", "rights": [], "records": [], "free": -1}
     if Folder:
         folder = expand(Folder)
         told.update(folder=_entry(state, folder), free=50 << 30)

@@ -15,8 +15,7 @@ function Read-Entry([string]$Path) {
         $times = [IO.File]::GetLastWriteTimeUtc($Path), [IO.File]::GetCreationTimeUtc($Path) | Sort-Object
         $entry.changed = ($times[-1] - (New-Object DateTime 1970, 1, 1)).TotalSeconds
         if ($entry.kind -ne 'file') { return $entry }
-        $stream = [IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete')
-        try {
+        $stream = [IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete'); try {
             if ($stream.Length -gt 1048576) { $entry.kind = 'large'; return $entry }
             $memory = New-Object IO.MemoryStream; $stream.CopyTo($memory); $entry.content = [Convert]::ToBase64String($memory.ToArray())
         } finally { $stream.Dispose() }
@@ -43,7 +42,7 @@ $mine = @(if ($Services) { Get-Service }) | Where-Object { $Services -contains $
     ForEach-Object { $_; $_.DependentServices } | Sort-Object -Property Name -Unique
 $told.services = @(foreach ($service in $mine) { @{ name = $service.Name; status = [string]$service.Status; start = [string]$service.StartType
             dependents = @($service.DependentServices | ForEach-Object { $_.Name }) } })
-$network = [Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties()
+$network = [Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties(); $cards = [Net.NetworkInformation.NetworkInterface]::GetAllNetworkInterfaces()
 $told.samples = @(do {
         if ($told.ContainsKey('boot')) { Start-Sleep -Milliseconds 200 } else { $told.boot = '' }
         @{ at = $clock.Elapsed.TotalSeconds; lines = @($network.GetActiveTcpConnections() | Where-Object { $Ports -contains $_.LocalEndPoint.Port } |
@@ -51,7 +50,6 @@ $told.samples = @(do {
     } while ($Ports -and $clock.Elapsed.TotalSeconds -lt $Watch))
 $told.listening = @($network.GetActiveTcpListeners() | Where-Object { $Ports -contains $_.Port } | ForEach-Object { $_.Port })
 $told.udp = @($network.GetActiveUdpListeners() | Where-Object { $Ports -contains $_.Port } | ForEach-Object { $_.Port })
-$cards = [Net.NetworkInformation.NetworkInterface]::GetAllNetworkInterfaces()
 $told.addresses = @($cards | Where-Object { $_.OperationalStatus -eq 'Up' -and $_.NetworkInterfaceType -ne 'Loopback' } |
         ForEach-Object { $_.GetIPProperties().UnicastAddresses } | ForEach-Object { [string]$_.Address })
 $session = Get-CimInstance -ClassName Win32_Process -Filter "Name='smss.exe'" | Sort-Object -Property CreationDate | Select-Object -First 1

@@ -159,7 +159,6 @@ def test_a_port_on_which_nobody_listens_cannot_be_counted(proc):
 def test_the_file_of_the_connection_tracking(proc, monkeypatch):
     def refuse():
         raise _connection_tracking.TrackingError("Operation not permitted")
-        yield
 
     monkeypatch.setattr(_connection_tracking, "_dump", refuse)
     lines = [

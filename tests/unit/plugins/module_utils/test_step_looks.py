@@ -34,13 +34,13 @@ class Systemd:
     def boot_id(self):
         return self.boot
 
-    def show(self, names):
+    def show(self, things):
         if self.broken:
             raise SystemdError("systemctl show did not end within 10 seconds.")
-        return [Unit(name, self.state, self.load, False, (), (), False, "success") for name in names]
+        return [Unit(name, self.state, self.load, False, (), (), False, "success") for name in things]
 
-    def stop(self, name):
-        self.told.append(name)
+    def stop(self, thing):
+        self.told.append(thing)
         self.state = "inactive"
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 
 NAMES = ("web1", "web2")
 GROUP = Group(("pool",), "pool web", tuple({"server": name, "in_service": True, "backup": False} for name in NAMES))
-ASK = {"url": "http://localhost/health"}
+ASK = MappingProxyType({"url": "http://localhost/health"})
 
 
 def target(name, health, asked=False, unanswered=None, ask=ASK):
