@@ -216,6 +216,8 @@ class Store:
         if self.dry:
             self._unwritten[path] = dict(json.loads(json.dumps(content)), path=path)
             return
+        # What is released may be known by its mark alone, because the folder was lost.
+        check_folder(self.state_dir, create=True)
         temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
         try:
             _remove(temporary)

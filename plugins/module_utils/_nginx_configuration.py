@@ -47,6 +47,10 @@ VALUES = 10000
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 # What matters in a block of Lua code: comments and strings, whose braces do not count, and braces.
 LUA = re.compile(r"--\[(?P<comment>=*)\[|--[^\n]*|\[(?P<string>=*)\[|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'{}]", re.DOTALL)
+# How the comment begins that the collection puts before a line that it has changed. What the record says follows, as JSON.
+MARK = "# Held by graceful.azure, which removes this comment again: "
+# nginx reads no comment of more than 4096 bytes.
+MARK_LIMIT = 2048
 # What C(nginx -T) prints before each file.
 HEADING = re.compile(r"# configuration file ([^\n]+):\n")
 # What glob(3) returns if nothing matches.
@@ -204,7 +208,8 @@ def line_of(text: str, position: int) -> int:
 class Server:
     """A server's line. A file may be included in several upstreams, and then its lines belong to all of them.
 
-    ``context``: V(http) or V(stream). ``path``: the file, without symbolic links. ``text``: the line, up to and with its semicolon.
+    ``context``: V(http) or V(stream). ``path``: the file, without symbolic links. ``text``: the line, up to and with its semicolon. ``mark``: what the
+    collection's own comment before the line says, or None. ``begin``: where this comment begins, or the line.
     """
 
     def __init__(self, context: str, upstream: str, path: str, directive: Directive, text: str) -> None:
@@ -215,6 +220,7 @@ class Server:
         self.line = line_of(text, self.start)
         self.text = text[self.start : self.end]
         self.words = tuple(word.text for word in directive.words)
+        self.begin, self.mark, self.indent = _mark_before(text, self.start)
 
     @property
     def address(self) -> str:
@@ -528,6 +534,17 @@ def words_of(text: str) -> tuple[str, ...] | None:
     except ConfigurationError:
         return None
     return tuple(word.text for word in found[0].words) if len(found) == 1 and found[0].ends == ";" else None
+
+
+def _mark_before(text: str, start: int) -> tuple[int, str | None, str]:
+    """Where the collection's comment before a line begins, and what it says; and the blanks before the line if nothing else is there."""
+    end = start
+    while end and text[end - 1] in " \t":
+        end -= 1
+    if end and text[end - 1] != "\n":
+        return start, None, ""
+    mark = text.find(MARK, text.rfind("\n", 0, max(end - 1, 0)) + 1, end)
+    return (start, None, text[end:start]) if mark < 0 else (mark, text[mark + len(MARK) : end].strip(), text[end:start])
 
 
 def taken_out(text: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import json
 import os
 import time
 from typing import TYPE_CHECKING, Optional
@@ -18,11 +19,22 @@ from typing import TYPE_CHECKING, Optional
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    CHANGING,
+    HELD,
+    RESTORING,
+    HoldError,
+    holders,
+    new_record,
+    parse_record,
+    to_bytes,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_json, spelled
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
+    MARK,
+    MARK_LIMIT,
     Configuration,
     ConfigurationError,
     Pass,
@@ -55,6 +67,9 @@ KIND = "nginx_server"
 # Conditions of a server, besides those of every thing.
 ALREADY_OUT = "already_out"
 LOST = "lost"
+
+# What a mark keeps of an event if all of it is too long, before the rest.
+SHORT = ("event_type", "resources", "not_before", "action", "host")
 
 # In a record: the nginx that has loaded the change, and when the first and the last of the workers that have it started.
 PROCESS = "process"
@@ -96,7 +111,8 @@ def name_of(key: Key) -> str:
 def sort_records(records: list[Record], configuration: Configuration) -> tuple[collections.OrderedDict[Key, Record], list[Record]]:
     """The records that belong to this configuration, by the keys of their servers, and all others.
 
-    A record whose file is gone belongs to every configuration, because nothing else could release it.
+    A record whose file is gone belongs to every configuration, because nothing else could release it. Where a record is lost, the mark of its line tells
+    what it said.
     """
     ours: collections.OrderedDict[Key, Record] = collections.OrderedDict()
     others: list[Record] = []
@@ -107,7 +123,40 @@ def sort_records(records: list[Record], configuration: Configuration) -> tuple[c
         else:
             others.append(record)
     found, doubles = servers_of(configuration)
-    return collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items()), others
+    present = collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items())
+    for key, server in found.items():
+        marked = record_in(server) if key not in present and key not in doubles else None
+        if marked:
+            present[key] = marked
+    return present, others
+
+
+def mark_of(record: Record) -> str:
+    """The comment for a line that is taken out: what the record says. Empty if there is no room for it."""
+    events = record["events"]
+    short = {key: dict(entry, reason="", details={name: entry["details"][name] for name in SHORT if name in entry["details"]}) for key, entry in events.items()}
+    bare = {key: dict(entry, reason="", details={}) for key, entry in events.items()}
+    told = {"found": record["found"], **({"for_server": record["for_server"]} if "for_server" in record else {})}
+    marks = (MARK + json.dumps(dict(told, events=kept), separators=(",", ":"), sort_keys=True) for kept in (events, short, bare))
+    return next((mark for mark in marks if len(mark) <= MARK_LIMIT), "")
+
+
+def record_in(server: Server) -> Record | None:
+    """The record in the mark of a line, if the line is as the hold left it."""
+    try:
+        told = json.loads(server.mark or "{}")
+        found = told["found"]["line"]
+        more = {"for_server": str(told["for_server"])} if "for_server" in told else {}
+        if words_of(found) is None or words_of(taken_out(found)) != server.words:
+            return None
+        record = new_record(KIND, _subject(server), {"line": found}, {"line": taken_out(found)}, told["events"], **more)
+        return parse_record(to_bytes(record), "%s, line %d" % (server.path, server.line))
+    except (ValueError, KeyError, TypeError, RecursionError, HoldError):
+        return None
+
+
+def _subject(server: Server) -> dict[str, str]:
+    return dict(zip(("context", "upstream", "server", "file"), key_of(server)))
 
 
 def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found: Mapping[Key, Server], doubles: Mapping[Key, list[Server]]) -> Key:
@@ -330,9 +379,9 @@ class Servers(Driver[Optional[Server]]):
                 # The server was in rotation until now.
                 events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
             more = {} if spelled(server.address) == spelled(self._server) else {"for_server": self._server}
-            subject = dict(zip(("context", "upstream", "server", "file"), key_of(server)))
-            kept = new_record(KIND, subject, {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
-            self._edit(server, kept["left"]["line"])
+            kept = new_record(KIND, _subject(server), {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
+            mark = mark_of(kept)
+            self._edit(server, (mark + "\n" + server.indent if mark else "") + kept["left"]["line"])
         self._test()
         yield kept
         process = self._apply(hold)
@@ -501,7 +550,7 @@ class Servers(Driver[Optional[Server]]):
             before[path] = self._configuration.files[path]
             text = decode(before[path])
             # A file that is included in http and in stream has each line only once.
-            lines = {(server.start, server.end): line for server, line in edits}
+            lines = {(server.begin, server.end): line for server, line in edits}
             for (start, end), line in sorted(lines.items(), reverse=True):
                 text = text[:start] + line + text[end:]
             after[path] = encode(text)
@@ -640,9 +689,10 @@ class Look:
             with store.locked() as locked:
                 configuration = Configuration(nginx.configuration)
                 self._loaded = Loaded(nginx, configuration, now)
-                records, self.others = sort_records(store.records(KIND), configuration)
+                on_disk = store.records(KIND)
+                records, self.others = sort_records(on_disk, configuration)
             # Without a lock, a hold may be put between the look and the reading of the records.
-            if locked or not records:
+            if locked or not on_disk:
                 break
         self.holds = list(records.values())
         self._workers = self._loaded.workers

@@ -333,7 +333,7 @@ present:
   elements: str
   sample: ["10.0.0.4:8080", "10.0.0.5:8080"]
 holds:
-  description: Every record of a hold on a server of this nginx, as it is in its file.
+  description: Every record of a hold on a server of this nginx, as it is in its file. If it is lost, as the comment before the held line says.
   returned: success
   type: list
   elements: dict

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
 
+from tests.support.module import run_module
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.ports import free_port
 from tests.support.site import Site, wait_until
@@ -78,6 +80,21 @@ def test_a_run_that_was_killed_is_continued_and_the_playbook_holds_shows_and_rel
     assert released.status == 0, released.output
     wait_until(lambda: site.nginx.configuration.read_bytes() == site.found, 5, "the line as it was")
     assert not [path for path in site.records() if path.name.startswith("nginx_server")]
+
+
+# The hold itself is in test_nginx_hold.py.
+@pytest.mark.long
+def test_a_line_whose_record_is_lost_is_given_back_by_the_next_run(site):
+    """The disk with the records was replaced, and the configuration came from a copy."""
+    name = f"127.0.0.1:{site.listeners['web1'].port}"
+    held = {"server": name, "configuration": str(site.nginx.configuration), "state_dir": str(site.folder / "state" / "lost")}
+    details = {"A": {"event_type": "Reboot", "resources": ["web1"]}}
+    run_module("nginx_hold", dict(held, event_ids=["A"], event_details=details))
+    shutil.rmtree(site.folder / "state" / "lost")
+    assert site.is_out("web1")
+    run = site.run()
+    assert run.status == 0, run.output
+    assert site.nginx.configuration.read_bytes() == site.found and site.records() == []
 
 
 def test_a_mistake_in_the_configuration_is_told_and_nothing_is_changed(site):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -109,6 +110,11 @@ class Bed:
         return found
 
 
+def without_marks(text):
+    """As a version before marks has left a file."""
+    return re.sub(r"# Held by graceful\.azure[^\n]*\n[ \t]*", "", text)
+
+
 @pytest.fixture(name="bed")
 def make_bed(tmp_path):
     bed = Bed(tmp_path / "nginx")
@@ -199,7 +205,7 @@ def test_a_list_of_servers_that_several_upstreams_include(tmp_path):
         out = run_module("nginx_hold", dict(arguments, event_ids=["A"]))
         seen = [(server["context"], server["upstream"], server["condition"]) for server in out["servers"]]
         assert seen == [("http", "a, b", "held"), ("stream", "s", "held")]
-        assert (tmp_path / "list.inc").read_text().splitlines()[0] == "server 127.0.0.1:%d down;" % ports["one"]
+        assert without_marks((tmp_path / "list.inc").read_text()).splitlines()[0] == "server 127.0.0.1:%d down;" % ports["one"]
         assert run_module("nginx_hold", dict(arguments, state="absent"))["conflicts"] == []
         assert (tmp_path / "list.inc").read_text() == files["list.inc"]
     finally:
@@ -232,7 +238,7 @@ def test_all_lines_that_lead_to_the_same_host_go_and_come_together(two_hosts):
     found = nginx.up.read_text()
     server = f"127.0.0.11:{web}"
     out = run_module("nginx_hold", dict(nginx.arguments, server=server, event_ids=["A"]))
-    text = nginx.up.read_text()
+    text = without_marks(nginx.up.read_text())
     lines = [f"127.0.0.11:{web}", f"127.0.0.11:{api}", f"[::ffff:127.0.0.11]:{web}", f"127.0.0.11:{api}"]
     assert [(each["server"], each["for_server"]) for each in out["servers"]] == [(each, server if each.endswith(str(api)) else None) for each in lines]
     assert text == found.replace(f"127.0.0.11:{web};", f"127.0.0.11:{web} down;").replace(f"127.0.0.11:{api};", f"127.0.0.11:{api} down;").replace(
@@ -486,17 +492,20 @@ def test_a_hold_in_a_file_that_one_more_upstream_includes_comes_back(bed):
     assert (told["conflicts"], shared.read_bytes(), bed.records()) == ([], found, [])
 
 
-def test_of_two_equal_lines_in_renamed_upstreams_none_is_taken_for_the_held_one(bed):
-    bed.up.write_text("upstream shop {{ server {0}; server {1}; }}\nupstream api {{ server {0}; server {1}; }}\n".format(bed.one, bed.two))
+@pytest.mark.parametrize("marked", [True, False])
+def test_of_two_equal_lines_in_renamed_upstreams_only_their_marks_tell_which_is_held(bed, marked):
+    found = "upstream shop {{ server {0}; server {1}; }}\nupstream api {{ server {0}; server {1}; }}\n".format(bed.one, bed.two)
+    bed.up.write_text(found)
     bed.nginx.reload()
     bed.hold()
-    left = bed.up.read_text().replace("upstream shop", "upstream a").replace("upstream api", "upstream b")
+    held = bed.up.read_text() if marked else without_marks(bed.up.read_text())
+    left = held.replace("upstream shop", "upstream a").replace("upstream api", "upstream b")
     bed.up.write_text(left)
     site = bed.folder / "conf.d" / "site.conf"
     site.write_text(site.read_text().replace("http://shop", "http://a").replace("http://api", "http://b"))
     told = bed.hold(None, "absent")
     assert len(told["conflicts"]) == 2
-    assert bed.up.read_text() == left
+    assert bed.up.read_text() == (found.replace("upstream shop", "upstream a").replace("upstream api", "upstream b") if marked else left)
 
 
 def test_a_line_that_somebody_else_removed_is_a_conflict(bed):
@@ -1189,3 +1198,54 @@ def test_records_follow_their_schema(bed):
     assert len(bed.records()) == 2
     for record in bed.records():
         jsonschema.validate(record, schema)
+
+
+def forget(bed):
+    """The disk with the records was replaced."""
+    shutil.rmtree(bed.state_dir)
+
+
+def test_a_line_whose_record_is_lost_is_known_by_its_mark_and_given_back_exactly(bed):
+    bed.serve()
+    details = {"A": {"event_type": "Reboot", "resources": ["web_1"], "host": "web1", "rule": "a; } # \n" + "b" * 50}}
+    bed.hold(event_details=details, reason="Reboot")
+    assert bed.up.read_text().count("# Held by graceful.azure") == 2 and "server b" not in bed.up.read_text()
+    forget(bed)
+    look = bed.info()
+    mine = [server for server in look["servers"] if server["server"] == bed.one]
+    assert [(server["condition"], server["held_by"], server["noted"]) for server in mine] == [("held", ["A"], False)] * 2
+    assert [record["events"]["A"]["details"] for record in look["holds"]] == [details["A"]] * 2
+    assert not bed.state_dir.exists()
+
+    # Another event needs it as well, so the records are made again.
+    assert bed.hold(["B"])["conflicts"] == []
+    assert [sorted(record["events"]) for record in bed.records()] == [["A", "B"]] * 2 and bed.records()[0]["events"]["A"]["details"] == details["A"]
+    assert bed.answers() == {"two": 20}
+    forget(bed)
+    back = bed.hold(["A"], state="absent")
+    assert (back["changed"], back["conflicts"]) == (True, [])
+    assert bed.up.read_bytes() == bed.found and bed.records() == [] and set(bed.answers()) == {"one", "two"}
+
+
+def test_a_mark_beside_a_line_that_somebody_else_wrote_tells_nothing(bed):
+    text = bed.found.decode().replace("weight=2 ;", "weight=2 down ;")
+    bed.up.write_text(text)
+    bed.nginx.reload()
+    bed.hold()
+    held = bed.up.read_text()
+    assert held.count("# Held by graceful.azure") == 1
+    forget(bed)
+    # The operator's line never had a mark, and the other one is not as the hold left it any more.
+    bed.up.write_text(held.replace("max_fails=3 down", "max_fails=4 down"))
+    bed.nginx.reload()
+    ours = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert [(server["condition"], server["held_by"]) for server in ours] == [("already_out", [])] * 2
+    before = bed.up.read_bytes()
+    assert not bed.hold(state="absent")["changed"] and bed.up.read_bytes() == before
+
+
+def test_a_hold_of_a_release_without_marks_is_given_back_exactly(bed):
+    bed.hold()
+    bed.up.write_text(without_marks(bed.up.read_text()))
+    bed.nginx.reload()
+    assert bed.hold(state="absent")["conflicts"] == [] and bed.up.read_bytes() == bed.found

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import new_record
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import arguments
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
+    MARK_LIMIT,
     Configuration,
     ConfigurationError,
     decode,
@@ -19,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     taken_out,
     words_of,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import mark_of, record_in
 
 
 @pytest.mark.parametrize(
@@ -347,3 +350,48 @@ def test_more_values_than_can_be_looked_at_are_told(tmp_path):
     text = "http { %s server { location / { proxy_pass http://$a$b$c; } } }"
     (tmp_path / "nginx.conf").write_text(text % " ".join("map $host $%s { %s }" % (name, " ".join("%d %d;" % (i, i) for i in range(99))) for name in "abc"))
     assert [each.unknown for each in Configuration(str(tmp_path / "nginx.conf")).passes] == ["its address has too many values"]
+
+
+def server_in(folder, text):
+    path = folder / "nginx.conf"
+    path.write_bytes(text.encode())
+    (server,) = Configuration(str(path)).servers
+    return server
+
+
+EVENT = {"since": "2026-11-25T21:00:00Z", "reason": "Reboot", "details": {"resources": ["web_1"], "host": "web1", "rule": "a; } \n\u2028 #"}}
+
+
+@pytest.mark.parametrize(
+    "events", [{"A": EVENT}, {str(number): EVENT for number in range(12)}, {"A": dict(EVENT, details=dict(EVENT["details"], targets=["x"] * 900))}]
+)
+@pytest.mark.parametrize(
+    "text",
+    ["http {\n\tupstream a {\r\n\t  server\n  b ; # mine\r\n}}", "http{upstream a{server b;}}", "http {upstream a {keepalive 1;   server b weight=2;\n}}"],
+)
+def test_a_mark_tells_what_its_record_says_and_goes_with_it(tmp_path, text, events):
+    server = server_in(tmp_path, text)
+    assert server.mark is None and record_in(server) is None
+    record = new_record("nginx_server", {}, {"line": server.text}, {}, events, for_server="other")
+    mark = mark_of(record)
+    assert len(mark) <= MARK_LIMIT and "\n" not in mark and mark.isascii()
+    held = text[: server.begin] + mark + "\n" + server.indent + taken_out(server.text) + text[server.end :]
+    left = server_in(tmp_path, held)
+    told = record_in(left)
+    assert (told["found"]["line"], told["left"]["line"], told["for_server"]) == (server.text, left.text, "other")
+    assert list(told["events"]) == sorted(events) and all(entry["since"] == EVENT["since"] for entry in told["events"].values())
+    if len(events) == 1:
+        assert told["events"]["A"]["details"].items() >= {"resources": ["web_1"], "host": "web1"}.items()
+    assert held[: left.begin] + server.text + held[left.end :] == text
+    # What somebody else wrote there, or no longer has, is not ours.
+    for other in (
+        held.replace(" down", ""),
+        held.replace(" down", " down max_fails=7"),
+        held.replace('"events":{', '"events":'),
+        held.replace('"since"', '"s"'),
+    ):
+        assert record_in(server_in(tmp_path, other)) is None
+
+
+def test_a_mark_that_would_be_too_long_is_left_out():
+    assert mark_of(new_record("nginx_server", {}, {"line": "server a;"}, {}, {"x" * MARK_LIMIT: EVENT})) == ""
