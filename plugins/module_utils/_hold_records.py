@@ -45,6 +45,9 @@ SIZE_LIMIT = 1 << 20
 # Bytes of a record besides its events, and by which it may grow until it is released.
 ROOM = 16 << 10
 
+# The details of an event that are about the host.
+OF_THE_HOST = {"host", "heard"}
+
 CHANGING = "changing"
 HELD = "held"
 RESTORING = "restoring"
@@ -110,7 +113,8 @@ class Request:
     def added_to(self, events: Events) -> Events:
         """The events of a record, with those of this request added.
 
-        An event that is there already keeps its time and reason. Its details are replaced if the request has some.
+        An event that is there already keeps its time and reason. Its details are replaced if the request has some, but what tells nothing of the event itself
+        is added to them.
         """
         if self.event_ids is None:
             raise AssertionError("only a release may leave them out")
@@ -123,7 +127,7 @@ class Request:
                 known_ids[fold(event_id)] = event_id
                 merged[event_id] = {"since": self.now, "reason": self.reason, "details": details or {}}
             elif details is not None:
-                merged[known]["details"] = details
+                merged[known]["details"] = dict(merged[known]["details"], **details) if details.keys() <= OF_THE_HOST else details
         # This check comes before any change. Only its events make a record grow.
         size = len(to_bytes({"events": merged}))
         if size > max(SIZE_LIMIT - ROOM, len(to_bytes({"events": events}))):

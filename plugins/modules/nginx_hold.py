@@ -16,8 +16,8 @@ description:
     lets nginx load it. All lines that lead to the same host go out together, in the same reload (see O(addresses)).
   - It does this only if no event has done so before, and records the lines that it found. A comment before each line says the same. If the record is lost,
     it is made again from this comment, as long as the line is as the module left it.
-  - When the last event is released, the line becomes what it was, with its blanks and comments, and the module's own comment goes. The rest of the file is never
-    touched.
+  - When the last event is released, the line becomes what it was, with its blanks and comments, and the module's own comment goes. The rest of the file is
+    never touched.
   - The record is on disk before the first file is written. A call that was cut off at any point is continued by the next one.
   - nginx tests its configuration (C(nginx -T)) before anything is changed, and again before it loads the change. If it refuses, or if its former
     workers go on after the reload, all files are put back and the module fails. It also fails if nginx reads other files, or other contents,

@@ -93,6 +93,7 @@ def test_steps_leave_a_record(bed):
     assert "401" in failed.failure
     assert approved.result["approved"] == [mine] and approved.result["done"]
     assert bed.records("web1") == {"approved": [mine]} and bed.posted() == [mine]
+    assert bed.hosts_on_record("web1") == {"web1"}
 
 
 def test_what_had_started_by_itself_leaves_no_record(bed):

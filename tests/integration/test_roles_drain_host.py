@@ -184,6 +184,7 @@ def test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse(bed):
 
     def see():
         assert bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"], "drain_host_step_queue": ["E1"]}
+        assert bed.hosts_on_record("web1") == {"web1"}
 
     back = drain(drain_host_state="running", **variables)
     run = bed.run(drain(**variables), drain(**variables), see, back, back)

@@ -41,7 +41,11 @@ BOTH = {"load_balancer_hosts": ["lb1", "lb2"]}
 
 def test_out_and_in_on_two_balancers(bed):
     bed.haproxy["lb2"].ask("set weight www/web1 7")
-    run = bed.run(out("E1", **BOTH), out("E1", **BOTH), out("E2", **BOTH), back("E1", **BOTH), back(**BOTH))
+
+    def see():
+        assert bed.hosts_on_record("lb1") == bed.hosts_on_record("lb2") == {"web1"}
+
+    run = bed.run(out("E1", **BOTH), out("E1", **BOTH), out("E2", **BOTH), see, back("E1", **BOTH), back(**BOTH))
     assert run.status == 0, run.output
     assert [step.result["changed"] for step in run.steps] == [True, False, True, True, True]
     assert all(step.result["done"] and not step.result["failed_hosts"] for step in run.steps)

@@ -113,6 +113,7 @@ def test_steps_with_tasks_of_the_users_own(bed, tasks):
 
     def see():
         assert running(bed) and bed.admin() == 8
+        assert bed.hosts_on_record("web1") == {"web1"}
 
     run = bed.run(*gone(bed), answer(503), step, step, see, answer(200), step, step, rolespec=False)
     assert run.status == 0, run.output

@@ -241,6 +241,11 @@ class RoleBed:
             found[subject.get("name") or subject.get("server") or subject.get("service")] = sorted(record["events"])
         return found
 
+    def hosts_on_record(self, name):
+        """The hosts that the records on a machine name."""
+        records = [json.loads(path.read_text()) for path in self.state_dir(name).glob("*.json")]
+        return {entry["details"].get("host") for record in records for entry in record["events"].values()}
+
     @contextlib.contextmanager
     def request(self, seconds=None, balancer="lb1", host="web1", direct=False):
         """A request under way to a host, through a balancer or past it; yields a list for the answer's status.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    PATIENCE,
     Drain,
     drain_until,
     is_fresh,
@@ -85,6 +86,9 @@ def doubt(event: Event, observed: Observed) -> str | None:
     if empty:
         # The same name may occur in several sets. A host that answers without a document is prepared, but that is no basis for an approval.
         return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
+    unmet = [host.name for host in observed.hosts.values() if host.is_unmet and silent_for(host, observed.now) < PATIENCE]
+    if unmet and event.prepares:
+        return f"waits up to {PATIENCE:g} s for {', '.join(unmet)}, which was not reached yet: it may be one machine with {' or '.join(event.members)}"
     if not event.strangers:
         return None
     strangers = {name.lower() for name in event.strangers}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
@@ -37,6 +38,7 @@ class Host:
     balancers: list[Balancer]  # pairs of a provider and the settings that it reads, the outermost first
     resource_name: str | None = None
     addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
+    state_folder: dict[str, Any] = field(default_factory=dict)  # the path of the folder of its records and its id, as last told
     traffic: Traffic = field(default_factory=Traffic)
     events: list[Event] = field(default_factory=list)  # standing events that name it and that no rule ignores, the most urgent first
     fatal: list[str] = field(default_factory=list)  # sentences: mistakes that forbid every step for it
@@ -57,6 +59,11 @@ class Host:
     restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     drain_said: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False  # whether its step of the former pass was to go out, too
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether nobody knows which machine it is, because it was never reached."""
+        return not (self.observation.reached or self.resource_name or self.state_folder or self.fatal or self.settings.may_be_off)
 
     @property
     def was_read(self) -> bool:

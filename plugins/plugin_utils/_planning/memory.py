@@ -35,6 +35,7 @@ class HostMemory:
 
     resource_name: str | None = None
     addresses: list[str] | None = None
+    state_folder: Json = field(default_factory=dict)  # the folder of its records, as the last look that reached it told
     silent_since: float | None = None  # since when its metadata service was not read
     blind_since: float | None = None  # since when one of its balancers was not read
     fatal_since: float | None = None  # since when a mistake has forbidden every step for it

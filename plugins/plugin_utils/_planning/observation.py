@@ -102,6 +102,7 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         [(PROVIDERS[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
         addresses=look.addresses or memory.addresses,
+        state_folder=look.state_folder or memory.state_folder,
         answer=memory.answer,
         held_since=dict(memory.held_since),
     )
@@ -118,13 +119,13 @@ def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
     """Two targets with one folder would take each other's records for their own, and one of them for ready because the other is."""
     sharers: dict[str, list[Host]] = {}
     for host in hosts.values():
-        if host.observation.state_folder.get("id"):
-            sharers.setdefault(host.observation.state_folder["id"], []).append(host)
+        if host.state_folder.get("id"):
+            sharers.setdefault(host.state_folder["id"], []).append(host)
     for sharing in sharers.values():
         for host in sharing if len(sharing) > 1 else ():
             others = " and ".join(other.name for other in sharing if other is not host)
             host.fatal.append(
-                f"{host.name} and {others} have the same folder for their records ({host.observation.state_folder['path']}): they are one machine, or share"
+                f"{host.name} and {others} have the same folder for their records ({host.state_folder['path']}): they are one machine, or share"
                 " the folder over a network. Leave all but one out of the target, or give each a graceful_azure_state_dir of its own"
             )
 

@@ -38,6 +38,7 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
     return HostMemory(
         resource_name=host.observation.resource_name or memory.resource_name,
         addresses=host.addresses,
+        state_folder=host.state_folder,
         silent_since=host.silent_since,
         blind_since=host.blind_since,
         fatal_since=host.fatal_since,

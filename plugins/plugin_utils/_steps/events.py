@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import is_unreachable
@@ -23,13 +24,28 @@ def details_of(events: Iterable[Json]) -> dict[str, Json]:
     return {event["event_id"]: {key: event[key] for key in KEPT if key in event} for event in events}
 
 
+def kept(ids: Iterable[str], details: dict[str, Json], **more: Any) -> dict[str, Json]:
+    """The details of events, with more for each of them. What is given in C(details) stays, but for the ports."""
+    known = {event_id.lower() for event_id in details}
+    found = {**details, **{event_id: {} for event_id in ids if event_id.lower() not in known}}
+    ports = {"heard": more["heard"]} if "heard" in more else {}
+    return {event_id: {**more, **told, **ports} for event_id, told in found.items()} if more else details
+
+
 def events_of_hold(
-    role: str, purpose: str, needed: object, event_ids: Sequence[str], event_details: dict[str, Json] | None, asked: Result, heard: Sequence[int] = ()
+    role: str,
+    purpose: str,
+    needed: object,
+    event_ids: Sequence[str],
+    event_details: dict[str, Json] | None,
+    asked: Result,
+    heard: Sequence[int] = (),
+    host: str = "",
 ) -> Json:
     """For which events a hold is put or released.
 
     C(purpose): what the role does, such as V(stop it). C(needed): whether there is anything to put a hold for. C(asked): the result of
-    M(graceful.azure.scheduled_events_info). C(heard): the ports of the host that can be counted now, which the record keeps.
+    M(graceful.azure.scheduled_events_info). The record keeps C(heard) (the ports of the host that can be counted now) and C(host) (its name in the inventory).
 
     Returns C(asks) (whether the service must be asked), C(trouble) (why nothing may be done, or empty), C(ids) (empty: every event on the hold),
     C(details) and C(events) (what the service told).
@@ -44,9 +60,7 @@ def events_of_hold(
             f"No scheduled event names this host, so there is nothing to {purpose} for. To do so all the same, name an event of your own in {role}_event_ids."
         )
     ids = list(event_ids) or [event["event_id"] for event in events]
-    details = event_details or details_of(events) or {event_id: {} for event_id in ids if heard}
-    if heard:
-        details = {event_id: dict(found, heard=list(heard)) for event_id, found in details.items()}
+    details = kept(ids, event_details or details_of(events), **({"host": host} if host else {}), **({"heard": list(heard)} if heard else {}))
     return {"asks": asks, "trouble": trouble, "ids": ids, "details": details, "events": events}
 
 

@@ -587,6 +587,9 @@ class TestRequest:
         assert without == events
         started = Request.from_params(self.params(event_details={"A": {"status": "Started"}})).added_to(events)
         assert started["A"]["details"] == {"status": "Started"} and started["A"]["since"] == events["A"]["since"]
+        # What tells nothing of the event itself leaves what another run has recorded of it.
+        named = Request.from_params(self.params(event_details={"A": {"host": "web1"}})).added_to(started)
+        assert named["A"]["details"] == {"status": "Started", "host": "web1"}
 
     def test_holders_come_in_the_order_in_which_they_came(self):
         record = task(phase=HELD, events={"B": dict(EVENT, since="1"), "C": dict(EVENT, since="3"), "A": dict(EVENT, since="2")})

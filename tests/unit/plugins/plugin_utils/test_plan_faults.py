@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.model import Model, service
 
 
@@ -136,6 +138,46 @@ class TestOneFolderForTwoHosts:
             assert [message for message in outcome["messages"] if said in message and "graceful_azure_state_dir of its own" in message]
         assert not [message for message in outcome["messages"] if "web3" in message]
         assert model.finish()["failed_run"] and model.steps == []
+
+    def one_machine(self, silent):
+        """One machine by two names. The second one cannot be reached in the passes for whose number C(silent) is true."""
+        model = Model(hosts=2)
+        model.announce("e1", "web1")
+        seen = model.observe_host
+
+        def observe(name):
+            if name == "web2" and silent(model.number):
+                return {"reached": False, "error": "timed out", "at": model.now}
+            return dict(seen("web1"), state_folder={"path": "/var/lib/graceful_azure", "id": "a"})
+
+        model.observe_host = observe
+        return model
+
+    @pytest.mark.parametrize("passes", [1, 2])
+    def test_one_of_them_cannot_be_reached_at_first(self, passes):
+        """The other goes out meanwhile. From the moment on at which both are known, nothing is approved."""
+        model = self.one_machine(lambda number: number <= passes)
+        for _pass in range(passes):
+            model.go()
+        assert [role for _at, name, role, _events in model.steps] == ["load_balancer"] and model.posted == []
+        for _pass in range(20):
+            model.go()
+        assert model.posted == [] and [message for message in model.outcome["messages"] if "web1 and web2 have the same folder" in message]
+
+    def test_a_name_that_is_never_reached_does_not_keep_others_waiting_for_long(self):
+        model = self.one_machine(lambda number: True)
+        began = model.now
+        while not model.posted:
+            model.go()
+            assert model.posted or model.now < began + 10 or "one machine with web1" in model.outcome["hosts"]["web1"]["reason"]
+        assert 30 <= model.posted[0][0] - began < 40
+
+    @pytest.mark.parametrize("silent", [lambda number: number > 1, lambda number: number % 2 == 0])
+    def test_one_of_them_cannot_be_reached_any_more(self, silent):
+        model = self.one_machine(silent)
+        for _pass in range(20):
+            model.go()
+        assert model.steps == [] and model.posted == []
 
     def test_folders_of_which_nobody_knows_are_not_the_same(self):
         model = Model()

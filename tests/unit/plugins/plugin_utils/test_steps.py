@@ -402,8 +402,8 @@ class TestRestoreService:
 class TestEvents:
     EVENT = {"event_id": "E1", "event_type": "Reboot", "resources": ["web1"], "not_before": "2026-11-23T10:00:00Z", "seconds_until_not_before": 100.0}
 
-    def told(self, needed=True, event_ids=(), event_details=None, asked=None):
-        return events_of_hold("drain_host", "stop it", needed, event_ids, event_details or {}, asked or {})
+    def told(self, needed=True, event_ids=(), event_details=None, asked=None, **more):
+        return events_of_hold("drain_host", "stop it", needed, event_ids, event_details or {}, asked or {}, **more)
 
     def test_given(self):
         told = self.told(event_ids=["E9"], asked={"events": [self.EVENT]})
@@ -422,6 +422,16 @@ class TestEvents:
         assert self.told(asked={"events": []})["trouble"] == (
             "No scheduled event names this host, so there is nothing to stop it for. To do so all the same, name an event of your own in drain_host_event_ids."
         )
+
+    def test_the_record_names_the_host(self):
+        assert self.told(asked={"events": [self.EVENT]}, host="web1")["details"]["E1"].items() >= {"event_type": "Reboot", "host": "web1"}.items()
+        given = {"E1": {"host": "web9", "heard": [1]}}
+        assert self.told(event_ids=["e1", "E2"], event_details=given, host="web1", heard=[80])["details"] == {
+            "E1": {"host": "web9", "heard": [80]},
+            "E2": {"host": "web1", "heard": [80]},
+        }
+        approved = approve_event.progress({"events": [self.EVENT], "resource_name": "web_1"}, {}, [], {}, [], host="web1")
+        assert approved["details"]["E1"]["host"] == "web1"
 
     def test_a_drain_ends_before_the_event_begins(self):
         def at(now, timeout, **told):
