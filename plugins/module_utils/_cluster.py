@@ -16,6 +16,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -46,6 +47,9 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CALL_SECONDS = 10.0
 CONNECT_SECONDS = 1.0
 OUTPUT_LIMIT = 16 << 20
+# What an event's id must be to be told in a cluster, and how many of them are: a reason of Slurm may be cut off after 255 characters.
+PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
+IDS = 4
 # How many names a sentence lists.
 LISTED = 3
 
@@ -72,6 +76,8 @@ class Seen(NamedTuple):
     left: str | None
     # JSON values: what a diff shows, and what the record keeps from before the change.
     state: dict[str, Any]
+    # The ids of the events that are told with our name.
+    events: tuple[str, ...] = ()
 
 
 class MemberError(DriverError):
@@ -210,6 +216,8 @@ class Member:
     undoes_itself = False
     # Whether what it sets bears the collection's name. Then it is known and given back where the record is lost.
     bears_name = False
+    # The events for which ``out`` is called. Where what it sets has room for a text, the text tells them.
+    event_ids: tuple[str, ...] = ()
     # Whether ``out`` is called again in every step as long as something is left on it.
     goes_on = False
 
@@ -258,6 +266,23 @@ class Member:
         """Remove our name where somebody else has undone what bore it. Otherwise, what others set later would be taken for ours."""
 
 
+def with_ids(text: str, event_ids: Iterable[str]) -> str:
+    """A text of ours with the ids of events, as far as they are plain and there is room."""
+    told = plain_ids(event_ids)
+    return "%s (%s)" % (text, ", ".join(told)) if told else text
+
+
+def plain_ids(event_ids: Iterable[str]) -> list[str]:
+    """The first of these ids that every cluster takes as they are."""
+    return [event_id for event_id in event_ids if PLAIN_ID.match(event_id)][:IDS]
+
+
+def ids_in(text: str) -> tuple[str, ...]:
+    """The ids that ``with_ids`` has put into a text."""
+    found = re.search(r"\(([^()]*)\)\s*\Z", text)
+    return tuple(event_id for event_id in found[1].split(", ") if PLAIN_ID.match(event_id)) if found else ()
+
+
 def check_options(member: type[Member], options: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The options of a type of member in their types, with defaults, and what is wrong with them: pairs of an option (or an empty text) and a sentence."""
     checked = ArgumentSpecValidator(member.options).validate(options)
@@ -276,6 +301,7 @@ class DryMember:
         self._out: bool | None = None
         self.title, self.survives_reboot, self.undoes_itself = member.title, member.survives_reboot, member.undoes_itself
         self.bears_name = member.bears_name
+        self.event_ids: tuple[str, ...] = ()
 
     def look(self) -> Seen:
         seen = self._member.look()
@@ -358,8 +384,21 @@ class Members(Driver[Seen]):
         record = self._store.read(KIND, self._subject(seen))
         if record is None and not self._request.present and self._member.bears_name and seen.ours:
             # The record is lost, such as with a disk, and what was set is elsewhere.
-            record = dict(new_record(KIND, self._subject(seen), seen.state, {}, {}, boot_id=self._life, options=self._options), phase=HELD)
+            record = self._told_by(seen, {})
         return [(self._name, seen, record)]
+
+    def marked(self, details: dict[str, Any]) -> Record | None:
+        """The record of what bears our name and has no record, as far as it tells. ``details``: what is known of its events."""
+        if not self._member.bears_name:
+            return None
+        seen = self._member.look()
+        # The step may have been renamed meanwhile.
+        known = any((record["subject"]["type"], record["subject"]["member"]) == (self._type, seen.member) for record in self._store.records(KIND))
+        return self._told_by(seen, details) if seen.ours and not known else None
+
+    def _told_by(self, seen: Seen, details: dict[str, Any]) -> Record:
+        events: Events = {event_id: {"since": self._request.now, "reason": "", "details": dict(details)} for event_id in seen.events}
+        return dict(new_record(KIND, self._subject(seen), seen.state, {}, events, boot_id=self._life, options=self._options), phase=HELD)
 
     def condition(self, record: Record | None, seen: Seen) -> str:
         return condition_of(record, seen, self._life, self._member.survives_reboot)
@@ -436,6 +475,7 @@ class Members(Driver[Seen]):
         yield record
         if is_due:
             failure = None
+            self._member.event_ids = tuple(holders(record))
             try:
                 self._member.out(seen)
             except AttemptFailed as error:

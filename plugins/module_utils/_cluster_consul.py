@@ -8,8 +8,8 @@
 """A node of Consul. What takes it out is the maintenance mode of its agent.
 
 In maintenance mode the node has one more check, which is critical, so Consul offers no service of the node. The notes of the check are the reason that was
-given with the mode: ours is our name. If the mode is set twice, Consul keeps the first reason. It ends the mode whoever set it. So the check is read before
-each change and after it.
+given with the mode: ours is our name, with the ids of the events. If the mode is set twice, Consul keeps the first reason. It ends the mode whoever set it. So
+the check is read before each change and after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, listed, tls_context, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, listed, tls_context, with_ids, wrong_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ class Consul(Member):
             reason = check.get("Notes") if isinstance(check, dict) else None
             if not isinstance(reason, str):
                 raise self._nonsense("/v1/agent/checks", "the check %s has no notes" % MAINTENANCE)
-        ours = reason == OWNER
+        ours = reason is not None and (reason == OWNER or reason.startswith(OWNER + " ("))
         return Seen(
             member=node,
             ours=ours,
@@ -71,13 +71,14 @@ class Consul(Member):
             foreign=None if reason is None or ours else "The node %s is in maintenance mode already, with the reason %r." % (node, reason),
             left="%s is not in maintenance mode" % node if reason is None else self._offered(node),
             state={"maintenance": reason is not None, "reason": reason},
+            events=ids_in(reason or "") if ours else (),
         )
 
     def spare(self, seen: Seen) -> str | None:
         return self._needed_as_server(seen.member) or self._needed_for_services(seen.member)
 
     def out(self, seen: Seen) -> None:
-        self._maintenance(enable="true", reason=OWNER)
+        self._maintenance(enable="true", reason=with_ids(OWNER, self.event_ids))
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._maintenance(enable="false")

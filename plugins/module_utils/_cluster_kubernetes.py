@@ -24,7 +24,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, reason_of, tls_context, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    OWNER,
+    Member,
+    MemberError,
+    Seen,
+    ids_in,
+    reason_of,
+    tls_context,
+    with_ids,
+    wrong_url,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -115,6 +125,7 @@ class Kubernetes(Member):
             foreign=foreign,
             left=self._left(self._pods()),
             state={"unschedulable": cordoned, "annotation": _annotations(node).get(ANNOTATION)},
+            events=ids_in(str(_annotations(node).get(ANNOTATION))) if ours else (),
         )
 
     def spare(self, seen: Seen) -> str | None:
@@ -136,7 +147,7 @@ class Kubernetes(Member):
             node = self._node()
             if _is_cordoned(node):
                 break
-            if self._change(node, {ANNOTATION: WHY}, True):
+            if self._change(node, {ANNOTATION: with_ids(WHY, self.event_ids)}, True):
                 break
         else:
             raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be cordoned." % (self._name, TRIES))

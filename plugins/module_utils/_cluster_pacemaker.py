@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, plain_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,8 @@ class Pacemaker(Member):
         self._is_remote = own.get("type", "member") != "member"
         self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
-        return Seen(node, state["constraint"], serves, foreign, left, state)
+        self._own = out.get(node, [])
+        return Seen(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
 
     def spare(self, seen: Seen) -> str | None:
         if not self._has_quorum:
@@ -86,11 +87,15 @@ class Pacemaker(Member):
                 "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this drain step."
                 % self._rival
             )
-        constraint = '<rsc_location id="%s%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (PREFIX, seen.member, seen.member)
+        if self._own:
+            return
+        name = ".".join([PREFIX + seen.member, "..".join(plain_ids(self.event_ids))]).rstrip(".")
+        constraint = '<rsc_location id="%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (name, seen.member)
         self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", constraint)
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
-        self._cib("--delete", "--xpath", _path(seen.member))
+        for name in self._own or [PREFIX + seen.member]:
+            self._cib("--delete", "--xpath", "//rsc_location[@id='%s']" % name)
 
     def _local(self) -> str:
         code, out, err = self.tools.run(["crm_node", "--name"])
@@ -109,17 +114,22 @@ class Pacemaker(Member):
             raise MemberError("`crm_mon` cannot ask the cluster: %s." % _told(told[-1] if told else err, code))
         return status
 
-    def _constraints(self) -> set[str | None]:
-        """The nodes that constraints of ours keep free."""
+    def _constraints(self) -> dict[str, list[str]]:
+        """The nodes that constraints of ours keep free, with the ids of these. After the node's name, an id tells the events."""
         argv = ["cibadmin", "--query", "--scope", "constraints"]
         code, out, err = self.tools.run(argv)
         if code == NOTHING_THERE:
-            return set()
+            return {}
         try:
             found = ElementTree.fromstring(out)
         except ElementTree.ParseError:
             raise MemberError("`%s` failed: %s." % (" ".join(argv), _told(err or out, code))) from None
-        return {entry.get("node") for entry in found.iter("rsc_location") if entry.get("id") == "%s%s" % (PREFIX, entry.get("node"))}
+        ours: dict[str, list[str]] = {}
+        for entry in found.iter("rsc_location"):
+            name, node = entry.get("id", ""), entry.get("node", "")
+            if node and (name + ".").startswith(PREFIX + node + "."):
+                ours.setdefault(node, []).append(name)
+        return ours
 
     def _needed_for_quorum(self, node: str) -> str | None:
         """Whether the votes would be too few without this node's."""
@@ -143,8 +153,9 @@ class Pacemaker(Member):
             raise MemberError("`cibadmin %s` failed: %s." % (words[0], _told(err or out, code)))
 
 
-def _path(node: str) -> str:
-    return "//rsc_location[@id='%s%s']" % (PREFIX, node)
+def _ids_in(names: list[str], node: str) -> tuple[str, ...]:
+    """The events that the ids of our constraints tell."""
+    return tuple(event_id for name in names for event_id in name[len(PREFIX + node) + 1 :].split("..") if event_id)
 
 
 def _is_name(text: str) -> bool:

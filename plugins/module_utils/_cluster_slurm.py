@@ -13,7 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +62,11 @@ class Slurm(Member):
             # With PrivateData=jobs, squeue shows other users' jobs to operators alone.
             left = "%s CPUs of %s are allocated, and squeue shows no job there. See whether this user may see all jobs" % (allocated[1], node)
         self._responds = "NOT_RESPONDING" not in flags and "*" not in state[1]
-        return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)})
+        return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)}, ids_in(reason) if ours else ())
 
     def out(self, seen: Seen) -> None:
         if not seen.ours:
-            self._run("scontrol", "update", "nodename=%s" % seen.member, "state=drain", "reason=%s" % REASON)
+            self._run("scontrol", "update", "nodename=%s" % seen.member, "state=drain", "reason=%s" % with_ids(REASON, self.event_ids))
         for job in self._jobs(seen.member) if self.options["requeue"] else ():
             # Whether a job may be requeued is the job's to say. Those that may not are what is left.
             self.tools.run(["scontrol", "requeue", job], SECONDS)

@@ -59,6 +59,30 @@ class StepLooks:
                 found.append("%s cannot be looked at: %s" % (", ".join(step.get("names") or [step["type"]]), str(error).rstrip(".")))
         return found
 
+    def marks(self, steps: Iterable[dict[str, Any]], details: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+        """What bears our name in the clusters of these steps and has no record: the records that it tells, and sentences where it tells no event.
+
+        ``details``: what is known of its events. A cluster that cannot be asked is asked in the next run.
+        """
+        found, unknown = [], []
+        for step in steps:
+            try:
+                member, driver = self._member(step)
+                record = driver.marked(details)
+            except self._errors:
+                continue
+            if record is None:
+                continue
+            mark = "%s (%s): %s" % (member.title, step["names"][0], record["subject"]["member"])
+            if record["events"]:
+                found.append(dict(record, path=mark, marked=True))
+            else:
+                unknown.append(
+                    "%s was taken out by graceful.azure (%s), its record is gone, and nothing tells for which event. See whether it should serve, and put it"
+                    " back with the module cluster_hold (state: absent, type and options)" % (mark, _told(record["found"]))
+                )
+        return found, unknown
+
     def _look(self, step: dict[str, Any]) -> list[str]:
         if step["type"] == "service":
             return self._look_at_services(step)
@@ -88,6 +112,10 @@ class StepLooks:
         return [] if record.get("boot_id") == self._boot_id else ["%s did not run since the host was booted anew" % step["file"]]
 
     def _look_at_member(self, step: dict[str, Any]) -> list[str]:
+        member, driver = self._member(step)
+        return ["%s (%s): %s" % (member.title, step["names"][0], sentence) for sentence in driver.still_on()]
+
+    def _member(self, step: dict[str, Any]) -> tuple[Any, Any]:
         from ansible_collections.graceful.azure.plugins.module_utils._cluster import Members, Tools, check_options
         from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 
@@ -96,5 +124,9 @@ class StepLooks:
         kind, name = TYPES[step["type"]], step["names"][0]
         options = check_options(kind, step["options"])[0]
         member = kind(options, self._tools or Tools())
-        driver = Members(member, self._store, self._request, step["type"], name, options, self._boot_id)
-        return ["%s (%s): %s" % (member.title, name, sentence) for sentence in driver.still_on()]
+        return member, Members(member, self._store, self._request, step["type"], name, options, self._boot_id)
+
+
+def _told(state: dict[str, Any]) -> str:
+    """What a cluster says, in words."""
+    return ", ".join("%s: %s" % (key, value) for key, value in sorted(state.items()))

@@ -141,6 +141,13 @@ options:
     type: list
     elements: dict
     default: []
+  marks:
+    description:
+      - Drain steps of types whose clusters tell by name what C(graceful.azure) has taken out, in the same form. At its end the look asks these clusters.
+      - What bears that name and has no record is one of RV(holds), with C(marked), if it tells its events. If it tells none, it is RV(fatal).
+    type: list
+    elements: dict
+    default: []
   journal:
     description:
       - Fields of an entry that is written to the journal of systemd on the host before the look, with C(graceful-azure) as its C(SYSLOG_IDENTIFIER).
@@ -382,12 +389,18 @@ class ThisHost:
 
     def still_on(self):
         """What is not out of duty of the drain steps, in sentences."""
+        return self._step_looks().still_on(self.params["steps"])
+
+    def marks(self, details):
+        """What bears our name in clusters and has no record, and sentences where it tells no event."""
+        return self._step_looks().marks(self.params["marks"], details)
+
+    def _step_looks(self):
         # Most looks need none of it, and each look starts Python anew.
         from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
         from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 
-        store = Store(self.params["state_dir"], dry=True)
-        return StepLooks(store, read_boot_id(), Systemd(self.run_command)).still_on(self.params["steps"])
+        return StepLooks(Store(self.params["state_dir"], dry=True), read_boot_id(), Systemd(self.run_command))
 
     def facts(self):
         folder = self.params["state_dir"]
@@ -447,6 +460,8 @@ class Look:
                 seen["unanswered"] = self.host.ask()
             if self.params["steps"]:
                 seen["still_on"] = self.host.still_on()
+            if self.params["marks"]:
+                self._see_marks()
             seen["age"] = self.monotonic() - self.read_at
         seen.update(self.host.facts(), fingerprint=self._fingerprint())
         return seen
@@ -474,6 +489,14 @@ class Look:
         except HoldError as error:
             # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))
+
+    def _see_marks(self):
+        name = self.seen["resource_name"] or self.params["resource_name"]
+        # An event of Azure names VMs. One that names none is a person's.
+        found, unknown = self.host.marks({"resources": [name]} if name else {})
+        self.seen["holds"] = self.seen["holds"] + found
+        if unknown:
+            self.seen["fatal"] = "; ".join(unknown)
 
     def _make_reader(self):
         try:
@@ -563,6 +586,7 @@ def argument_spec():
         told_apart={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
         steps={"type": "list", "elements": "dict", "default": []},
+        marks={"type": "list", "elements": "dict", "default": []},
         journal={"type": "dict", "default": {}},
         ask={
             "type": "dict",

@@ -147,7 +147,7 @@ class LookAction(ActionBase):
         timeout, wait, name = float(args.get("timeout", 5)), float(args.get("wait", 0)), args.get("resource_name")
         # The module reads the metadata service once more after the wait, and again if an expected event is gone.
         seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
-        seconds += STEP * len(args.get("steps") or ())
+        seconds += STEP * len([*(args.get("steps") or ()), *(args.get("marks") or ())])
         result = self.look("host_observation", args, task_vars, seconds, (lambda: news.end(name)) if news and wait else None)
         if result.get("ended"):
             return result

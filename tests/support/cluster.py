@@ -66,6 +66,8 @@ class Bell(Member):
     options = {"tower": {"type": "str", "default": "north"}, "height": {"type": "int"}}
     # The world.
     flag = None
+    # The events that are written on the flag.
+    told = ()
     rings = 0
     spared = True
     broken = False
@@ -73,7 +75,7 @@ class Bell(Member):
 
     @classmethod
     def build(cls):
-        cls.flag, cls.rings, cls.spared, cls.broken, cls.log = None, 0, True, False, []
+        cls.flag, cls.told, cls.rings, cls.spared, cls.broken, cls.log = None, (), 0, True, False, []
 
     @classmethod
     def mistakes(cls, options):
@@ -86,7 +88,7 @@ class Bell(Member):
         cls = type(self)
         left = f"it rings {cls.rings} more times" if cls.rings else None
         foreign = f"{cls.flag} put a flag on it." if cls.flag not in (None, "ours") else None
-        return Seen(self.options["tower"], cls.flag == "ours", cls.flag is None, foreign, left, {"flag": cls.flag, "rings": cls.rings})
+        return Seen(self.options["tower"], cls.flag == "ours", cls.flag is None, foreign, left, {"flag": cls.flag, "rings": cls.rings}, cls.told)
 
     def spare(self, seen):
         return None if self.spared else "no other bell rings"
@@ -95,7 +97,7 @@ class Bell(Member):
         self.log.append("out")
         if self.spared == "refuses":
             raise MemberError("The tower refuses the flag.")
-        type(self).flag = "ours"
+        type(self).flag, type(self).told = "ours", self.event_ids
 
     def back(self, seen, found):
         self.log.append("back")

@@ -147,6 +147,7 @@ class Record:
     boot_id: str | None = None  # the boot of the machine in which it was taken out or done
     leads_to: Json | None = None
     for_server: str | None = None
+    marked: bool = False  # whether there is no record, and what was changed tells this
 
     @property
     def name(self) -> str:

@@ -44,7 +44,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, Json, Options, Turn
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, DrainStep, Json, Options, Turn
 
 Turns = dict[str, list[Turn]]
 """Per host: its turns in their order."""
@@ -87,7 +87,8 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
         ask = dict(values["restore_service"].get("ask") or {})
         if check_mode and ask:
             ask["always"] = True
-        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"], values["resource_name"], ask=ask))]
+        marks = _marks(values["drain_host"]["steps"])
+        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"], values["resource_name"], ask=ask, marks=marks))]
     looks = _machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
 
@@ -235,6 +236,8 @@ def _host_turns(
     ask = _ask(host, decided)
     if _looks_at_steps(host, decided):
         more["steps"] = [KINDS[group["type"]].look(group) for group in groups_out(host.settings.drain_host.steps)]
+    if _looks_for_marks(host):
+        more["marks"] = _marks(host.settings.drain_host.steps)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
     standing = [event for event in observed.events.values() if event.standing]
@@ -287,6 +290,7 @@ def _host_options(
     at_least: float = 0.0,
     ignored_peers: Iterable[str] = (),
     steps: Sequence[Options] = (),
+    marks: Sequence[Options] = (),
     heard: Iterable[int] = (),
     told_apart: Iterable[str] = (),
 ) -> Options:
@@ -306,11 +310,29 @@ def _host_options(
     }
     if steps:
         options["steps"] = list(steps)
+    if marks:
+        options["marks"] = list(marks)
     return dict(options, resource_name=resource_name) if resource_name else options
 
 
 def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
     return {"name": name, "options": options, "read_at": read_at}
+
+
+def _marks(steps: Iterable[DrainStep]) -> list[Options]:
+    """What a look needs to find what bears our name in the clusters of a host."""
+    return [KINDS[group["type"]].look(group) for group in groups_out(steps) if KINDS[group["type"]].bears_name]
+
+
+def _looks_for_marks(host: Host) -> bool:
+    """Whether the next look asks the host's clusters for what bears our name and has no record.
+
+    A run does so in its first look, and goes on while there is such a thing. A host that comes back from an impact may have lost its records with its disk.
+    """
+    records = host.observation.holds or ()
+    if not host.observation.reached or any(record.marked for record in records):
+        return True
+    return any(event.started for event in host.events) and not any(record.kind == "cluster" for record in records)
 
 
 def _looks_at_steps(host: Host, decided: Decided) -> bool:

@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, ids_in, tls_context, with_ids
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store
 from ansible_collections.graceful.azure.plugins.modules import cluster_hold
@@ -32,6 +32,15 @@ DEFAULTS = {
     "force": False,
     "timeout": 0.0,
 }
+
+
+def test_ids_in_a_text():
+    text = with_ids("graceful.azure", ["602d9444-d2cd-49c7-8624-8643e7171297", "a b", "x)", "my.id", "a..b", ""])
+    assert text == "graceful.azure (602d9444-d2cd-49c7-8624-8643e7171297, my.id)"
+    assert ids_in(text) == ("602d9444-d2cd-49c7-8624-8643e7171297", "my.id")
+    assert with_ids("ours", ["a b"]) == "ours" and ids_in("ours") == () == ids_in("ours (a b)")
+    # A reason of Slurm has no more room.
+    assert len(with_ids("graceful.azure: Azure scheduled event", ["602d9444-d2cd-49c7-8624-8643e7171297"] * 9)) < 255
 
 
 class Clock:
@@ -261,6 +270,18 @@ class TestBack:
         assert bed.back(**asked)["members"] == [] and Bell.flag == "somebody"
         Bell.broken = True
         assert bed.back(**asked)["done"]
+
+    def test_our_flag_tells_its_events(self, bed, monkeypatch):
+        monkeypatch.setattr(Bell, "bears_name", True)
+        bed.out(event_ids=["A", "B"])
+        assert Bell.told == ("A", "B")
+        for path in bed.folder.glob("*.json"):
+            path.unlink()
+        asked = {"type": "bell", "name": "gong", "options": {}}
+        # The other event holds it on, and now there is a record again.
+        assert bed.back(event_ids=["B"], **asked)["done"] and Bell.flag == "ours"
+        assert [list(record["events"]) for record in bed.records] == [["A"]]
+        assert bed.back(event_ids=["a"])["changed"] and Bell.flag is None and bed.records == []
 
     def test_what_somebody_else_changed_is_told_and_left(self, bed):
         bed.out()

@@ -88,7 +88,10 @@ class TestLook:
         world.catalog.insert(0, maintenance("graceful.azure"))
         seen = world.look()
         assert (seen.ours, seen.serves, seen.foreign, seen.left) == (True, False, None, None)
-        assert seen.state == {"maintenance": True, "reason": "graceful.azure"}
+        assert seen.state == {"maintenance": True, "reason": "graceful.azure"} and seen.events == ()
+        world.checks["_node_maintenance"] = maintenance("graceful.azure (A, my.id)")
+        seen = world.look()
+        assert seen.ours and seen.events == ("A", "my.id")
 
     def test_servers_that_do_not_know_yet(self, world):
         world.checks["_node_maintenance"] = maintenance("graceful.azure")
@@ -250,6 +253,9 @@ class TestChange:
         seen = member.look()
         member.out(seen)
         assert world.tools.calls[-1] == f"PUT {URL}/v1/agent/maintenance?enable=true&reason=graceful.azure"
+        member.event_ids = ("A", "my.id")
+        member.out(seen)
+        assert world.tools.calls[-1] == f"PUT {URL}/v1/agent/maintenance?enable=true&reason=graceful.azure+%28A%2C+my.id%29"
         member.back(seen, seen.state)
         assert world.tools.calls[-1] == f"PUT {URL}/v1/agent/maintenance?enable=false"
 

@@ -60,12 +60,14 @@ def test_a_node_goes_out_is_drained_and_comes_back_as_it_was(cluster, member):
     cluster.workload("cart", 3, on="n1")
     before = cluster.node()
     seen = member.look()
-    assert seen == ("n1", False, True, None, seen.left, {"unschedulable": False, "annotation": None})
+    assert seen == ("n1", False, True, None, seen.left, {"unschedulable": False, "annotation": None}, ())
     assert seen.left.startswith("3 pods run on node n1: shop/cart-")
     assert member.spare(seen) is None
+    member.event_ids = ("602d9444-d2cd",)
     member.out(seen)
-    assert cluster.annotations()[ANNOTATION] == WHY
+    assert cluster.annotations()[ANNOTATION] == WHY + " (602d9444-d2cd)"
     seen = until_left_is(member, None)
+    assert seen.events == ("602d9444-d2cd",)
     assert (seen.ours, seen.serves, seen.foreign) == (True, False, None)
     # What every node has is still there, and nobody asked for it to go.
     assert cluster.pods_on("n1") == ["etcd-n1", "job-n1", "proxy-n1"]

@@ -136,6 +136,24 @@ class TestChange:
         member.back(seen, seen.state)
         assert tools.calls[-1] == "cibadmin --delete --xpath //rsc_location[@id='graceful-azure-web1']"
 
+    def test_the_constraint_tells_its_events(self, tools):
+        member, seen = look(tools)
+        member.event_ids = ("602d9444-d2cd", "a b", "my.id")
+        member.out(seen)
+        assert 'id="graceful-azure-web1.602d9444-d2cd..my.id" rsc-pattern' in tools.calls[-1]
+        entries = "".join(
+            f'<rsc_location id="graceful-azure-{name}" rsc-pattern=".*" node="{node}" score="-INFINITY"/>'
+            for name, node in (("web1.602d9444-d2cd..my.id", "web1"), ("web1.example", "web1.example"), ("web1-2", "web1"))
+        )
+        tools.says("cibadmin --query", 0, f"<constraints>{entries}</constraints>", "")
+        seen = member.look()
+        assert seen.ours and seen.events == ("602d9444-d2cd", "my.id")
+        calls = len(tools.calls)
+        member.out(seen)
+        assert len(tools.calls) == calls, "it is there already"
+        member.back(seen, seen.state)
+        assert tools.calls[calls:] == ["cibadmin --delete --xpath //rsc_location[@id='graceful-azure-web1.602d9444-d2cd..my.id']"]
+
     def test_a_refusal(self, tools):
         member, seen = look(tools)
         tools.says("cibadmin --modify", 13, "", "Call cib_modify failed (-13): Permission denied\n")

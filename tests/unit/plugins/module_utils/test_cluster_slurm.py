@@ -46,7 +46,7 @@ def look(tools, **options):
 class TestLook:
     def test_a_node_that_serves(self, tools):
         _member, seen = look(tools)
-        assert seen == ("web1", False, True, None, None, {"state": "IDLE", "reason": "", "jobs": 0})
+        assert seen == ("web1", False, True, None, None, {"state": "IDLE", "reason": "", "jobs": 0}, ())
 
     def test_the_name_of_the_host(self, tools, monkeypatch):
         monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"nodename": "web1.example.com"}))
@@ -69,6 +69,9 @@ class TestLook:
         tools.node(state, OURS)
         _member, seen = look(tools)
         assert (seen.ours, seen.serves, seen.foreign) == (True, False, None) and seen.state["reason"] == "graceful.azure: Azure scheduled event"
+        assert seen.events == ()
+        tools.node(state, OURS.replace("event [", "event (A, my.id) ["))
+        assert look(tools)[1].events == ("A", "my.id")
 
     def test_somebody_else_s(self, tools):
         tools.node("IDLE+DRAIN", " Reason=disk [sda] is broken [root@2026-11-25T00:22:18]")

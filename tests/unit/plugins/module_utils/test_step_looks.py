@@ -158,6 +158,35 @@ def test_a_member_of_a_cluster(store, monkeypatch):
     assert look()[0].startswith("gong cannot be looked at: ")
 
 
+def test_marks_in_clusters_without_a_record(store, monkeypatch):
+    monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
+    Bell.build()
+    tools = ScriptedTools()
+    step = {"type": "bell", "names": ["gong"], "options": {}}
+
+    def marks():
+        return StepLooks(store, tools.boot_id(), Systemd(), tools=tools).marks([step], {"resources": ["web_1"]})
+
+    Bell.flag, Bell.told = "ours", ("A",)
+    assert marks() == ([], []), "what bears no name may be anybody's"
+    monkeypatch.setattr(Bell, "bears_name", True)
+    (record,), unknown = marks()
+    assert (record["events"]["A"]["details"], record["marked"], unknown) == ({"resources": ["web_1"]}, True, [])
+    assert record["subject"] == {"type": "bell", "name": "gong", "member": "north"} and store.records() == []
+    Bell.told = ()
+    found, (sentence,) = marks()
+    assert found == [] and sentence.startswith("The tower (gong): north was taken out by graceful.azure (flag: ours, rings: 0), its record is gone")
+    Bell.flag = "theirs"
+    assert marks() == ([], [])
+    Bell.broken = True
+    assert marks() == ([], [])
+    # A step that was renamed has its record under the former name.
+    Bell.build()
+    params = dict(EVENT, type="bell", name="old", options={}, force=False, timeout=0.0)
+    cluster_hold.run(params, False, tools, store, {"bell": Bell}, cluster_hold.Clock(0.0))
+    assert Bell.flag == "ours" and marks() == ([], [])
+
+
 def test_a_task_file_of_the_users(store):
     step = {"type": "tasks", "names": ["queue"], "record": "drain_host_step_queue", "file": "queue_out.yml"}
     params = dict(EVENT, name=["drain_host_step_queue"], state_dir=store.state_dir, this_boot=True)

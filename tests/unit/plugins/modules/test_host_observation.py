@@ -51,6 +51,7 @@ class Scene:
             "expected": [],
             "ask": {},
             "steps": [],
+            "marks": [],
         }
         self.insists = None
         monkeypatch.setattr(host_observation, "Reader", self._reader)
@@ -284,3 +285,21 @@ class TestAnswer:
 def test_a_folder_of_records_that_is_not_absolute(scene):
     seen = scene.look(state_dir="state")
     assert "state folder state is not an absolute path" in seen["fatal"] and len(scene.reads) == 1
+
+
+def test_what_bears_our_name_in_a_cluster_and_has_no_record_is_a_hold(scene, monkeypatch):
+    asked = []
+
+    def marks(host, details):
+        asked.append(details)
+        return [{"kind": "cluster", "marked": True}], unknown
+
+    monkeypatch.setattr(host_observation.ThisHost, "marks", marks)
+    unknown = []
+    assert scene.look()["holds"] == [] and asked == []
+    seen = scene.look(marks=[{"type": "consul"}])
+    assert seen["holds"] == [{"kind": "cluster", "marked": True}] and "fatal" not in seen
+    # An event of Azure names VMs; without a name, a person must release it.
+    assert asked == [{"resources": ["web1"]}]
+    unknown = ["Consul (c): web1 was taken out"]
+    assert scene.look(marks=[{"type": "consul"}])["fatal"] == unknown[0]

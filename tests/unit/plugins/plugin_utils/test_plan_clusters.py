@@ -11,6 +11,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_types impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, mistakes_in, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 
 from tests.support.model import Model
@@ -217,3 +218,62 @@ class TestOneAfterTheOther:
         model.announce("e1", "web1")
         model.announce("e2", "web3")
         model.until(lambda outcome: len(model.posted) == 2)
+
+
+class TestALostRecord:
+    """What bears our name in a cluster tells its events."""
+
+    def model(self, resources, **more):
+        model = model_of(hosts=1, **more)
+        entry = {"since": "2026-11-25T21:00:00Z", "reason": "", "details": {"resources": resources} if resources else {}}
+        model.hosts["web1"]["tasks"][RECORD] = {"A": entry}
+        seen, model.asked = model.observe_host, []
+
+        def observe(name):
+            turn = model.turn(name)
+            model.asked.append(turn is None or bool(turn["options"].get("marks")))
+            found = seen(name)
+            return dict(found, holds=[dict(record, marked=True) for record in found["holds"] if model.asked[-1]])
+
+        model.observe_host = observe
+        return model
+
+    def test_it_is_given_back(self):
+        model = self.model(["vm_web1"])
+        outcome = model.finish()
+        assert not outcome["failed_run"] and not out(model)
+        assert [(role, events) for _at, _name, role, events in model.steps] == [("restore_service", ("A",))]
+
+    def test_it_is_asked_for_as_long_as_it_is_there(self):
+        model = self.model(["vm_web1"], watch=True)
+        for _pass in range(12):
+            model.go()
+        assert model.asked[0] and not model.asked[-1] and not out(model)
+        # After an impact the host may have a new disk.
+        model.announce("e1", "web1")
+        model.go()
+        assert not model.asked[-1]
+        model.start("e1")
+        model.go()
+        model.go()
+        assert model.asked[-1]
+
+    def test_a_hold_of_a_person_stays_and_the_event_still_stands(self):
+        model = self.model([])
+        model.go()
+        assert out(model) and model.steps == []
+        model = self.model(["vm_web1"])
+        model.announce("A", "web1")
+        for _pass in range(6):
+            model.go()
+        assert out(model) and "restore_service" not in [role for _at, _name, role, _events in model.steps]
+
+
+def test_only_clusters_that_tell_names_are_asked_in_the_first_pass():
+    steps = steps_of(steps=[HA, {"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}, "shop"])
+
+    def marks(model):
+        return [turn["options"].get("marks") for turn in first_turns(model.settings)["web1"] if "ports" in turn["options"]]
+
+    assert marks(Model(hosts=1, drain_host={"steps": steps})) == [[{"type": "pacemaker", "names": ["ha"], "options": {"node": None}}]]
+    assert marks(Model(hosts=1)) == [None]
