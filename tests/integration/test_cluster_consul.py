@@ -93,6 +93,10 @@ def test_clients_lose_no_request(bed):
     assert clients.failed == [] and sum(clients.answered.values()) > 50, clients.answered
 
 
+def test_a_lost_record(bed):
+    bed.see_a_lost_record_given_back()
+
+
 def test_an_operator_s_maintenance_stays(bed):
     bed.cluster["web1"].maintain(True, "new disks, ask Ann")
     held = bed.hold()

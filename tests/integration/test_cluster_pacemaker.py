@@ -77,6 +77,10 @@ def test_the_last_node_waits_unless_forced(bed):
     bed.settled()
 
 
+def test_a_lost_record(bed):
+    bed.see_a_lost_record_given_back()
+
+
 def test_an_operator_s_standby_stays(bed):
     node = bed.cluster["web2"]
     node.must("crm_attribute", "--node", "web1", "--name", "standby", "--update", "on")

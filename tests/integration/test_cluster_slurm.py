@@ -90,6 +90,10 @@ def test_a_long_job_is_requeued_if_that_is_wanted(bed):
     assert bed.release()["done"]
 
 
+def test_a_lost_record(bed):
+    bed.see_a_lost_record_given_back()
+
+
 def test_what_an_administrator_drained_stays(bed):
     bed.cluster["ctl"].must("scontrol", "update", "nodename=web1", "state=drain", "reason=disk is broken")
     held = bed.hold()

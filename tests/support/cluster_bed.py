@@ -33,6 +33,16 @@ class Bed:
     def release(self, host="web1", **more):
         return self.hold(host, state="absent", **more)
 
+    def see_a_lost_record_given_back(self):
+        """The disk with the records was lost. The cluster tells for which event the member is out."""
+        assert self.hold()["done"]
+        for path in self.folder.glob("*/*.json"):
+            path.unlink()
+        kept = self.release(event_ids=["another"])
+        assert not kept["changed"] and only(kept)["held_by"] == [EVENT], kept
+        back = self.release()
+        assert back["changed"] and back["done"] and back["conflicts"] == [] and self.records() == [], back
+
     def records(self):
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*/*.json"))]
 
