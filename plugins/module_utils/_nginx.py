@@ -38,8 +38,10 @@ LOOK_SECONDS = 0.02
 MASTER = "nginx: master process "
 WORKER = "nginx: worker process"
 LEAVING = WORKER + " is shutting down"
-# The options of nginx that take a value. The title of the process has lost the quotes around it.
-OPTION = re.compile(r"(?:^|\s)-([cpeg])\s*(.*?)(?=\s+-[cpeg](?:\s|$|[/.])|\s+-[?hvVtTqs](?:\s|$)|\s*$)", re.DOTALL)
+# The options of nginx that take a value, which may follow C(-q) in the same word. The title of the process has lost the quotes around the value.
+OPTION = re.compile(r"(?:^|\s)-q*([cpeg])\s*(.*?)(?=\s+-q*[cpeg]|\s+-[?hvVtTqs]+(?:\s|$)|\s*$)", re.DOTALL)
+# Where the arguments of a process begin and its environment ends, in C(stat_fields).
+ARGUMENTS, ENVIRONMENT_END = 45, 48
 
 
 class Worker(NamedTuple):
@@ -92,6 +94,7 @@ class Nginx:
         known: dict[int, str] = {}
         strange: list[int] = []
         elsewhere: list[int] = []
+        cut: list[int] = []
         for pid in pids(self._proc):
             title = self._title(pid)
             if not title.startswith(MASTER):
@@ -100,6 +103,8 @@ class Nginx:
                 elsewhere.append(pid)
             elif not self._is_trusted(pid):
                 strange.append(pid)
+            elif self._is_cut(pid, title):
+                cut.append(pid)
             else:
                 configuration = self._configuration_of(pid, title[len(MASTER) :])
                 if has_same_file(pid, configuration, self._proc) is False:
@@ -107,6 +112,11 @@ class Nginx:
                 else:
                     known[pid] = configuration
         mine = [pid for pid in known if self._wanted is None or os.path.realpath(known[pid]) == os.path.realpath(self._wanted)]
+        if cut and (self._wanted is None or not mine):
+            raise NginxError(
+                "Which configuration process %d of nginx has cannot be read: it was started with too small an environment for its title, which is cut off."
+                " Start it with a variable of at least 30 characters in its environment." % cut[0]
+            )
         if not mine and strange:
             raise NginxError(
                 "Process %d calls itself the master process of nginx and belongs to another user. User id %d does not run the program of another user: run"
@@ -269,6 +279,16 @@ class Nginx:
 
     def _title(self, pid: int) -> str:
         return read(self._proc, pid, "cmdline").replace("\0", " ").strip()
+
+    def _is_cut(self, pid: int, title: str) -> bool:
+        """Whether the end of a title may be missing. nginx writes it over its arguments and its environment, and has no other room."""
+        fields = stat_fields(pid, self._proc)
+        try:
+            room = int(fields[ENVIRONMENT_END]) - int(fields[ARGUMENTS])
+        except (IndexError, ValueError):
+            return False
+        # Without the right to look, both are 0.
+        return 0 < room <= len(title.encode("utf-8", "surrogateescape")) + 2
 
     def _has_our_program(self, pid: int) -> bool:
         """Whether the program of a process is one of this machine, and not of a container. Unknown counts as ours: only root may look.

@@ -70,21 +70,23 @@ class Connections:
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
         found = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths)
-        return found + sum(1 for connection in self._open() if connection.remote in addresses)
+        return found + sum(1 for connection in self._open(self._tcp + self._udp) if connection.remote in addresses)
 
     def beside(self, address: str, port: int | None, addresses: set[Place]) -> int:
         """How many connections go to an address, on any port if there is none, and to none of these addresses. No line of an upstream leads there: a
         variable does, or code, or a name that has led there before. 0 if it is unknown whose connections there are.
+
+        Without UDP: nginx keeps its sockets to name servers and for its logs for ever.
         """
         if not self.known:
             return 0
-        there = (connection.remote for connection in self._open())
+        there = (connection.remote for connection in self._open(self._tcp))
         return sum(1 for remote in there if remote[0] == address and port in (None, remote[1]) and remote not in addresses)
 
-    def _open(self) -> Iterator[Connection]:
-        """The open connections that the workers have. Without the rights to see whose they are, all of this machine."""
+    def _open(self, table: Iterable[Connection]) -> Iterator[Connection]:
+        """The open connections of a table that the workers have. Without the rights to see whose they are, all of this machine."""
         own = {inode for inodes in self._workers.values() for inode in inodes or ()} if self.known else None
-        for connection in self._tcp + self._udp:
+        for connection in table:
             is_open = connection.state in OPEN or connection.state in HALF_CLOSED and connection.inode != CLOSED
             if is_open and (own is None or connection.inode in own):
                 yield connection

@@ -634,6 +634,17 @@ def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
         other.stop()
 
 
+def test_an_nginx_whose_options_cannot_be_read_is_told(bed):
+    """Without an environment, nginx has no room for its whole title. It must not be taken for one with the configuration that is built in."""
+    bed.nginx.stop()
+    try:
+        subprocess.run(["env", "-i", PROGRAM, "-p", bed.folder, "-c", bed.nginx.configuration], check=True)
+        assert "which is cut off" in bed.info()["msg"]
+        assert "which is cut off" in bed.hold()["msg"]
+    finally:
+        os.kill(int((bed.folder / "nginx.pid").read_text()), signal.SIGTERM)
+
+
 def test_the_files_are_those_that_nginx_reads(bed):
     """Its masks are those of glob(3), and it shortens no path."""
     sites = bed.folder / "sites"

@@ -219,6 +219,9 @@ def test_a_file_that_is_missing_is_told(tmp_path):
         ("nginx -g daemon on; master_process on;", {"g": "daemon on; master_process on;"}),
         ("nginx -p /a -c /b/n.conf -e stderr -g daemon off; -q", {"p": "/a", "c": "/b/n.conf", "e": "stderr", "g": "daemon off;"}),
         ("nginx -c/b/n.conf", {"c": "/b/n.conf"}),
+        ("nginx -qc /b/n.conf", {"c": "/b/n.conf"}),
+        ("nginx -p /b -qqcn.conf -gdaemon off; -estderr", {"p": "/b", "c": "n.conf", "g": "daemon off;", "e": "stderr"}),
+        ("nginx -c /b/n.conf -tq", {"c": "/b/n.conf"}),
     ],
 )
 def test_the_options_of_a_running_nginx(command, options):
