@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 
 DRAINED = "drained"
 """Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
@@ -160,6 +161,13 @@ class Host:
         """Folded event ids for which the user's task file of that name ran to its end."""
         records = [record for record in self.observation.holds or () if record.kind == "task" and record.name == name and record.done]
         return {fold(event_id) for record in records for event_id in record.events}
+
+    @property
+    def recorded(self) -> set[str]:
+        """Folded event ids for which anything but the approval is recorded on the host itself. What was known counts while nobody can read it."""
+        if self.observation.holds is None:
+            return set(self.memory.recorded)
+        return {fold(event_id) for record in self.observation.holds if _told_by(record) != APPROVED for event_id in record.events}
 
     @property
     def drained(self) -> set[str]:

@@ -47,6 +47,7 @@ class HostMemory:
     looks: int = 0  # idle looks in a row
     boot_id: str | None = None  # in which boot of the host they were
     looks_outside: int = 0  # the same, by its balancers alone
+    recorded: list[str] = field(default_factory=list)  # the events for which it had records of its own
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
     arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock

@@ -81,6 +81,7 @@ def observe(document: Document) -> Observed:
         host.fatal_since = (host.memory.fatal_since or now) if host.fatal else None
         _note_answer(host, document.run.check)
         _note_heard(host)
+        _note_lost_records(host, events)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
     messages = [f"balancer {key.rpartition(' ')[0]}: {machine.result['fatal']}" for key, machine in document.machines.items() if machine.result.get("fatal")]
@@ -192,6 +193,18 @@ def _note_heard(host: Host) -> None:
         host.heard.update(set(host.ports).difference(each["port"] for each in host.observation.uncounted))
     if host.events or host.held_ids:
         host.heard.update(host.memory.heard)
+
+
+def _note_lost_records(host: Host, events: dict[str, Event]) -> None:
+    """Tell of records that are gone although their event stands, as after a reboot that emptied the folder. Nobody knows any more what was changed."""
+    last = host.memory.last_step
+    released = last.event_ids if last and (last.role == "restore_service" or last.state == "in") else []
+    for key in set(host.memory.recorded) - host.recorded - set(map(fold, released)):
+        event = events.get(key)
+        if event and event.standing and host.name in event.members and not event.ignored:
+            folder = host.observation.state_folder.get("path") or "its state folder"
+            said = f"its records in {folder} were removed while the event stood: what was stopped on it may not have been started again"
+            add_new(event.conflicts.setdefault(host.name, []), [said])
 
 
 def _take_result(host: Host, events: dict[str, Event], document: Document) -> None:

@@ -50,6 +50,7 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
         looks=drain.idle_looks,
         boot_id=host.observation.boot_id or memory.boot_id,
         looks_outside=drain.looks_outside,
+        recorded=sorted(host.recorded),
         found_ready=found_ready(host, [event for event in host.events if decided.is_ready(host, event)]) if host.settings.outside else [],
         arrivals=drain.arrivals,
         not_running=drain.not_running,

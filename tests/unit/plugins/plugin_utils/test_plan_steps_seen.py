@@ -148,6 +148,26 @@ def test_the_impact_of_another_event_is_near_while_the_first_one_stands():
     model.until(lambda outcome: [event_id for _at, event_id, _by in model.posted] == ["A", "B"], 20)
 
 
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_records_that_a_reboot_removes_are_told(is_silent):
+    """A folder that is emptied at boot. Nobody knows any more that the service was stopped, so nobody starts it."""
+    model = model_of()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    if is_silent:
+        model.hosts["web1"]["silent"] = True
+        model.go()
+        model.hosts["web1"]["silent"] = False
+    model.hosts["web1"]["tasks"] = {}
+    model.go()
+    model.over("e1")
+    outcome = model.finish()
+    (event,) = outcome["events"]
+    assert "records in its state folder were removed while the event stood" in event["hosts"]["web1"]["reason"], event
+
+
 def test_a_service_that_lags_behind_the_impact_does_not_stop_what_came_up():
     """The host was approved and booted anew, while its service still shows the event as Scheduled."""
     model = model_of()
