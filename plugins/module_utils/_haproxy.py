@@ -16,7 +16,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections, master_socket, own_pid
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     DRAIN,
     ENABLED,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, Union
 
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Process
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Process, Told
 
     # The process that answers on a socket. None if nobody listens there, False if that cannot be told.
     Answering = Union[Process, Literal[False], None]
@@ -45,6 +45,8 @@ DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
 # A HAProxy that is being restarted is away for a moment.
 AWAY_SECONDS = 1.0
+# The process, its servers, and the statistics of the backends and servers (types 2 and 4) of every proxy.
+QUESTIONS = ("show info", "show servers state", "show stat -1 6 -1")
 # Seconds for the question which process answers on the socket of another record.
 ASK_SECONDS = 0.5
 ANSWER_LIMIT = 64 << 20
@@ -80,7 +82,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 class Haproxy:
-    """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size."""
+    """The runtime socket of one HAProxy. Every line of commands has a connection of its own, bounded in time and size.
+
+    ``worker``: the socket is that of a master, and this worker of it is asked, by the id under which the master knows it.
+    """
 
     def __init__(
         self,
@@ -90,11 +95,13 @@ class Haproxy:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         away_seconds: float = AWAY_SECONDS,
+        worker: int | None = None,
     ) -> None:
         self.path = path
         self._hard_stop_after = hard_stop_after
         self._command_seconds = command_seconds
         self._away_seconds = away_seconds
+        self._prefix = "" if worker is None else "@!%d " % worker
         self._monotonic = monotonic
         self._sleep = sleep
 
@@ -105,6 +112,9 @@ class Haproxy:
             try:
                 self._connect(connection, deadline, started + self._away_seconds)
                 connection.sendall(line.encode("ascii") + b"\n")
+                if self._prefix:
+                    # Otherwise the master waits for further lines.
+                    connection.shutdown(socket.SHUT_WR)
                 return self._read(connection, deadline).decode("utf-8", "replace")
             except socket.timeout:
                 if self._is_master():
@@ -183,13 +193,19 @@ class Haproxy:
         return words[0] if len(words) == 1 else None
 
     def look(self) -> HaproxyState:
-        """One look: the process, and its backends and servers.
+        """One look: the process, and its backends and servers."""
+        seen = self.look_at_own()
+        process = seen.process
+        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after, process.told_start), former_state)
+        return seen
+
+    def look_at_own(self) -> HaproxyState:
+        """The same without what former processes still serve.
 
         One line on one connection, which one process answers: while HAProxy is reloaded the next connection may well
         come to another one, and then again to the former.
         """
-        # Backends and servers (types 2 and 4) of every proxy.
-        text = self.command("show info;show servers state;show stat -1 6 -1")
+        text = self.command(";".join(self._prefix + question for question in QUESTIONS))
         # An empty line follows every answer. There may be one within the statistics, which are therefore the last.
         info, state, stat = (re.split("\n\n+", text, maxsplit=2) + ["", ""])[:3]
         if info.startswith("Unknown command") and self._is_master():
@@ -200,7 +216,6 @@ class Haproxy:
             # Servers may be missing, and a hold on one that is gone would be dropped.
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
         seen.uptime = parse_uptime(info)
-        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after, process.told_start))
         return seen
 
     def sticky_backends(self, seen: HaproxyState) -> set[str]:
@@ -321,3 +336,16 @@ def who_answers(path: str) -> Answering:
     except HaproxyError as error:
         nobody = getattr(error.__cause__, "errno", None) in (errno.ENOENT, errno.ECONNREFUSED)
         return None if nobody else False
+
+
+def former_state(pid: int) -> Told:
+    """What a former process tells of its servers through its master. None if it cannot be asked, False if it does not answer as it should."""
+    path = master_socket(pid)
+    if path is None:
+        return None
+    try:
+        return Haproxy(path, command_seconds=ASK_SECONDS, away_seconds=0.0, worker=own_pid(pid)).look_at_own()
+    except NotThere:
+        return None
+    except HaproxyError:
+        return False

@@ -31,7 +31,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, namespace, read, socket_inodes, started_at, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, namespace, path_through_root, read, socket_inodes, started_at, stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -125,7 +125,7 @@ def answering_processes(pid: int, uptime: float | None, started: float | None = 
 
     In a container it calls itself by another id than it has here. Another program may have this id here.
     """
-    return [other for other in _ids(proc) if _innermost(other, proc) == pid and _plausible(other, uptime, started, proc)]
+    return [other for other in _ids(proc) if own_pid(other, proc) == pid and _plausible(other, uptime, started, proc)]
 
 
 def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
@@ -154,6 +154,19 @@ def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpo
     return found if running else None
 
 
+def master_socket(pid: int, proc: str = "/proc") -> str | None:
+    """The path by which we reach the socket (``-S``) of the master of a worker; None if it has none in the file system."""
+    parent = _status(pid, "PPid", proc)
+    words = read(proc, parent, "cmdline").split("\0")
+    if "-S" not in words[:-1] or not parent.isdigit() or _name(int(parent), proc) != _name(pid, proc):
+        return None
+    path = re.sub(r"\Aunix@", "", words[words.index("-S") + 1].split(",")[0])
+    try:
+        return path_through_root(parent, path, proc) if path.startswith("/") else None
+    except OSError:
+        return None
+
+
 def _ids(proc: str) -> list[int]:
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
@@ -166,8 +179,8 @@ def _status(pid: int, field: str, proc: str) -> str:
     return match.group(1) if match else ""
 
 
-def _innermost(pid: int, proc: str) -> int:
-    """The id of the process inside its own container."""
+def own_pid(pid: int, proc: str = "/proc") -> int:
+    """The id by which the process knows itself: inside its own container."""
     known = _status(pid, "NSpid", proc).split()
     return int(known[-1]) if known else pid
 

@@ -339,7 +339,9 @@ class Servers(Driver[Optional[Server]]):
 
     def _not_told(self, record: Record) -> Record:
         """The record without the process that answers among those in which the server is out."""
-        told = [process for process in record.get(TOLD, ()) if process != self._here]
+        if TOLD not in record:
+            return record
+        told = [process for process in record[TOLD] if process != self._here]
         return dict({key: value for key, value in record.items() if key != TOLD}, **({TOLD: told} if told else {}))
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import functools
 import io
 import ipaddress
 import re
@@ -23,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_pro
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from typing import Optional
+    from typing import Literal, Optional, Union
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint, Former
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
     # An address and a port. None stands for every port, and 0 for that of the client.
     Place = tuple[str, Optional[int]]
+    # What a former process tells of its servers. None if it cannot be asked, False if it does not answer as it should.
+    Told = Union["HaproxyState", Literal[False], None]
 
 READY, DRAIN, MAINT = "ready", "drain", "maint"
 
@@ -77,6 +80,7 @@ class HaproxyState:
         self.process = process
         self.uptime: int | None = None
         self._former: Former | None = None
+        self._pids: list[int] | None = None
         self.backends: dict[str, dict[str, str]] = {}
         self.servers: collections.OrderedDict[Key, Server] = collections.OrderedDict()
         rows: dict[Key, dict[str, str]] = {}
@@ -90,18 +94,31 @@ class HaproxyState:
             if key in rows:  # otherwise it was added or deleted between the two answers
                 self.servers[key] = Server(key, line, rows[key])
 
-    def add_former(self, former: Former) -> None:
-        """Count what a former process still serves along with the sessions of the one that answers."""
+    def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
+        """Count what a former process still serves along with the sessions of the one that answers. ``ask``: its own state."""
         for server, count in self._shares(former.connections):
             server.sessions += count
         self._former = former
+        self._ask = functools.lru_cache(maxsize=None)(ask)
         for key in self.servers:
             self.discount(key, ())
 
     def discount(self, key: Key, told: Collection[str]) -> None:
-        """Leave out what clients of former processes may send to a server that is out there. ``told``: these processes, by their identities."""
+        """Leave out what clients of former processes may send to a server that is out there. ``told``: these processes, by their identities.
+
+        Somebody may have put the server back before the reload. If the former process can be asked, it decides.
+        """
         if self._former and key in self.servers:
-            self.servers[key].uncounted = self._former.problem(told)
+            out = [one.process for one in self._former.clients if one.process in told and self._is_out(one.pid, key)]
+            self.servers[key].uncounted = self._former.problem(out)
+
+    def _is_out(self, pid: int, key: Key) -> bool:
+        """Whether a server is still out in a former process in which it was out, as far as that process can be asked."""
+        there = self._ask(pid)
+        if not there:
+            return there is None
+        server = there.servers.get(key)
+        return server is None or server.admin_state != READY and server.settled
 
     def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
         """Each server with the number of connections that may belong to it.
@@ -125,7 +142,9 @@ class HaproxyState:
     @property
     def pids(self) -> list[int]:
         """The ids of the process as seen from here. In a container it calls itself by another."""
-        return answering_processes(self.process.pid, self.uptime, self.process.told_start)
+        if self._pids is None:
+            self._pids = answering_processes(self.process.pid, self.uptime, self.process.told_start)
+        return self._pids
 
     @property
     def backends_with_servers(self) -> list[str]:

@@ -506,6 +506,25 @@ class TestFormerProcess:
             other.close()
 
 
+@pytest.mark.parametrize("put_back", [False, True])
+def test_a_former_process_with_a_master_says_whether_the_server_is_out(balancer, web, put_back):
+    """Somebody puts the server back right before the reload. The record does not know."""
+    one = balancer(frontend="  option idle-close-on-response\n", master="socket")
+    with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
+        half.sendall(b"GET / HTTP/1.1\r\n")
+        one.hold()
+        former = one.info()["process"]["pid"]
+        if put_back:
+            one.haproxy.ask("set server www/web1 state ready")
+        one.haproxy.reload()
+        assert one.hold()["changed"]
+        told = "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
+        assert one.server()["uncounted"] == (told if put_back else None)
+        assert one.info(timeout=1.2 if put_back else 10.0)["idle"] != put_back
+        half.sendall(b"Host: x\r\n\r\n")
+        assert (b" 200 " if put_back else b" 503 ") in half.recv(4096)
+
+
 def test_a_reload_that_keeps_the_state(balancer, tmp_path):
     """load-server-state-from-file. Once the hold was seen in the new process, an operator who acts there is told from a loss."""
     states = tmp_path / "states"

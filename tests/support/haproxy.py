@@ -66,6 +66,7 @@ class Haproxy:
 
     ``whole`` is a configuration in place of all that, with a socket whose path it names as ``{socket}``. It lies in the folder
     ``sockets``, where that is another one: the path of a socket may have 107 characters, and HAProxy adds to it.
+    ``master`` runs it under a master: True, or "socket" for one with a socket of its own.
     ``start`` starts a process as Processes.start does. Whoever gives that ends the process, too.
     """
 
@@ -80,6 +81,7 @@ class Haproxy:
         self._configuration = folder / "haproxy.cfg"
         self._log = folder / "haproxy.log"
         self._master = master
+        self._mode = ["-W", "-S", f"{folder}/master.sock,mode,600"] if master == "socket" else ["-W"] if master else ["-db"]
         self._processes = []
         self.configure(sections, more)
         self.start()
@@ -91,7 +93,7 @@ class Haproxy:
     def start(self, *arguments):
         """Start a process; with ``-sf`` it takes over from the one that runs."""
         before = self._pid()
-        command = [self._program, "-f", str(self._configuration), "-W" if self._master else "-db", *arguments]
+        command = [self._program, "-f", str(self._configuration), *self._mode, *arguments]
         self._processes.append(self._start_process("haproxy", *command))
         self._await(lambda: self._pid() not in (None, before))
         self._settle()

@@ -11,8 +11,8 @@ import tempfile
 from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_hold, _haproxy_servers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_hold, _haproxy_servers
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused, former_state
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, key_of, subject_of
@@ -479,6 +479,33 @@ class TestFormerProcessesInWhichItIsOut:
         model.look = with_queue
         hold(model, store)
         assert self.told(store) == {"www": [], "api": ["100"]}
+
+    @pytest.mark.parametrize(
+        ("there", "counts"),
+        [
+            (None, False),  # it cannot be asked
+            (False, True),  # it does not answer as it should
+            ({"srv_admin_state": "0"}, True),
+            ({"srv_admin_state": str(F_DRAIN)}, False),
+            ({"srv_admin_state": str(F_MAINT)}, False),
+            ({"srv_admin_state": str(F_DRAIN), "qcur": "1"}, True),
+            ({"srv_admin_state": str(F_DRAIN), "scur": "1"}, True),
+            ({"srv_admin_state": "0", "srv_name": "another"}, False),
+        ],
+    )
+    def test_one_that_can_be_asked_decides_itself(self, model, there, counts):
+        if there:
+            line = dict({"be_name": "www", "srv_name": "web1", "srv_addr": "192.0.2.1", "srv_op_state": "2", "srv_uweight": "1"}, **there)
+            row = dict({"pxname": "www", "svname": line["srv_name"], "status": "", "scur": "0", "qcur": "0"}, **there)
+            there = HaproxyState(Process(100, 1, True), [line], [row])
+        seen = model.look()
+        asked = []
+        seen.add_former(Former(Counter(), None, (Clients(100, "one", 1), Clients(99, "two", 1))), lambda pid: asked.append(pid) or there)
+        for _twice in range(2):
+            seen.discount(("www", "web1"), ["one", "gone"])
+        assert asked == [100]
+        number = "2 clients of process 100, 99" if counts else "1 client of process 99"
+        assert seen.servers["www", "web1"].uncounted == number + " of HAProxy from before a reload may still send requests to it"
 
     def test_the_list_is_bounded(self, model, store):
         for _number in range(20):
@@ -1233,3 +1260,8 @@ class TestFormerProcess:
         for port, shown_port in (("80", 80), ("65535", 65535), ("0", None), ("65536", None), ("4294966296", None)):
             line = {"srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
             assert _haproxy_servers.Server(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port
+
+    @pytest.mark.parametrize(("path", "told"), [(None, None), ("/nowhere/master.sock", None), ("/" + 200 * "x", False)])
+    def test_one_that_cannot_be_asked(self, monkeypatch, path, told):
+        monkeypatch.setattr(_haproxy, "master_socket", lambda pid: path)
+        assert former_state(100) is told

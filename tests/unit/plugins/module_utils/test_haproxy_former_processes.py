@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, former_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, former_connections, master_socket
 from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -133,6 +133,31 @@ def test_a_process_that_cannot_be_seen(proc):
 def test_how_long_a_former_process_can_live(proc, uptime, gone):
     former = former_connections(12, uptime, hard_stop_after=60.0, proc=proc.path)
     assert (former.problem() is None) == gone
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("haproxy -Ws -f /etc/h.cfg -S /run/m.sock", "/run/m.sock"),
+        ("haproxy -sf 9 -x sockpair@3 -Ws -S unix@/run/m.sock,level,admin -f /etc/h.cfg", "/run/m.sock"),
+        ("haproxy -Ws -f /etc/h.cfg -S 127.0.0.1:9999", None),
+        ("haproxy -Ws -f /etc/h.cfg -S abns@m", None),
+        ("haproxy -Ws -f /etc/h.cfg -S", None),
+        ("haproxy -Ws -f /etc/h.cfg", None),
+    ],
+)
+def test_the_socket_of_the_master(proc, command, path):
+    """By the file system of the master, which may be another one than ours."""
+    proc.process(5, command)
+    proc.process(9, "haproxy -Ws -f /etc/h.cfg", parent=5)
+    assert master_socket(9, proc.path) == (path and "%s/5/root%s" % (proc.path, path))
+
+
+def test_what_is_no_master(proc):
+    proc.process(5, "supervise -S /run/m.sock haproxy", comm="supervise")
+    proc.process(9, "haproxy -f /etc/h.cfg", parent=5)
+    assert master_socket(9, proc.path) is None
+    assert master_socket(6, proc.path) is None
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
