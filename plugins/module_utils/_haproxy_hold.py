@@ -316,7 +316,7 @@ class Servers(Driver[Optional[Server]]):
         # forbid that with out_state. A change to `maint` that was cut off is completed.
         onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
-            kept = dict(_left(kept, MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
+            kept = dict(_left(self._not_told(kept), MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
                 # A release may come before the change is done.
                 kept[CHECKING] = True
@@ -330,7 +330,9 @@ class Servers(Driver[Optional[Server]]):
         """The record with the process that answers among those in which the server is out, if its clients can send nothing there any more."""
         record = self._not_told(record)
         # What waits for the server is sent to it in the end.
-        if self._here is None or server.queue or server.forced == DRAIN and server.backend in self._sticky_backends():
+        if self._here is None or server.queue or arrived(record, server, self.process):
+            return record
+        if server.forced == DRAIN and server.backend in self._sticky_backends():
             return record
         served = backends_served_in_maint(self._seen.pids[0])
         if served is None or server.backend in served:

@@ -480,6 +480,25 @@ class TestFormerProcessesInWhichItIsOut:
         hold(model, store)
         assert self.told(store) == {"www": [], "api": ["100"]}
 
+    @pytest.mark.parametrize("out_state", [None, DRAIN, MAINT])
+    def test_one_that_got_sessions_in_spite_of_it_does_count(self, model, store, out_state):
+        """Whatever sends them, its clients may bring more. Here a reload comes before the change to `maint` is done."""
+        hold(model, store, out_state=out_state)
+        look = model.look
+
+        def with_sessions():
+            seen = look()
+            seen.servers["www", "web1"].total_sessions = 5
+            return seen
+
+        def killed(key, state):
+            raise Killed
+
+        model.look, model.before_telling = with_sessions, killed
+        with pytest.raises(Killed) if out_state is None else contextlib.nullcontext():
+            hold(model, store, out_state=out_state)
+        assert self.told(store) == {"www": [], "api": ["100"]}
+
     @pytest.mark.parametrize(
         ("there", "counts"),
         [
