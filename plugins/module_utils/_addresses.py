@@ -68,30 +68,6 @@ def not_local(texts: Iterable[str]) -> list[str]:
     return sorted(str(address) for address in known if not (address.is_loopback or address.is_link_local))
 
 
-def called(text: object) -> str:
-    """One spelling for the name or the IP address of a thing in Azure. Names have no case there, and an IPv6 address is written in several ways."""
-    known = str(text or "")
-    try:
-        return str(ipaddress.ip_address(known))
-    except ValueError:
-        return known.lower()
-
-
-def endpoint(text: str) -> tuple[str, int] | None:
-    """The address and the port of a text such as C(10.0.0.4:80) or C([2001:db8::4]:80), to compare with others; None if it is none.
-
-    Every way to write an address yields the same: without brackets, in short and in lower case, and IPv4 as such also where it is mapped into IPv6.
-    """
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
-        return None
-    try:
-        parsed = ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
-    except ValueError:
-        return None
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed), int(port)
-
-
 def _on_loopback() -> set[str]:
     """The IPv4 addresses of the loopback interface, whatever their labels. The set is empty if the kernel does not tell them."""
     answer = array.array("B", bytes(LIST_BYTES))

@@ -24,7 +24,6 @@ import random
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     ENDED,
     AzureError,
@@ -45,6 +44,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, listed, tls_context, with_ids, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,6 @@ which the reader runs. Those that the kernel forwards elsewhere are told by its 
 from __future__ import annotations
 
 import ipaddress
-import math
 import os
 import struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,12 +55,11 @@ class ConnectionsError(Exception):
 
 
 def parse_address(address: int | str | IPv4Address | IPv6Address) -> str:
-    """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address."""
+    """The address in the form in which addresses are compared. Raises ConnectionsError if it is none."""
     try:
-        parsed = ipaddress.ip_address(address)
+        return canonical(address)
     except ValueError:
         raise ConnectionsError("%r is not an IPv4 or IPv6 address" % (address,)) from None
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def decode_endpoint(text: str) -> tuple[str, int]:
@@ -193,34 +192,3 @@ def by_peer(connections: Iterable[tuple[int, str, int]], told_apart: Iterable[st
         dict({"port": port, "peer": peer, "count": len(ports[port, peer])}, **({"peer_ports": sorted(ports[port, peer])} if peer in apart else {}))
         for port, peer in sorted(ports)
     ]
-
-
-class Pool(NamedTuple):
-    """Connections of a balancer that are no requests of clients: the balancer itself says what is under way."""
-
-    address: str  # from where they come
-    # The ports from which they come, if these are known. Otherwise at most so many are the balancer's; with None all of them.
-    ports: list[int] | None = None
-    at_most: int | None = None
-
-
-def not_in_pools(connections: Iterable[dict[str, Any]], pools: Iterable[Pool]) -> list[dict[str, Any]]:
-    """The connections that belong to none of these pools: each with the `count` of those."""
-    ports: dict[str, set[int]] = {}
-    left: dict[str, float] = {}
-    for pool in pools:
-        if pool.ports is not None:
-            ports.setdefault(pool.address, set()).update(pool.ports)
-        else:
-            left[pool.address] = left.get(pool.address, 0) + (math.inf if pool.at_most is None else pool.at_most)
-    found = []
-    for connection in connections:
-        peer, count = connection["peer"], connection["count"]
-        known = ports.get(peer, set())
-        # If nobody has told from which ports they come, as many may be the balancer's as it has.
-        count -= len(known & set(connection["peer_ports"])) if "peer_ports" in connection else min(count, len(known))
-        taken = min(count, left.get(peer, 0))
-        left[peer] = left.get(peer, 0) - taken
-        if count > taken:
-            found.append(dict(connection, count=count - taken))
-    return found

@@ -5,94 +5,28 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""Where the lines of nginx lead, and whether two of them lead to the same host.
-
-A line has an address in one of many spellings: with or without a port, as a name, in brackets. What counts is where it leads.
-"""
+"""Where the lines of nginx lead: names are resolved as nginx did when it read its configuration."""
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import DEFAULT_PORTS, UNIX, split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Any, Union
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-    # An address and a port.
-    Endpoint = tuple[str, int]
-    # Where connections go. A text is the path of a Unix socket.
-    Place = Union[Endpoint, str]
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
-UNIX = "unix:"
-DEFAULT_PORTS = {"http": 80}
-IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
 # Where connections to these addresses go.
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 # How long all names together may take to resolve.
 RESOLVE_SECONDS = 3.0
-# Every machine has these addresses, so only the port tells the hosts behind them apart.
-LOOPBACK = ("127.0.0.1", "::1")
-
-
-def split_address(address: str) -> tuple[str, str]:
-    """The host and the port of a line's address. The port is empty if there is none."""
-    host, colon, port = address.rpartition(":")
-    if not colon or address.endswith("]"):
-        host, port = address, ""
-    if IPV4.match(host):
-        # To nginx these numbers are decimal, whatever they begin with. To others, a zero makes them octal.
-        host = ".".join(str(int(number)) for number in host.split("."))
-    return host.strip("[]"), port
-
-
-def spelled(address: str) -> str:
-    """One spelling for an address that lines may write in several ways. Nobody is asked for it: names stay names."""
-    if address.startswith(UNIX):
-        return address
-    host, port = split_address(address)
-    try:
-        host = parse_address(host)
-    except ConnectionsError:
-        host = host.lower().rstrip(".")
-    return place_text((host, int(port) if port.isdecimal() else DEFAULT_PORTS["http"]))
-
-
-def place_text(place: Place) -> str:
-    if isinstance(place, str):
-        return UNIX + place
-    return ("[%s]:%d" if ":" in place[0] else "%s:%d") % place
-
-
-def place_json(place: Place) -> dict[str, Any]:
-    if isinstance(place, str):
-        return {"address": UNIX + place, "port": None}
-    return {"address": place[0], "port": place[1]}
-
-
-def place_of(told: dict[str, Any]) -> Place:
-    """The place that C(place_json) returned."""
-    address: str = told["address"]
-    return address[len(UNIX) :] if address.startswith(UNIX) else (address, int(told["port"]))
-
-
-def is_same_host(place: Place, own: Collection[Place], others: Collection[Place] = ()) -> bool:
-    """Whether a place is on the host that has the places C(own).
-
-    The same address is the same host, whatever the port. But other hosts may share it: every machine has the loopback addresses, and what leads to
-    C(others) tells that these have an address of C(own), too. Then only the port tells.
-    """
-    if place in own:
-        return True
-    if isinstance(place, str) or place[0] in LOOPBACK:
-        return False
-    address = place[0]
-    return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
 
 
 def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> set[Place]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
-    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Endpoint, Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Place
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")

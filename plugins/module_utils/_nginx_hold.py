@@ -31,7 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_json, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     MARK,
     MARK_LIMIT,
@@ -48,6 +48,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, Worker
-    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
     # A server: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]

@@ -133,7 +133,6 @@ passing:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     AzureError,
@@ -143,6 +142,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, holders, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 
 LOOK_SECONDS = 5.0
 

@@ -394,10 +394,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     Store,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, place_of, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Silence
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
 
 LOOK_SECONDS = 0.5
 

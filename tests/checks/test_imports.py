@@ -24,6 +24,7 @@ LAYERS = [
     ("plugin_utils/_planning/*", "plugin_utils/_providers/*"),
     ("plugin_utils/_steps/*",),
     ("plugin_utils/_drain_steps/*",),
+    ("module_utils/_step_looks.py",),
     (
         *(
             f"module_utils/_{name}*.py"
@@ -33,6 +34,7 @@ LAYERS = [
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
+PURE_UTILS = [f"module_utils/_{name}.py" for name in ("events", "pools", "spellings")]
 PURE = [path for path in FILES if path.split("/")[1] in ("_planning", "_providers", "_steps", "_drain_steps")]
 
 
@@ -86,7 +88,13 @@ def test_no_provider_knows_another(path):
 
 @pytest.mark.parametrize("path", [path for path in PURE if "/_steps/" in path])
 def test_steps_import_no_driver_and_no_client(path):
-    assert [name for name in sorted(imported(path)) if name.startswith("module_utils/")] in ([], ["module_utils/_events.py"])
+    assert {name for name in imported(path) if name.startswith("module_utils/")} <= set(PURE_UTILS)
+
+
+@pytest.mark.parametrize("path", PURE_UTILS)
+def test_what_steps_import_of_modules_touches_nothing(path):
+    known = {"__future__", "collections", "datetime", "ipaddress", "math", "re", "typing"}
+    assert {name.split(".")[0] for name in imported(path) if name not in FILES} <= known
 
 
 def sent_with(path, at_run_time):

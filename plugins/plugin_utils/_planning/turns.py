@@ -32,7 +32,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import not_in_pools
+from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
-from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold

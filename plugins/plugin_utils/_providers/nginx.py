@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import is_same_host, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -32,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
-    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place as Target
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place as Target
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}

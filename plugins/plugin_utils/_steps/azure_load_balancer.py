@@ -10,8 +10,8 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import called
-from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import is_same_host, place_of, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 if TYPE_CHECKING:
-    from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
 IN_ROTATION = "in rotation"
 DOWN = "down"

@@ -8,7 +8,8 @@ import json
 import subprocess
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import endpoint, network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import endpoint
 
 FIB_TRIE = """\
 Local:

@@ -12,7 +12,8 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Pool, counted, not_in_pools, parse_address, parse_table
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address, parse_table
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool, not_in_pools
 
 from tests.support.ports import listener
 

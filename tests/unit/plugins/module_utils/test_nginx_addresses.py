@@ -11,7 +11,8 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, is_same_host, leads_to, place_json, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, leads_to
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, place_of, place_text, spelled
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._connections import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings

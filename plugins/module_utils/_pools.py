@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Which connections are a balancer's own, and no client's. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+class Pool(NamedTuple):
+    """Connections of a balancer that are no requests of clients: the balancer itself says what is under way."""
+
+    address: str  # from where they come
+    # The ports from which they come, if these are known. Otherwise at most so many are the balancer's; with None all of them.
+    ports: list[int] | None = None
+    at_most: int | None = None
+
+
+def not_in_pools(connections: Iterable[dict[str, Any]], pools: Iterable[Pool]) -> list[dict[str, Any]]:
+    """The connections that belong to none of these pools: each with the `count` of those."""
+    ports: dict[str, set[int]] = {}
+    left: dict[str, float] = {}
+    for pool in pools:
+        if pool.ports is not None:
+            ports.setdefault(pool.address, set()).update(pool.ports)
+        else:
+            left[pool.address] = left.get(pool.address, 0) + (math.inf if pool.at_most is None else pool.at_most)
+    found = []
+    for connection in connections:
+        peer, count = connection["peer"], connection["count"]
+        known = ports.get(peer, set())
+        # If nobody has told from which ports they come, as many may be the balancer's as it has.
+        count -= len(known & set(connection["peer_ports"])) if "peer_ports" in connection else min(count, len(known))
+        taken = min(count, left.get(peer, 0))
+        left[peer] = left.get(peer, 0) - taken
+        if count > taken:
+            found.append(dict(connection, count=count - taken))
+    return found

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""Addresses are written in many ways. Here they are compared. Pure: nobody is asked, so names stay names.
+
+A line of nginx has an address in one of many spellings: with or without a port, as a name, in brackets. What counts is where it leads.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from ipaddress import IPv4Address, IPv6Address
+    from typing import Any, Union
+
+    # An address and a port.
+    Endpoint = tuple[str, int]
+    # Where connections go. A text is the path of a Unix socket.
+    Place = Union[Endpoint, str]
+
+UNIX = "unix:"
+DEFAULT_PORTS = {"http": 80}
+IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
+# Every machine has these addresses, so only the port tells the hosts behind them apart.
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+def canonical(address: int | str | IPv4Address | IPv6Address) -> str:
+    """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address. Raises ValueError if it is none."""
+    parsed = ipaddress.ip_address(address)
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def called(text: object) -> str:
+    """One spelling for the name or the IP address of a thing in Azure. Names have no case there, and an IPv6 address is written in several ways."""
+    known = str(text or "")
+    try:
+        return str(ipaddress.ip_address(known))
+    except ValueError:
+        return known.lower()
+
+
+def endpoint(text: str) -> tuple[str, int] | None:
+    """The address and the port of a text such as C(10.0.0.4:80) or C([2001:db8::4]:80), to compare with others; None if it is none.
+
+    Every way to write an address yields the same: without brackets, in short and in lower case, and IPv4 as such also where it is mapped into IPv6.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        return None
+    try:
+        return canonical(host[1:-1] if host.startswith("[") and host.endswith("]") else host), int(port)
+    except ValueError:
+        return None
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The host and the port of a line's address. The port is empty if there is none."""
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, ""
+    if IPV4.match(host):
+        # To nginx these numbers are decimal, whatever they begin with. To others, a zero makes them octal.
+        host = ".".join(str(int(number)) for number in host.split("."))
+    return host.strip("[]"), port
+
+
+def spelled(address: str) -> str:
+    """One spelling for an address that lines may write in several ways. Nobody is asked for it: names stay names."""
+    if address.startswith(UNIX):
+        return address
+    host, port = split_address(address)
+    try:
+        host = canonical(host)
+    except ValueError:
+        host = host.lower().rstrip(".")
+    return place_text((host, int(port) if port.isdecimal() else DEFAULT_PORTS["http"]))
+
+
+def place_text(place: Place) -> str:
+    if isinstance(place, str):
+        return UNIX + place
+    return ("[%s]:%d" if ":" in place[0] else "%s:%d") % place
+
+
+def place_json(place: Place) -> dict[str, Any]:
+    if isinstance(place, str):
+        return {"address": UNIX + place, "port": None}
+    return {"address": place[0], "port": place[1]}
+
+
+def place_of(told: dict[str, Any]) -> Place:
+    """The place that C(place_json) returned."""
+    address: str = told["address"]
+    return address[len(UNIX) :] if address.startswith(UNIX) else (address, int(told["port"]))
+
+
+def is_same_host(place: Place, own: Collection[Place], others: Collection[Place] = ()) -> bool:
+    """Whether a place is on the host that has the places C(own).
+
+    The same address is the same host, whatever the port. But other hosts may share it: every machine has the loopback addresses, and what leads to
+    C(others) tells that these have an address of C(own), too. Then only the port tells.
+    """
+    if place in own:
+        return True
+    if isinstance(place, str) or place[0] in LOOPBACK:
+        return False
+    address = place[0]
+    return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
