@@ -105,7 +105,7 @@ class Traffic:
     helpless: bool = True  # whether each of these is a mistake that only a person can mend
     mistakes: tuple[str, ...] = ()  # sentences: what forbids every step for the host
     not_running: dict[str, float] = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
-    doubts: tuple[str, ...] = ()  # sentences: what has the host's name and may not be the host's
+    doubts: tuple[str, ...] = ()  # sentences: what has the host's name and may not be the host's, or may lead to the host
 
 
 @dataclass(frozen=True)

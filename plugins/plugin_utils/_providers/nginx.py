@@ -61,6 +61,7 @@ class Nginx(Provider):
         places: list[Place] = []
         unread: list[str] = []
         mistakes: list[str] = []
+        doubts: list[str] = []
         helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
@@ -71,10 +72,11 @@ class Nginx(Provider):
             found = list(_places(settings, host, hosts, name, machine, addresses))
             places.extend(found)
             mistakes.extend(words.mistakes_in(settings, name, machine.result))
+            doubts.extend(filter(None, [_doubts(settings, name, machine.result)]))
             problem = machine.result.get("configuration_problem")
             if problem and any(place.must_go_out for place in found):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
-        return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes))
+        return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), doubts=tuple(doubts))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}
@@ -171,11 +173,7 @@ def _places(
 
     theirs = [server for server in lines if server not in named]
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
-    unknown = [(words.place_name(name, server), server["unresolved"]) for server in theirs if server.get("unresolved") and server["in_service"]]
-    for line in result.get("passes") or ():
-        if line.get("unresolved") and words.is_in_files(settings, line, files):
-            unknown.append((words.directive_name(name, line), line["unresolved"]))
-    doubts = "; ".join(f"nobody knows whether {place} leads to it: {why}" for place, why in unknown)
+    doubts = _doubts(settings, name, result)
     told = result.get("beside") or {}  # journals of older releases do not have it
     beside = tuple(words.beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
@@ -192,6 +190,19 @@ def _places(
             yield Place(
                 f"{line['text'].rstrip(';')} ({line['file']}, line {line['line']}) on {name}", name, in_rotation=True, busy=(why,), by_name=False, stays=why
             )
+
+
+def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
+    """Sentences about what leads nobody knows where."""
+    files = result.get("files")
+    servers = (server for server in result["servers"] if server["in_service"] and not words.is_named(settings, server, files))
+    unknown = [(words.place_name(name, server), server) for server in servers]
+    unknown += [(words.directive_name(name, line), line) for line in result.get("passes") or ()]
+    return "; ".join(
+        f"nobody knows whether {place} leads to it: {line['unresolved']}"
+        for place, line in unknown
+        if line.get("unresolved") and words.is_in_files(settings, line, files)
+    )
 
 
 def _owners(host: Host, hosts: dict[str, Host], machine: MachineObservation) -> dict[Target, str]:

@@ -261,7 +261,10 @@ def test_a_name_that_does_not_resolve_is_told():
 
 def test_a_directive_of_which_nobody_knows_where_it_leads_is_told():
     unknown = dict(literal("proxy_pass http://$target;"), unresolved="the address 'http://$target' is not known before the request")
-    (place,) = traffic(server(), passes=[unknown]).places
+    found = traffic(server(), passes=[unknown])
+    (place,) = found.places
+    # Before the event, too.
+    assert found.doubts == (place.note,)
     assert place.note == (
         "nobody knows whether proxy_pass http://$target in /etc/nginx/up.conf, line 7, on lb1 leads to it: the address 'http://$target' is not known"
         " before the request"
