@@ -44,6 +44,7 @@ LISTENING = "0A"
 QUIET = ("07", LISTENING)
 # In the table of sockets that have a path.
 CONNECTED_UNIX = "03"
+ACCEPTS = "00010000"  # among its flags
 
 # By how many seconds the age of a process may differ from what HAProxy says. HAProxy counts from the start of the program. A worker is
 # forked later, when the whole configuration has been read.
@@ -131,21 +132,35 @@ def answering_processes(pid: int, uptime: float | None, started: float | None = 
 def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     """The other processes of the same HAProxy: the same program, run with the same command line, but for what a reload adds.
 
+    The new process may have been started with another command line: another version, another file. So a process that listens no more is a
+    former one, too, unless it belongs to a HAProxy of its own, which listens.
+
     The master is left out. It has no connection to a server.
     """
     known = [command for command in (_command(one, proc) for one in running) if command]
     names = {command[0] for command in known}
+    networks = {command[2] for command in known}
     masters = {_status(one, "PPid", proc) for one in running}
-    others = (other for other in _ids(proc) if other not in running and str(other) not in masters)
-    return [other for other in others if _name(other, proc) in names and _command(other, proc) in known]
+    others = {}
+    for other in _ids(proc):
+        if other not in running and str(other) not in masters and _name(other, proc) in names:
+            command = _command(other, proc)
+            if command and command[2] in networks:
+                others[other] = command
+    ended = {other for other, command in others.items() if command not in known and not _may_listen(other, proc)}
+    apart = [command for other, command in others.items() if other not in ended]
+    return [other for other, command in others.items() if command in known or (other in ended and command not in apart)]
 
 
 def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpoint, Endpoint]] | None:
     """The local and the remote end of each connection of the HAProxy that answers.
 
-    None if they may not be listed, or if HAProxy is in another network, whose addresses and ports others do not see.
+    None if they may not be listed, if HAProxy is in another network, whose addresses and ports others do not see, or if several processes may be the
+    one that answers: in two containers, both may have the same id.
     """
     found = []
+    if len(running) > 1:
+        return None
     for pid in running:
         inodes, network = socket_inodes(pid, proc), namespace(pid, "net", proc)
         if inodes is None or network is None or network != namespace("self", "net", proc):
@@ -224,6 +239,16 @@ def _name(pid: int, proc: str) -> str:
     return read(proc, pid, "comm")
 
 
+def _may_listen(pid: int, proc: str) -> bool:
+    """Whether a process accepts clients, as far as we may look."""
+    inodes = socket_inodes(pid, proc)
+    if inodes is None:
+        return True
+    return any(state == LISTENING and inode in inodes for _local, _remote, state, inode in _sockets(pid, proc)) or any(
+        fields[3] == ACCEPTS and fields[6] in inodes for fields in _unix_sockets(pid, proc)
+    )
+
+
 def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:
     """Where the connections go that a process made itself, and how many clients it has."""
     sockets = list(_sockets(pid, proc))
@@ -242,9 +267,14 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
         # The new process may listen on other ports. But the kernel chooses the port of a connection that the process made itself.
         clients += port not in chosen
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
-    for fields in (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:]):
-        clients += len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes
+    clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in _unix_sockets(pid, proc))
     return to_servers, clients
+
+
+def _unix_sockets(pid: int, proc: str) -> list[list[str]]:
+    """The fields of each Unix socket of the network of a process; the last is its path, if it has one."""
+    lines = (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:])
+    return [fields for fields in lines if len(fields) > 6]
 
 
 def _sockets(pid: int, proc: str) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:

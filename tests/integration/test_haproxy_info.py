@@ -506,6 +506,22 @@ class TestFormerProcess:
             other.close()
 
 
+def test_a_former_process_with_another_command_line(balancer):
+    """As after an upgrade of the program. Its clients count, and its record is known."""
+    one = balancer(frontend="  option idle-close-on-response\n")
+    with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
+        half.sendall(b"GET / HTTP/1.1\r\n")
+        former = one.info()["process"]["pid"]
+        one.haproxy.start("-q", "-sf", str(former))
+        one.hold()
+        assert one.server()["uncounted"] == "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
+        one.haproxy.start("-sf", str(one.info()["process"]["pid"]))
+        assert one.hold()["changed"] and one.info()["other_holds"] == []
+        half.sendall(b"Host: x\r\n\r\n")
+        assert b" 200 " in half.recv(4096)
+    assert one.info(timeout=10.0)["idle"]
+
+
 @pytest.mark.parametrize("put_back", [False, True])
 def test_a_former_process_with_a_master_says_whether_the_server_is_out(balancer, web, put_back):
     """Somebody puts the server back right before the reload. The record does not know."""

@@ -12,7 +12,12 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, former_connections, master_socket
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import (
+    answering_processes,
+    former_connections,
+    master_socket,
+    own_connections,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -62,8 +67,31 @@ def proc(tmp_path):
 )
 def test_the_same_haproxy_by_its_command_line(proc, command, known):
     proc.process(10, "haproxy -sf 9 -x sockpair@4 -f /etc/h.cfg -W")
-    proc.process(9, command)
+    proc.process(9, command, sockets=[1], tcp=ROW % (OWN, NOBODY, "0A", 1))
     assert former_processes(10, proc) == ([9] if known else [])
+
+
+def test_another_command_line_of_a_process_that_listens_no_more(proc):
+    """HAProxy was upgraded, or its configuration has got another name. Other HAProxys on the machine have their own former processes and masters."""
+    proc.process(10, "/opt/haproxy-3.0/haproxy -f /etc/h.cfg -sf 9")
+    proc.process(9, "/opt/haproxy-2.8/haproxy -f /etc/h.cfg", sockets=[1], tcp=ROW % (OWN, "0400000A:1F90", "01", 1))
+    proc.process(7, "haproxy -W -f /etc/other.cfg")
+    proc.process(20, "haproxy -W -f /etc/other.cfg", sockets=[2], tcp=ROW % (OWN, NOBODY, "0A", 2), parent=7)
+    proc.process(6, "haproxy -W -f /etc/other.cfg", sockets=[3], tcp=ROW % (OWN, "0400000A:1F90", "01", 3), parent=7)
+    proc.process(30, "haproxy -f /etc/third.cfg", sockets=[4])
+    (pathlib.Path(proc.path) / "30" / "net" / "unix").write_text(
+        "Num       RefCount Protocol Flags    Type St Inode Path\n0000000000000000: 00000002 00000000 00010000 0001 01 4 /run/third.sock\n"
+    )
+    assert former_processes(10, proc) == [9]
+
+
+def test_which_of_two_containers_answers_is_not_known(proc):
+    """On the network of the machine. What the other one is connected to is not ours."""
+    os.symlink("10", pathlib.Path(proc.path) / "self")
+    proc.process(10, "haproxy -f /etc/h.cfg", inner=8, sockets=[1], tcp=ROW % (OWN, "0400000A:1F90", "01", 1))
+    assert own_connections(answering_processes(8, None, proc=proc.path), proc.path) == [(("127.0.0.1", 40960), ("10.0.0.4", 8080))]
+    proc.process(11, "haproxy -f /etc/h.cfg", inner=8, sockets=[2], tcp=ROW % (OWN, "0400000A:1F90", "01", 2))
+    assert own_connections(answering_processes(8, None, proc=proc.path), proc.path) is None
 
 
 def former_processes(pid, proc, uptime=50):
