@@ -14,19 +14,21 @@ sees here.
 
 from __future__ import annotations
 
+import functools
 import glob
 import ipaddress
 import os
 import re
 import socket
 import struct
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import local_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # From <linux/netlink.h> and <linux/netfilter/nfnetlink.h>.
 NETLINK_NETFILTER = 12
@@ -118,18 +120,37 @@ def forwarded(ports: Iterable[int], proc: str = "/proc") -> list[Forwarded]:
         if not text:
             raise
         entries = list(_written(text))
-    return list(_elsewhere(entries, wanted, own))
+    return list(_elsewhere(entries, wanted, own, functools.lru_cache(maxsize=None)(lambda source: _is_inside(source, proc))))
 
 
-def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes]) -> Iterator[Forwarded]:
-    """Those of the connections to these ports that are forwarded. C(own): the addresses of this machine."""
+def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes], is_inside: Callable[[bytes], bool]) -> Iterator[Forwarded]:
+    """Those of the connections to these ports that are forwarded. C(own): the addresses of this machine. C(is_inside): of an address, whether it is
+    that of a container or pod of this machine.
+    """
     for sent, answer, state, left in entries:
         if sent.port not in ports or (answer.source, answer.source_port) == (sent.destination, sent.port):
             continue  # nobody has changed where it goes: if it comes to this machine, the tables of sockets have it
         if sent.source in own and sent.destination not in own:
             continue  # this machine is the client
+        if sent.destination not in own and is_inside(sent.source):
+            continue  # so is a pod, such as one that is connected to the address of a service of its cluster
         peer = ipaddress.ip_address(sent.source)
         yield Forwarded(sent.port, str(getattr(peer, "ipv4_mapped", None) or peer), sent.source_port, state, left)
+
+
+def _is_inside(source: bytes, proc: str, interfaces: str = "/sys/class/net") -> bool:
+    """Whether packets to an IPv4 address go to an interface that is no device, and leads nowhere else: a bridge or a veth."""
+    if len(source) != 4:
+        return False
+    address = int.from_bytes(source, sys.byteorder)
+    lines = [line.split() for line in read(proc, "net", "route").splitlines()[1:]]
+    routes = [(fields[0], int(fields[1], 16), int(fields[7], 16)) for fields in lines if len(fields) > 7]
+    found = [(bin(mask).count("1"), name) for name, network, mask in routes if address & mask == network]
+    if not found:
+        return False
+    name = max(found)[1]
+    is_virtual = os.path.realpath(os.path.join(interfaces, name)).startswith("/sys/devices/virtual/")
+    return is_virtual and all(other != name for other, _network, mask in routes if not mask)
 
 
 def _written(text: str) -> Iterator[Entry]:

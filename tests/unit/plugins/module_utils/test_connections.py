@@ -193,6 +193,22 @@ def test_the_file_of_the_connection_tracking(proc, monkeypatch):
         _connection_tracking.forwarded([80], proc(net__nf_conntrack=""))
 
 
+@pytest.mark.parametrize(("interface", "default", "count"), [("lo", "eth0", 0), ("lo", "lo", 1), ("eth0", "eth0", 1)])
+def test_a_pod_is_no_client_of_the_host(proc, monkeypatch, interface, default, count):
+    """It is connected to the address of a service of its cluster, on a port that the host has, too. Others may come to such an address from outside."""
+    line = "ipv4     2 tcp      6 431999 ESTABLISHED src=10.42.0.5 dst=10.43.0.1 sport=4000 dport=443 src=10.0.0.5 dst=10.42.0.5 sport=6443 dport=4000 use=2\n"
+    monkeypatch.setattr(_connection_tracking, "_dump", list)
+    monkeypatch.setattr(_connection_tracking, "_told", lambda _messages, _ports: list(_connection_tracking._written(line)))
+    network, mask = (int.from_bytes(bytes(numbers), sys.byteorder) for numbers in ((10, 42, 0, 0), (255, 255, 255, 0)))
+    tables = proc(
+        sys__net__netfilter__nf_conntrack_count="9\n",
+        net__fib_trie="Main:\n     |-- 10.0.0.5\n        /32 host LOCAL\n",
+        net__route="Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+        f"{default} 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n{interface} {network:08X} 00000000 0001 0 0 0 {mask:08X} 0 0 0\n",
+    )
+    assert len(_connection_tracking.forwarded([443], tables)) == count
+
+
 class TestForwarded:
     """The kernel forwards connections, and whether its connection tracking can be read."""
 
