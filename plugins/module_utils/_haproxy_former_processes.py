@@ -165,7 +165,7 @@ def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpo
         inodes, network = socket_inodes(pid, proc), namespace(pid, "net", proc)
         if inodes is None or network is None or network != namespace("self", "net", proc):
             return None
-        found += [(local, remote) for local, remote, state, inode in _sockets(pid, proc) if inode in inodes and state not in QUIET]
+        found += [(local, remote) for local, remote, state, inode in _sockets(pid, inodes, proc) if inode in inodes and state not in QUIET]
     return found if running else None
 
 
@@ -244,14 +244,14 @@ def _may_listen(pid: int, proc: str) -> bool:
     inodes = socket_inodes(pid, proc)
     if inodes is None:
         return True
-    return any(state == LISTENING and inode in inodes for _local, _remote, state, inode in _sockets(pid, proc)) or any(
+    return any(state == LISTENING and inode in inodes for _local, _remote, state, inode in _sockets(pid, inodes, proc)) or any(
         fields[3] == ACCEPTS and fields[6] in inodes for fields in _unix_sockets(pid, proc)
     )
 
 
 def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:
     """Where the connections go that a process made itself, and how many clients it has."""
-    sockets = list(_sockets(pid, proc))
+    sockets = list(_sockets(pid, inodes, proc))
     listening = {local for local, _remote, state, _inode in sockets if state == LISTENING}
     chosen = _chosen_ports(proc)
     to_servers: list[Endpoint] = []
@@ -277,11 +277,14 @@ def _unix_sockets(pid: int, proc: str) -> list[list[str]]:
     return [fields for fields in lines if len(fields) > 6]
 
 
-def _sockets(pid: int, proc: str) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
-    """The TCP sockets of the network of a process, whoever has them: local end, remote end, state and inode."""
+def _sockets(pid: int, inodes: set[str], proc: str) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
+    """TCP sockets of the network of a process: local end, remote end, state and inode. Of all with these inodes, and of those that listen, whoever has them.
+
+    A busy balancer has a hundred thousand others, most of them closed.
+    """
     for table in ("tcp", "tcp6"):
         for fields in (line.split() for line in read(proc, pid, "net", table).splitlines()[1:]):
-            if len(fields) > 9:
+            if len(fields) > 9 and (fields[9] in inodes or fields[3] == LISTENING):
                 yield decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3], fields[9]
 
 

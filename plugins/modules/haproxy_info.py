@@ -192,7 +192,8 @@ servers:
       description:
         - The connections that HAProxy itself has to a server that is out of rotation, in use or kept for the next request. For each address of the
           balancer's machine, the local ports.
-        - Null if the server is in rotation, if the task may not list HAProxy's open files, and if HAProxy is in another container than the task.
+        - Null if the server is in rotation, if the task may not list HAProxy's open files, if HAProxy is in another container than the task, and if it
+          may be one of several containers on the machine's own network.
       type: dict
     connections:
       description: How many connections HAProxy says that it has to the server, in use or kept. Null if it does not say, as before version 2.2.
