@@ -450,7 +450,7 @@ class TestFormerProcessesInWhichItIsOut:
 
     def test_one_in_which_it_was_being_given_back_does_count(self, model, store):
         hold(model, store)
-        model.before_telling = lambda key, state: (_ for _ in ()).throw(Killed())
+        model.before_telling = lambda key, state: (none for none in ()).throw(Killed())
         with pytest.raises(Killed):
             release(model, store)
         model.before_telling = lambda key, state: None
