@@ -147,7 +147,18 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
             command = _command(other, proc)
             if command and command[2] in networks:
                 others[other] = command
-    ended = {other for other, command in others.items() if command not in known and not _may_listen(other, proc)}
+    accepting: dict[str | None, set[str]] = {}
+    ended = set()
+    for other, (_called, _words, network) in others.items():
+        if others[other] in known:
+            continue
+        # The kernel's tables are those of a network: with many connections, they are read once.
+        if network not in accepting:
+            accepting[network] = _accepting(other, proc)
+        inodes = socket_inodes(other, proc)
+        # What we may not look at may listen.
+        if inodes is not None and not inodes & accepting[network]:
+            ended.add(other)
     apart = [command for other, command in others.items() if other not in ended]
     return [other for other, command in others.items() if command in known or (other in ended and command not in apart)]
 
@@ -239,14 +250,10 @@ def _name(pid: int, proc: str) -> str:
     return read(proc, pid, "comm")
 
 
-def _may_listen(pid: int, proc: str) -> bool:
-    """Whether a process accepts clients, as far as we may look."""
-    inodes = socket_inodes(pid, proc)
-    if inodes is None:
-        return True
-    return any(state == LISTENING and inode in inodes for _local, _remote, state, inode in _sockets(pid, inodes, proc)) or any(
-        fields[3] == ACCEPTS and fields[6] in inodes for fields in _unix_sockets(pid, proc)
-    )
+def _accepting(pid: int, proc: str) -> set[str]:
+    """The inodes of the sockets that accept clients in the network of a process, whoever has them."""
+    listening = {inode for _local, _remote, state, inode in _sockets(pid, set(), proc) if state == LISTENING}
+    return listening | {fields[6] for fields in _unix_sockets(pid, proc) if fields[3] == ACCEPTS}
 
 
 def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:

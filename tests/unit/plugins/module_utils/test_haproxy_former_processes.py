@@ -36,7 +36,7 @@ def proc(tmp_path):
 
         def process(self, pid, command, comm="haproxy", sockets=(), tcp="", tcp6="", network="1", age=50, inner=None, parent=1):
             folder = tmp_path / str(pid)
-            for name in ("fd", "net", "ns"):
+            for name in ("fd", "ns"):
                 (folder / name).mkdir(parents=True)
             ids = "%d\t%d" % (pid, inner) if inner else str(pid)
             (folder / "status").write_text("Name:\t%s\nPid:\t%d\nPPid:\t%d\nNSpid:\t%s\n" % (comm, pid, parent, ids))
@@ -44,8 +44,15 @@ def proc(tmp_path):
             (folder / "stat").write_text("%d (%s) S %d " % (pid, comm, parent) + "0 " * 17 + "%d 0\n" % ticks)
             (folder / "comm").write_text(comm + "\n")
             (folder / "cmdline").write_text(command.replace(" ", "\0") + "\0")
-            (folder / "net" / "tcp").write_text(HEADER + tcp)
-            (folder / "net" / "tcp6").write_text(HEADER + tcp6)
+            # The processes of a network have the same tables.
+            tables = tmp_path / ("network-%s" % network)
+            if not tables.exists():
+                tables.mkdir()
+                for name in ("tcp", "tcp6"):
+                    (tables / name).write_text(HEADER)
+            os.symlink(tables, folder / "net")
+            for name, rows in (("tcp", tcp), ("tcp6", tcp6)):
+                (tables / name).write_text((tables / name).read_text() + rows)
             os.symlink("net:[%s]" % network, folder / "ns" / "net")
             os.symlink("/dev/null", folder / "fd" / "0")
             for number, inode in enumerate(sockets):
@@ -246,7 +253,7 @@ def test_clients_of_all_its_listeners(proc):
         "0000000000000000: 00000003 00000000 00000000 0001 03 104 /run/other.sock\n"
     )
     for pid in (7, 8):
-        proc.process(pid, "haproxy -f /etc/h.cfg", sockets=[100] if pid == 7 else [], tcp6=tcp6)
+        proc.process(pid, "haproxy -f /etc/h.cfg", sockets=[100] if pid == 7 else [])
     former = former_connections(10, 50, proc=proc.path)
     assert not former.connections
     assert former.problem() == "3 clients of process 7, 9 of HAProxy from before a reload may still send requests to it"
