@@ -149,9 +149,10 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
                 others[other] = command
     accepting: dict[str | None, set[str]] = {}
     ended = set()
-    for other, (_called, _words, network) in others.items():
-        if others[other] in known:
+    for other, command in others.items():
+        if command in known:
             continue
+        network = command[2]
         # The kernel's tables are those of a network: with many connections, they are read once.
         if network not in accepting:
             accepting[network] = _accepting(other, proc)
