@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import local_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -134,8 +135,7 @@ def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes], is_in
             continue  # this machine is the client
         if sent.destination not in own and is_inside(sent.source):
             continue  # so is a pod, such as one that is connected to the address of a service of its cluster
-        peer = ipaddress.ip_address(sent.source)
-        yield Forwarded(sent.port, str(getattr(peer, "ipv4_mapped", None) or peer), sent.source_port, state, left)
+        yield Forwarded(sent.port, canonical(ipaddress.ip_address(sent.source)), sent.source_port, state, left)
 
 
 def _is_inside(source: bytes, proc: str, interfaces: str = "/sys/class/net") -> bool:
