@@ -18,7 +18,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read
+from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, read_boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,5 +83,5 @@ def _on_loopback() -> set[str]:
 
 def network_of(proc: str = "/proc") -> str | None:
     """An id of this network namespace, or None if it cannot be found. Other machines, and other containers on this machine, have other ids."""
-    boot, network = read(proc, "sys", "kernel", "random", "boot_id").strip(), namespace("self", "net", proc)
+    boot, network = read_boot_id(proc), namespace("self", "net", proc)
     return hashlib.sha256((boot + network).encode()).hexdigest()[:16] if boot and network else None

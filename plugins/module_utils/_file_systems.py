@@ -19,7 +19,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read, read_boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def identity_of(path: str, proc: str = "/proc") -> str | None:
         missing = os.path.join(name, missing)
     mount = mount_of(there, proc)
     # The numbers of devices are each kernel's own, and differ from boot to boot.
-    boot = read(proc, "sys", "kernel", "random", "boot_id").strip()
+    boot = read_boot_id(proc)
     try:
         status = os.stat(there)
     except OSError:

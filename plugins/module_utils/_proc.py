@@ -32,6 +32,11 @@ def read(*parts: object) -> str:
         return ""
 
 
+def read_boot_id(proc: str = "/proc") -> str:
+    """Which boot of the machine this is; empty if the machine does not tell it."""
+    return read(proc, "sys", "kernel", "random", "boot_id").strip()
+
+
 def stat_fields(pid: int | str, proc: str) -> list[str]:
     """The fields of a process in ``stat`` after its name: its state, its parent, and so on."""
     # The name, in brackets, may have spaces and brackets of its own.
@@ -51,7 +56,7 @@ def identity(pid: int, proc: str = "/proc") -> str | None:
     fields = stat_fields(pid, proc)
     if len(fields) < 20 or fields[0] in ENDED:
         return None
-    return "%d/%s/%s" % (pid, fields[19], read(proc, "sys", "kernel", "random", "boot_id").strip())
+    return "%d/%s/%s" % (pid, fields[19], read_boot_id(proc))
 
 
 def namespace(pid: int | str, kind: str, proc: str) -> str | None:

@@ -332,7 +332,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _journald
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._boot import read_boot_id
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url
@@ -350,6 +349,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     client_from_params,
     imds_argument_spec,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 # Seconds between two reads of the metadata service, as Azure advises for polling.

@@ -125,7 +125,6 @@ journal_missed:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _journald
-from ansible_collections.graceful.azure.plugins.module_utils._boot import read_boot_id
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
@@ -138,6 +137,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 
 KIND = "task"
 
